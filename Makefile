@@ -1,0 +1,45 @@
+# Every target sets itself up from a bare clone: python3 (>= 3.11) and make are all it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
+
+.PHONY: help audit test test-slow check format bench clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/base.stamp: pyproject.toml constraints.txt
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "ridgeformer needs python3 >= 3.11; this is $$($(PYTHON) --version). Set PYTHON=..." >&2; exit 2; }
+	@echo "setting up $(VENV) (once; a minute or two)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/base.stamp
+	@echo "adding the development tools to $(VENV) (once)"
+	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+audit: $(VENV)/base.stamp  ## the main job: audit embedded data, write audit/report.html
+	@$(BIN)/ridgeformer audit digits --out audit
+
+test: $(VENV)/dev.stamp  ## all tests but the slow ones
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) -m "not slow"
+
+test-slow: $(VENV)/dev.stamp  ## the slow tests
+	@$(BIN)/python -m pytest -q -m slow --timeout=1800
+
+check: $(VENV)/dev.stamp  ## format, lint and types
+	@$(BIN)/ruff format --check src tests
+	@$(BIN)/ruff check src tests
+	@$(BIN)/mypy
+
+format: $(VENV)/dev.stamp  ## let ruff rewrite what it can
+	@$(BIN)/ruff format src tests
+	@$(BIN)/ruff check --fix src tests
+
+clean:  ## remove the environment and everything generated
+	rm -rf $(VENV) audit build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

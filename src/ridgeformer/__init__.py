@@ -1,0 +1,1 @@
+"""ridgeformer: attention as kernel regression."""
