@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ridgeformer.errors import DtypeError, InputError, ShapeError
 
-__all__ = ["as_matrix", "as_query", "as_tensor", "as_targets", "positive"]
+__all__ = ["as_matrix", "as_query", "as_targets", "as_tensor", "positive"]
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -55,7 +55,9 @@ def _from_array(value: Any, name: str) -> Tensor:
                 f"{name} has dtype object and holds something that is not a number: convert it to numbers first."
             ) from None
     if array.dtype.kind not in "fiub":
-        raise DtypeError(f"{name} has dtype {array.dtype}; real numbers were expected: encode text and dates as numbers.")
+        raise DtypeError(
+            f"{name} has dtype {array.dtype}; real numbers were expected: encode text and dates as numbers."
+        )
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
         array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
     if array.dtype.kind in "iub":
@@ -87,7 +89,9 @@ def as_targets(value: Any, like: Tensor, name: str = "y") -> Tensor:
     if targets.ndim not in (1, 2):
         raise ShapeError(f"{name} has shape {tuple(targets.shape)}; (rows,) or (rows, outputs) was expected.")
     if targets.shape[0] != like.shape[0]:
-        raise ShapeError(f"{name} has {targets.shape[0]} rows and X has {like.shape[0]}: give one target row per data row.")
+        raise ShapeError(
+            f"{name} has {targets.shape[0]} rows and X has {like.shape[0]}: give one target row per data row."
+        )
     if targets.ndim == 2 and targets.shape[1] == 0:
         raise ShapeError(f"{name} has no columns; at least one output is needed.")
     return targets.to(dtype=like.dtype, device=like.device)

@@ -1,0 +1,128 @@
+"""What every kernel can do: a dense matrix, its diagonal, and products with it that never hold it whole."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from ridgeformer.checks import as_matrix, as_query, as_tensor
+from ridgeformer.errors import ShapeError
+
+__all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma"]
+
+BLOCK_ENTRIES = 2**22
+"""Entries of K that a matrix-free product holds at once: 32 MiB in float64."""
+
+
+def gamma(terms: int, dtype: torch.dtype) -> float:
+    """Return Higham's gamma_m = m u / (1 - m u): the relative error of a sum of `terms` products.
+
+    Holds for any order of summation while m u < 1, with u the unit round-off of `dtype`.
+    """
+    product = terms * torch.finfo(dtype).eps / 2
+    return product / (1 - product) if product < 1 else float("inf")
+
+
+class Kernel(ABC):
+    """A positive semidefinite function of two rows.
+
+    A new kernel implements `dense`; everything else follows from it, and `diag` and `entry_error` are
+    worth overriding. Public calls check their input; `dense`, `diagonal` and `product` trust theirs.
+
+    Device and dtype follow the first argument. Gradients are exact, by autograd.
+    """
+
+    name: ClassVar[str]
+    log_scale: float = 0.0
+    """The kernel is e^-log_scale times its textbook form; only `Exponential` uses it."""
+
+    # -- public: checked ---------------------------------------------------------------------------
+
+    def __call__(self, X: Any, Z: Any = None) -> Float[Tensor, "n m"]:
+        """Return the dense matrix k(x_i, z_j); `Z=None` means Z = X."""
+        X = as_matrix(X, "X")
+        return self.dense(X, X if Z is None else as_query(Z, X, "Z"))
+
+    def diag(self, X: Any) -> Float[Tensor, " n"]:
+        """Return k(x_i, x_i) without forming the matrix."""
+        return self.diagonal(as_matrix(X, "X"))
+
+    def matvec(self, X: Any, Z: Any, V: Any) -> Float[Tensor, "n ..."]:
+        """Return K(X, Z) V for one vector or several columns, holding `BLOCK_ENTRIES` of K at most."""
+        X = as_matrix(X, "X")
+        Z = X if Z is None else as_query(Z, X, "Z")
+        V = as_tensor(V, "V").to(dtype=X.dtype, device=X.device)
+        if V.ndim not in (1, 2) or V.shape[0] != Z.shape[0]:
+            raise ShapeError(
+                f"V has shape {tuple(V.shape)}; ({Z.shape[0]},) or ({Z.shape[0]}, columns) was expected: "
+                "one entry per row of Z."
+            )
+        return self.product(X, Z, V)
+
+    # -- to implement: unchecked -------------------------------------------------------------------
+
+    @abstractmethod
+    def dense(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+        """Return k(x_i, z_j); `Z is X` asks for a Gram matrix."""
+
+    def diagonal(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return k(x_i, x_i); this default forms small diagonal blocks."""
+        return torch.cat([self.dense(rows, rows).diagonal() for rows in X.split(64)])
+
+    def product(
+        self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], V: Float[Tensor, "m ..."]
+    ) -> Float[Tensor, "n ..."]:
+        """Return K(X, Z) V by row blocks; under autograd each block is formed again going backwards."""
+
+        def block(rows: Tensor, Z: Tensor, V: Tensor) -> Tensor:
+            return self.dense(rows, Z) @ V
+
+        blocks = X.split(max(1, BLOCK_ENTRIES // Z.shape[0]))
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (X, Z, V)):
+            return torch.cat([checkpoint(block, rows, Z, V, use_reentrant=False) for rows in blocks])
+        return torch.cat([block(rows, Z, V) for rows in blocks])
+
+    def within_range(self, X: Float[Tensor, "n d"]) -> Kernel:
+        """Return this kernel, rescaled where its entries on X would leave the range of the precision."""
+        return self
+
+    def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return w with |computed k(x_i, x_j) - k(x_i, x_j)| <= w_i w_j in the precision of X.
+
+        It is what turns a residual computed with rounded entries into a bound on the true one. The default
+        assumes entries correct to 8 d units of round-off relative to sqrt(k(x_i, x_i) k(x_j, x_j)).
+        """
+        return (gamma(8 * X.shape[1], X.dtype) * self.diagonal(X).clamp_min(0)).sqrt()
+
+
+class FeatureKernel(Kernel):
+    """A kernel with an explicit feature map: k(x, z) = phi(x)'phi(z), so products never form K at all."""
+
+    @abstractmethod
+    def feature_map(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
+        """Return phi(x_i) as rows."""
+
+    def features(self, X: Any) -> Float[Tensor, "n p"]:
+        """Return phi(x_i) as rows, after checking X."""
+        return self.feature_map(as_matrix(X, "X"))
+
+    def dense(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+        """Return phi(X) phi(Z)'."""
+        left = self.feature_map(X)
+        return left @ (left if Z is X else self.feature_map(Z)).T
+
+    def diagonal(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return the squared lengths of the features."""
+        return self.feature_map(X).square().sum(1)
+
+    def product(
+        self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], V: Float[Tensor, "m ..."]
+    ) -> Float[Tensor, "n ..."]:
+        """Return phi(X) (phi(Z)' V)."""
+        left = self.feature_map(X)
+        return left @ ((left if Z is X else self.feature_map(Z)).T @ V)

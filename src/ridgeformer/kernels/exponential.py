@@ -1,0 +1,138 @@
+"""The exponential kernel: what softmax attention computes before it normalises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import expm1, inf, sqrt
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.checks import as_matrix, positive
+from ridgeformer.errors import InputError, LogitRangeError, ShapeError
+from ridgeformer.kernels.base import Kernel, gamma
+
+__all__ = ["Exponential"]
+
+LARGEST_LOGIT = {torch.float32: 80.0, torch.float64: 690.0}
+"""Above this an entry is refused: exp would be within a factor of about 1e4 (1e8) of overflow."""
+
+COMFORTABLE_LOGIT = {torch.float32: 30.0, torch.float64: 300.0}
+"""Above this a solver works with e^-c K: squares of entries must still be representable."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exponential(Kernel):
+    """k(x, z) = exp(<U x, U z> / temperature - log_scale), the kernel of a softmax attention head.
+
+    Softmax attention with queries U x and keys U z is this kernel divided by its row sums. With
+    `log_scale = c` it is e^-c times the textbook kernel; a ridge given with it refers to the scaled kernel.
+
+    Logits beyond what the precision holds are refused, never turned into inf: `within_range(X)` gives
+    the same kernel rescaled for the data, and `solve` applies it and reports the scale.
+
+    Args:
+        temperature: tau > 0.
+        projection: U, (d, p); None means the identity.
+        log_scale: c.
+
+    Example:
+        >>> Exponential(temperature=2.0)([[1.0, 1.0]]).item() == torch.tensor(1.0).double().exp().item()
+        True
+    """
+
+    temperature: float
+    projection: Any = None
+    log_scale: float = 0.0
+
+    name: ClassVar[str] = "exponential"
+
+    def __post_init__(self) -> None:
+        tau = positive(self.temperature, "temperature", "logits are divided by it")
+        object.__setattr__(self, "temperature", tau)
+        if not -inf < self.log_scale < inf:
+            raise InputError(f"log_scale is {self.log_scale}; a finite number was expected.")
+        if self.projection is not None:
+            object.__setattr__(self, "projection", as_matrix(self.projection, "projection"))
+
+    def project(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
+        """Return the rows U x."""
+        if self.projection is None:
+            return X
+        if self.projection.shape[1] != X.shape[1]:
+            raise ShapeError(
+                f"projection has shape {tuple(self.projection.shape)} and X has {X.shape[1]} features: "
+                "give U as (projected, features)."
+            )
+        return X @ self.projection.to(dtype=X.dtype, device=X.device).T
+
+    def scaled(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
+        """Return the rows U x / sqrt(temperature), whose dot products are the logits."""
+        return self.project(X) / sqrt(self.temperature)
+
+    def logits(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+        """Return <U x_i, U z_j> / temperature - log_scale, refusing what exp cannot hold."""
+        left = self.scaled(X)
+        right = left if Z is X else self.scaled(Z)
+        logits = left @ right.T
+        if self.log_scale:
+            logits.sub_(self.log_scale)
+        self._check_range(left, right, logits)
+        return logits
+
+    def dense(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+        """Return the exponential of the logits."""
+        return self.logits(X, Z).exp_()
+
+    def diagonal(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return exp(|U x_i|^2 / temperature - log_scale)."""
+        own = self.scaled(X).square().sum(1) - self.log_scale
+        self._refuse(own)
+        return own.exp()
+
+    def largest_logit(self, X: Float[Tensor, "n d"]) -> float:
+        """Return max_i |U x_i|^2 / temperature, which no logit between rows of X exceeds."""
+        return float(self.scaled(X.detach()).square().sum(1).max())
+
+    def within_range(self, X: Float[Tensor, "n d"]) -> Exponential:
+        """Return this kernel with `log_scale` raised to the largest logit on X, if that is uncomfortable.
+
+        Example:
+            >>> X = torch.full((1, 1), 40.0)
+            >>> Exponential(temperature=1.0).within_range(X).log_scale
+            1600.0
+        """
+        largest = self.largest_logit(X)
+        if not largest < torch.finfo(X.dtype).max / 4:
+            raise LogitRangeError(
+                f"squared row lengths divided by temperature {self.temperature:g} overflow {X.dtype}: "
+                "scale the rows (datasets.unit_rows) or raise the temperature."
+            )
+        if largest - self.log_scale <= COMFORTABLE_LOGIT[X.dtype]:
+            return self
+        return replace(self, log_scale=largest)
+
+    def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return sqrt(e^delta - 1) sqrt(k(x_i, x_i)), delta bounding the error of any logit on X."""
+        terms = X.shape[1] + (0 if self.projection is None else 2 * self.projection.shape[1]) + 3
+        projected = 1.0 if self.projection is None else float(self.projection.norm()) ** 2
+        lengths = float(X.detach().square().sum(1).max()) * projected / self.temperature
+        delta = gamma(terms, X.dtype) * (lengths + abs(self.log_scale)) + gamma(4, X.dtype)
+        return (expm1(min(delta, 700.0)) * self.diagonal(X)).sqrt()
+
+    def _check_range(self, left: Tensor, right: Tensor, logits: Tensor) -> None:
+        with torch.no_grad():
+            lengths = left.norm(dim=1).max() * right.norm(dim=1).max()
+            if not float(lengths) - self.log_scale <= LARGEST_LOGIT[logits.dtype]:
+                self._refuse(logits)
+
+    def _refuse(self, logits: Tensor) -> None:
+        largest, limit = float(logits.detach().max()), LARGEST_LOGIT[logits.dtype]
+        if not largest <= limit:
+            raise LogitRangeError(
+                f"the largest logit is {largest + self.log_scale:.4g} and log_scale is {self.log_scale:.4g}; "
+                f"{logits.dtype} is safe up to a difference of {limit:g}: raise the temperature "
+                f"(now {self.temperature:g}), shorten the rows, or use kernel.within_range(X)."
+            )

@@ -1,0 +1,94 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from kernel_case import KernelCase
+
+from ridgeformer import errors
+from ridgeformer.kernels import Exponential
+from ridgeformer.seeds import torch_generator
+
+
+class TestExponential(KernelCase):
+    def kernel(self):
+        return Exponential(temperature=3.0)
+
+    def formula(self, x, z):
+        return math.exp(np.dot(x, z) / 3.0)
+
+
+class TestProjected(KernelCase):
+    U = torch.randn(3, 5, generator=torch_generator(3, "projection"), dtype=torch.float64)
+
+    def kernel(self):
+        return Exponential(temperature=2.5, projection=self.U)
+
+    def formula(self, x, z):
+        U = self.U.numpy()
+        return math.exp(np.dot(U @ x, U @ z) / 2.5)
+
+
+class TestScaled(KernelCase):
+    def kernel(self):
+        return Exponential(temperature=2.0, log_scale=4.0)
+
+    def formula(self, x, z):
+        return math.exp(np.dot(x, z) / 2.0 - 4.0)
+
+
+def test_is_softmax_attention_before_normalisation():
+    """K's rows divided by their sums are torch's own attention weights."""
+    X = torch.randn(20, 8, generator=torch_generator(0, "rows"), dtype=torch.float64)
+    K = Exponential(temperature=math.sqrt(8))(X)
+    attention = torch.nn.functional.scaled_dot_product_attention(
+        X, X, torch.eye(20, dtype=torch.float64), scale=1 / math.sqrt(8)
+    )
+    torch.testing.assert_close(K / K.sum(1, keepdim=True), attention, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "length"), [(torch.float32, 10.0), (torch.float64, 30.0)])
+def test_large_logits_are_refused_with_advice(dtype, length):
+    X = length * torch.eye(3, dtype=dtype)
+    for call in (lambda k: k(X), lambda k: k.diag(X), lambda k: k.matvec(X, X, X)):
+        with pytest.raises(errors.LogitRangeError, match=r"raise the temperature.*within_range"):
+            call(Exponential(temperature=1.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("length", [1.0, 10.0, 1e3, 1e6])
+def test_within_range_is_finite_for_any_rows(dtype, length):
+    X = length * torch.randn(6, 3, generator=torch_generator(0, "rows")).to(dtype)
+    kernel = Exponential(temperature=1.0).within_range(X)
+    K = kernel(X)
+    assert bool(torch.isfinite(K).all())
+    assert float(K.max()) > 0.5
+
+
+def test_large_products_between_rows_that_cancel_are_accepted():
+    """The range is that of the logits met, not of the row lengths: orthogonal long rows are harmless."""
+    X = torch.tensor([[20.0, 0.0]])
+    Z = torch.tensor([[0.0, 20.0]])
+    assert Exponential(temperature=1.0)(X, Z).item() == 1.0
+
+
+def test_rows_beyond_the_precision_are_refused():
+    for length, temperature in ((1e18, 1e-30), (1e20, 1.0)):
+        with pytest.raises(errors.LogitRangeError, match="overflow"):
+            Exponential(temperature).within_range(torch.full((2, 2), length))
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
+def test_bad_temperature(temperature):
+    with pytest.raises(errors.InputError, match="temperature"):
+        Exponential(temperature=temperature)
+
+
+def test_projection_of_another_size():
+    with pytest.raises(errors.ShapeError, match=r"\(projected, features\)"):
+        Exponential(1.0, projection=torch.eye(3))(torch.ones(2, 4))
+
+
+def test_bad_log_scale():
+    with pytest.raises(errors.InputError, match="log_scale"):
+        Exponential(1.0, log_scale=math.nan)
