@@ -1,0 +1,28 @@
+"""Solvers for (K + ridge I) alpha = y: one method a file, one frozen `Solution` for all.
+
+An iterative method is a generator of states; `run` decides when it is done, and only a residual computed
+in float64 makes it `converged`. A new method is one file and one line in `solve.ITERATIVE`.
+"""
+
+from ridgeformer.solvers.iterate import Iterate, Workshop
+from ridgeformer.solvers.lanczos import SpectrumEnds, lanczos_ends
+from ridgeformer.solvers.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom
+from ridgeformer.solvers.solution import Solution, Status
+from ridgeformer.solvers.solve import METHODS, solve
+from ridgeformer.solvers.system import RidgeSystem
+
+__all__ = [
+    "METHODS",
+    "PRECONDITIONERS",
+    "Identity",
+    "Iterate",
+    "Jacobi",
+    "Nystrom",
+    "RidgeSystem",
+    "Solution",
+    "SpectrumEnds",
+    "Status",
+    "Workshop",
+    "lanczos_ends",
+    "solve",
+]

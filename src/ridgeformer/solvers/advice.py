@@ -1,0 +1,78 @@
+"""One sentence for every way a solve can end: what was reached, and what to do about it."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+from ridgeformer.solvers.lanczos import SpectrumEnds
+from ridgeformer.solvers.solution import Status
+
+__all__ = ["advise"]
+
+
+def advise(
+    status: Status,
+    *,
+    method: str,
+    reached: float,
+    tol: float,
+    steps: int,
+    ends: SpectrumEnds,
+    ridge: float,
+    floor: float,
+) -> str:
+    """Return the sentence for a status.
+
+    Args:
+        status: how it ended.
+        method: the solver's name.
+        reached: the float64 relative residual.
+        tol: the relative residual asked for.
+        steps: iterations taken.
+        ends: estimated ends of the spectrum worked with.
+        ridge: the ridge of the system.
+        floor: the round-off of K, below which a ridge has no effect.
+    """
+    at = f"the relative residual is {reached:.1e} (asked: {tol:.0e})"
+    if status is Status.CONVERGED:
+        return f"Converged: {at}."
+    if status is Status.STOPPED:
+        return f"Stopped by the callback after {steps} steps: {at}."
+    if status is Status.DIVERGED:
+        return _diverged(method, steps, ends, ridge)
+    if status is Status.BREAKDOWN:
+        tiny = (
+            f"; the ridge {ridge:.1e} is below the round-off {floor:.1e} of the kernel matrix" if ridge < floor else ""
+        )
+        return f"Round-off stops progress: {at}{tiny}. Use float64 if this is float32; else raise ridge or tol."
+    return f"Stopped after {steps} steps: {at}. {_more_steps(method, tol, ends)}"
+
+
+def _diverged(method: str, steps: int, ends: SpectrumEnds, ridge: float) -> str:
+    if method == "neumann":
+        norm = ends.high - ridge
+        return (
+            f"Diverged after {steps} steps: the Neumann series needs ||K|| < ridge, and ||K|| is at least {norm:.4g} "
+            f"with ridge {ridge:.4g}. Use method='cg', or a ridge above {norm:.4g}."
+        )
+    return (
+        f"Diverged after {steps} steps: an eigenvalue lies above the spectrum's given or estimated end "
+        f"({ends.high_safe:.4g}). Use method='cg', which needs no such end, or give a larger one."
+    )
+
+
+def _more_steps(method: str, tol: float, ends: SpectrumEnds) -> str:
+    low = max(ends.low, 1e-300)
+    kappa = max(ends.high / low, 1.0)
+    cg = max(1, round(sqrt(kappa) * log(2 / tol) / 2))
+    what = "preconditioned condition number" if ends.preconditioned else "condition number"
+    if method in ("cg", "pcg"):
+        other = (
+            "method='pcg' with preconditioner='nystrom'"
+            if method == "cg"
+            else "a Nystrom preconditioner of higher rank"
+        )
+        return f"At the {what} found so far ({kappa:.1e}) about {cg} steps are needed: raise max_steps, or use {other}."
+    return (
+        f"At {what} {kappa:.1e} conjugate gradients would need about {cg} steps: use method='cg', or raise max_steps."
+    )

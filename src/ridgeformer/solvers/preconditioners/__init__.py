@@ -1,0 +1,30 @@
+"""Preconditioners: cheap approximations of A^-1, built once for a system.
+
+A new one is a file with a builder class, and one line in `PRECONDITIONERS`.
+"""
+
+from __future__ import annotations
+
+from ridgeformer.errors import unknown_name
+from ridgeformer.solvers.preconditioners.base import Builder, Preconditioner
+from ridgeformer.solvers.preconditioners.identity import Identity
+from ridgeformer.solvers.preconditioners.jacobi import Jacobi
+from ridgeformer.solvers.preconditioners.nystrom import Nystrom
+
+__all__ = ["PRECONDITIONERS", "Builder", "Identity", "Jacobi", "Nystrom", "Preconditioner", "builder"]
+
+PRECONDITIONERS: dict[str, Builder] = {"identity": Identity(), "jacobi": Jacobi(), "nystrom": Nystrom()}
+
+
+def builder(choice: str | Builder) -> Builder:
+    """Return the builder of a preconditioner given by name or as itself.
+
+    Example:
+        >>> builder("jacobi").name
+        'jacobi'
+    """
+    if isinstance(choice, str):
+        if choice not in PRECONDITIONERS:
+            raise unknown_name("preconditioner", choice, PRECONDITIONERS)
+        return PRECONDITIONERS[choice]
+    return choice

@@ -1,0 +1,115 @@
+"""Running an iterative method until it is done, and telling how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from ridgeformer.solvers.direct import refuse_negative
+from ridgeformer.solvers.iterate import Iterate, Method, Workshop
+from ridgeformer.solvers.solution import Status
+
+__all__ = ["Callback", "Run", "run"]
+
+Callback: TypeAlias = Callable[[int, Tensor, Tensor], bool | None]
+"""Called after every step with (step, alpha, relative residuals); returning True stops the run."""
+
+GROWTH = 1e4
+"""A stationary method whose residual has grown this much has diverged; CG's may grow and come back."""
+
+
+@dataclass
+class Run:
+    """The record of one run, filled while it goes."""
+
+    alpha: Tensor
+    residual: Tensor
+    status: Status = Status.MAX_STEPS
+    steps: int = 0
+    relative: list[Tensor] = field(default_factory=list)
+    iterates: list[Tensor] = field(default_factory=list)
+    gammas: list[float] = field(default_factory=list)
+    betas: list[float] = field(default_factory=list)
+
+
+def run(
+    method: Method, workshop: Workshop, y: Tensor, *, tol: float, max_steps: int, callback: Callback | None, keep: bool
+) -> Run:
+    """Iterate until the float64 residual of every column is below tol ||y||.
+
+    A method's own residual drifts from the true one, so when it reports success the true residual is
+    computed in float64; if that is not there yet the method starts again on it (iterative refinement),
+    as long as each such pass at least halves it.
+    """
+    scale = y.norm(dim=0)
+    scale = torch.where(scale > 0, scale, 1.0)
+    record = Run(torch.zeros_like(y), y.to(torch.float64), relative=[y.norm(dim=0) / scale])
+    before = float("inf")
+    while True:
+        finished = _one_pass(method, workshop, record, scale, tol, max_steps, callback, keep)
+        record.residual = workshop.system.residual(record.alpha, y)
+        reached = float((record.residual.norm(dim=0) / scale).max())
+        if reached <= tol and record.status is not Status.STOPPED:
+            record.status = Status.CONVERGED
+        elif finished and not reached <= before / 2:
+            record.status = Status.BREAKDOWN
+        elif finished:
+            before = reached
+            continue
+        return record
+
+
+def _one_pass(
+    method: Method,
+    workshop: Workshop,
+    record: Run,
+    scale: Tensor,
+    tol: float,
+    max_steps: int,
+    callback: Callback | None,
+    keep: bool,
+) -> bool:
+    """Advance the record until the method's own residual is small (True) or something ends the run (False)."""
+    base = record.alpha
+    b = record.residual.to(base.dtype)
+    if bool((b.norm(dim=0) <= tol * scale).all()):
+        return True
+    record.gammas, record.betas = [], []
+    for state in method(workshop, b):
+        if record.steps == max_steps:
+            return False
+        alpha = base + state.alpha
+        relative = state.residual.norm(dim=0) / scale
+        if not bool(torch.isfinite(relative).all() and torch.isfinite(alpha).all()):
+            record.status = Status.DIVERGED
+            return False
+        record.alpha, record.steps = alpha, record.steps + 1
+        record.relative.append(relative)
+        if keep:
+            record.iterates.append(alpha)
+        if callback is not None and callback(record.steps, alpha, relative):
+            record.status = Status.STOPPED
+            return False
+        if bool((relative <= tol).all()):
+            return True
+        if (ended := _went_wrong(state, relative, tol, workshop, record)) is not None:
+            record.status = ended
+            return False
+    raise AssertionError("an iterative method never ends by itself")
+
+
+def _went_wrong(state: Iterate, relative: Tensor, tol: float, workshop: Workshop, record: Run) -> Status | None:
+    if state.curvature is None or state.gamma is None or state.beta is None:
+        return Status.DIVERGED if float(relative.max()) > GROWTH else None
+    record.gammas.append(float(state.gamma[0]))
+    record.betas.append(float(state.beta[0]))
+    open_columns = relative > tol
+    lowest = float(torch.where(open_columns, state.curvature, 1.0).min())
+    if lowest <= 0:
+        refuse_negative(lowest - workshop.system.ridge, workshop.system)
+        return Status.BREAKDOWN
+    return None
