@@ -1,9 +1,12 @@
 """Shared test settings: helper modules beside the tests are importable, hypothesis repeats itself."""
 
+import os
 import sys
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips a part of its contract
+
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")

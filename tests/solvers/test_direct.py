@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg
 import torch
-from solver_case import SolverCase, problem, relative
 from sklearn.kernel_ridge import KernelRidge
+from solver_case import SolverCase, problem, relative
 
 from ridgeformer import errors
 from ridgeformer.kernels import DotProduct, Exponential, Kernel

@@ -81,6 +81,19 @@ class Solution:
         """
         return (self.residual_norm + self.roundoff) / self.ridge
 
+    @property
+    def uniform_bound(self) -> Tensor:
+        """Per output, a bound on |f(x) - f*(x)| for every x with k(x, x) at most the largest on the training rows.
+
+        That is every x at all, for a kernel with constant diagonal such as the exponential on unit rows.
+        """
+        n, d = self.X.shape
+        roots = self.kernel.diagonal(self.X).to(torch.float64).clamp_min(0).sqrt()
+        w = self.kernel.entry_error(self.X).to(torch.float64)
+        size = self.alpha.reshape(n, -1).to(torch.float64).abs()
+        residual = roots.max() * (self.residual_norm + self.roundoff) / self.ridge**0.5
+        return residual + gamma(n + d + 8, self.X.dtype) * roots.max() * (roots @ size) + w.max() * (w @ size)
+
     def predict(self, Xq: Any) -> Tensor:
         """Return k(x)'alpha for every query row, shaped (q,) or (q, outputs) like the targets."""
         return self.kernel.product(as_query(Xq, self.X), self.X, self.alpha)

@@ -1,0 +1,200 @@
+"""The scikit-learn face: the same solvers and kernels under `fit`, `predict` and `score`."""
+
+from __future__ import annotations
+
+import warnings
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ridgeformer.checks import positive
+from ridgeformer.errors import InputError
+from ridgeformer.kernels import Kernel, build_kernel, mean_square_length
+from ridgeformer.kernels.base import BLOCK_ENTRIES
+from ridgeformer.solvers import Solution, solve
+
+__all__ = ["AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"]
+
+Array = NDArray[Any]
+FLOATS = (np.float64, np.float32)
+
+
+class _KernelFit(BaseEstimator):  # type: ignore[misc]
+    """What the regressor and the classifier share: parameters, and the solve behind `fit`.
+
+    Parameters are stored verbatim and checked by `fit`, as scikit-learn's contract wants.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "exponential",
+        *,
+        temperature: Any = "auto",
+        order: Any = 3,
+        ridge: Any = 1.0,
+        method: Any = "direct",
+        tol: Any = None,
+        max_steps: Any = None,
+        preconditioner: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.temperature = temperature
+        self.order = order
+        self.ridge = ridge
+        self.method = method
+        self.tol = tol
+        self.max_steps = max_steps
+        self.preconditioner = preconditioner
+        self.random_state = random_state
+
+    def _solve(self, X: Array, targets: Array) -> None:
+        rows = torch.from_numpy(np.array(X))
+        kernel = self.kernel
+        if isinstance(kernel, str):
+            kernel = build_kernel(kernel, rows, temperature=self.temperature, order=self.order)
+        self.solution_: Solution = solve(
+            kernel,
+            rows,
+            np.asarray(targets, dtype=X.dtype),
+            self.ridge,
+            method=self.method,
+            tol=self.tol,
+            max_steps=self.max_steps,
+            preconditioner=self.preconditioner,
+            seed=self.random_state,
+        )
+        self.kernel_ = self.solution_.kernel
+        self.dual_coef_ = self.solution_.alpha.numpy()
+        self.n_iter_ = self.solution_.steps
+        self.bound_ = float(self.solution_.uniform_bound.max())
+        if not self.solution_.converged:
+            warnings.warn(self.solution_.advice, ConvergenceWarning, stacklevel=3)
+
+    def _outputs(self, X: Any) -> Array:
+        check_is_fitted(self, "solution_")
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        return self.solution_.predict(torch.from_numpy(np.array(X))).numpy()
+
+
+class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # type: ignore[misc]
+    """Kernel ridge regression with an attention kernel: f(x) = k(x)'(K + ridge I)^-1 y.
+
+    Args:
+        kernel: a name (dot_product, exponential, gram_power, relu_ntk, relu_ntk_both) or a `Kernel`.
+        temperature: of the exponential kernel; "auto" is the mean squared row length.
+        order: of the Gram-power kernel.
+        ridge: lambda > 0.
+        method: direct, richardson, neumann, chebyshev, cg or pcg.
+        tol: relative residual; None is 1e-10 in float64 and 1e-5 in float32.
+        max_steps: iterations at most.
+        preconditioner: for pcg: identity, jacobi, nystrom or a builder.
+        random_state: seed of the randomised preconditioner.
+
+    Attributes:
+        solution_: the `Solution`, with status, advice, residuals and `prediction_bound(X)`.
+        bound_: |f(x) - f*(x)| is at most this for every x whose k(x, x) is not above the training rows'.
+        dual_coef_: alpha.
+        n_iter_: steps taken.
+        n_features_in_: features seen by `fit`.
+
+    Example:
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = AttentionKernelRidge(ridge=1.0).fit(X[:300], y[:300])
+        >>> bool(model.score(X[300:], y[300:]) > 0.45), bool(model.bound_ < 1e-6)
+        (True, True)
+    """
+
+    def fit(self, X: Any, y: Any) -> AttentionKernelRidge:
+        """Solve for the coefficients; warns if the solver did not converge."""
+        X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
+        self._solve(X, y)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return f(x) for every row, (n,) or (n, outputs)."""
+        return self._outputs(X)
+
+
+class AttentionKernelClassifier(ClassifierMixin, _KernelFit):  # type: ignore[misc]
+    """Classification by kernel ridge regression on +1/-1 targets, one column a class (one for two classes).
+
+    Parameters and attributes are those of `AttentionKernelRidge`, and `classes_`.
+
+    Example:
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> X, y = load_wine(return_X_y=True)
+        >>> X = StandardScaler().fit_transform(X)
+        >>> float(AttentionKernelClassifier(ridge=0.1).fit(X[::2], y[::2]).score(X[1::2], y[1::2])) > 0.95
+        True
+    """
+
+    def fit(self, X: Any, y: Any) -> AttentionKernelClassifier:
+        """Solve for the coefficients of every class; warns if the solver did not converge."""
+        X, y = validate_data(self, X, y, dtype=FLOATS)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"y has only one class ({self.classes_[0]!r}); a classifier needs at least two.")
+        targets = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
+        self._solve(X, targets[:, 1] if len(self.classes_) == 2 else targets)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the regression outputs: (n,) for two classes, (n, classes) otherwise."""
+        return self._outputs(X)
+
+    def predict(self, X: Any) -> Array:
+        """Return the class with the largest output."""
+        scores = self._outputs(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(1)
+        return self.classes_[codes]
+
+
+class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """What a single softmax attention head computes: the kernel-weighted mean of the targets.
+
+    f(x) = sum_j k(x, x_j) y_j / sum_j k(x, x_j) with the exponential kernel. It shares the geometry of
+    kernel ridge regression and differs in prediction for every ridge (claim A4).
+
+    Args:
+        temperature: tau > 0; "auto" is the mean squared row length over sqrt(features), which for features
+            of unit variance is attention's own 1/sqrt(d) scaling.
+
+    Example:
+        >>> float(NadarayaWatson().fit([[0.0], [1.0]], [1.0, 3.0]).predict([[0.0]])[0])
+        2.0
+    """
+
+    def __init__(self, temperature: Any = "auto") -> None:
+        self.temperature = temperature
+
+    def fit(self, X: Any, y: Any) -> NadarayaWatson:
+        """Remember the rows and targets."""
+        X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
+        self.X_fit_ = torch.from_numpy(np.array(X))
+        self.y_fit_ = torch.from_numpy(np.array(y, dtype=X.dtype))
+        tau = self.temperature
+        if isinstance(tau, str) and tau == "auto":
+            tau = mean_square_length(self.X_fit_) / sqrt(X.shape[1])
+        self.temperature_ = positive(tau, "temperature", "logits are divided by it")
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the attention-weighted mean of the targets; safe for logits of any size."""
+        check_is_fitted(self, "X_fit_")
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        query = torch.from_numpy(np.array(X)).to(self.X_fit_.dtype)
+        keys = self.X_fit_ / sqrt(self.temperature_)
+        rows = max(1, BLOCK_ENTRIES // len(keys))
+        blocks = (block / sqrt(self.temperature_) for block in query.split(rows))
+        return torch.cat([(block @ keys.T).softmax(dim=1) @ self.y_fit_ for block in blocks]).numpy()
