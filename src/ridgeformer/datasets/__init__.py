@@ -1,0 +1,154 @@
+"""Data: embedded, fetched once, the user's own files, or synthetic with a prescribed spectrum.
+
+A new dataset is one file with an `Entry` (an `Embedded`, an `ImageSet`, or a class of its own), one line in
+`REGISTRY` and a test file of the same name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ridgeformer.datasets.cifar10 import CIFAR10
+from ridgeformer.datasets.dataset import Dataset, Task
+from ridgeformer.datasets.embedded import DIABETES, DIGITS, WINE
+from ridgeformer.datasets.entry import Entry, Info
+from ridgeformer.datasets.fashion import FASHION
+from ridgeformer.datasets.fetched import fetch_set
+from ridgeformer.datasets.files import load_file
+from ridgeformer.datasets.image_set import ImageSet
+from ridgeformer.datasets.mnist import MNIST
+from ridgeformer.datasets.preprocess import standardise, unit_rows
+from ridgeformer.datasets.progress import Progress
+from ridgeformer.datasets.synthetic import synthetic
+from ridgeformer.errors import InputError, unknown_name
+
+__all__ = [
+    "REGISTRY",
+    "Dataset",
+    "Entry",
+    "Info",
+    "Progress",
+    "Task",
+    "available",
+    "fetch",
+    "load",
+    "load_file",
+    "show",
+    "standardise",
+    "synthetic",
+    "unit_rows",
+]
+
+REGISTRY: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        DIGITS,
+        DIABETES,
+        WINE,
+        MNIST,
+        FASHION,
+        CIFAR10,
+    )
+}
+"""Datasets by name."""
+
+
+def load(
+    name_or_path: str | Path,
+    *,
+    target: str | int | None = None,
+    task: str | None = None,
+    part: str = "train",
+    cache_dir: str | Path | None = None,
+    limit: int | None = None,
+) -> Dataset:
+    """Return a dataset by name, or from a file of your own.
+
+    A `Path`, or text with a suffix or a separator in it, is a file; anything else is a name.
+
+    Args:
+        name_or_path: A name that `available` lists, or an .npz, .npy, .csv or .parquet file.
+        target: For a file: what to predict, see `load_file`.
+        task: For a file: "classification" or "regression" instead of a choice from the target.
+        part: "train" or "test" of an official split; "train" is everything where there is none.
+        cache_dir: Where fetched datasets are; the default is $RIDGEFORMER_CACHE, else the user's cache directory.
+        limit: At most so many rows, drawn as `Dataset.sample(limit, seed=0)` draws them.
+
+    Raises:
+        UnknownNameError: no such name; the message offers the nearest one.
+        DataFileError: not fetched yet, or a file that cannot be read.
+        InputError: arguments or content that cannot be used.
+
+    Example:
+        >>> load("digits", limit=100)
+        Dataset('digits', n=100, d=64, classification, 10 classes)
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"limit is {limit}; at least one row is needed: leave it out for all rows.")
+    if _looks_like_path(name_or_path):
+        dataset = load_file(name_or_path, target=target, task=task, part=part)
+        return dataset if limit is None or limit >= dataset.n else dataset.sample(limit, seed=0)
+    if target is not None or task is not None:
+        raise InputError(f"target and task belong to files; {name_or_path!r} has its own: leave them out.")
+    return _entry(name_or_path).load(part, cache_dir, limit)
+
+
+def available(cache_dir: str | Path | None = None) -> list[Info]:
+    """Return a record of every dataset that has a name.
+
+    Example:
+        >>> [info.name for info in available()]
+        ['digits', 'diabetes', 'wine', 'mnist', 'fashion', 'cifar10']
+    """
+    return [entry.info(cache_dir) for entry in REGISTRY.values()]
+
+
+def show(name: str, *, cache_dir: str | Path | None = None) -> Info:
+    """Return the record of one dataset; `print` shows it in full.
+
+    Example:
+        >>> print(show("wine"))
+        wine: Three cultivars of wine from thirteen chemical measurements.
+          rows      178, 13 features
+          task      classification, 3 classes
+          classes   class_0, class_1, class_2
+          origin    scikit-learn's own copy
+          ready     yes
+          licence   CC BY 4.0 (UCI Machine Learning Repository)
+          citation  S. Aeberhard and M. Forina, Wine, UCI, 1992.
+    """
+    return _entry(name).info(cache_dir)
+
+
+def fetch(
+    name: str,
+    *,
+    source: str | Path = "auto",
+    cache_dir: str | Path | None = None,
+    progress: Progress | None = None,
+    force: bool = False,
+) -> Path | None:
+    """Put a dataset into the cache and return the cached file; None for one that needs no fetching.
+
+    The arguments and errors are those of `fetch_set`.
+
+    Example:
+        >>> fetch("digits") is None
+        True
+    """
+    entry = _entry(name)
+    if not isinstance(entry, ImageSet):
+        return None
+    return fetch_set(entry, source=source, cache_dir=cache_dir, progress=progress, force=force)
+
+
+def _entry(name: str | Path) -> Entry:
+    if str(name) not in REGISTRY:
+        raise unknown_name("dataset", str(name), REGISTRY)
+    return REGISTRY[str(name)]
+
+
+def _looks_like_path(name_or_path: str | Path) -> bool:
+    return isinstance(name_or_path, Path) or bool(
+        Path(name_or_path).suffix or "/" in name_or_path or "\\" in name_or_path
+    )

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ridgeformer.datasets.tables import read_csv, read_parquet
+from ridgeformer.errors import DataFileError, InputError, UnknownNameError
+
+
+@pytest.fixture
+def csv(tmp_path: Path):
+    def write(text: str | bytes) -> Path:
+        path = tmp_path / "table.csv"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def parquet(tmp_path: Path):
+    def write(columns: dict[str, object]) -> Path:
+        path = tmp_path / "table.parquet"
+        pq.write_table(pa.table(columns), path)
+        return path
+
+    return write
+
+
+def test_a_csv_with_a_named_target(csv) -> None:
+    data = read_csv(csv("a,kind,b\n1,red,0.5\n2,blue,1.5\n3,red,2.5\n"), "kind", None)
+    assert data.X.tolist() == [[1, 0.5], [2, 1.5], [3, 2.5]]
+    assert (data.features, data.classes, data.y.tolist()) == (("a", "b"), ("blue", "red"), [1, 0, 1])
+    assert "target column 'kind'" in data.source
+    assert data.name == "table"
+
+
+@pytest.mark.parametrize(("target", "name"), [(0, "a"), (-1, "c"), ("1", "b"), ("c", "c"), ("-1", "c")])
+def test_a_target_by_name_or_position(csv, target: str | int, name: str) -> None:
+    data = read_csv(csv("a,b,c\n1.5,2.5,3.5\n4.5,5.5,6.5\n"), target, None)
+    assert name not in data.features
+    assert data.d == 2
+
+
+def test_a_name_that_is_a_number_beats_a_position(csv) -> None:
+    assert read_csv(csv("0,1,2\n.5,.6,.7\n"), "0", None).features == ("1", "2")
+    assert read_csv(csv("2019,2020,kind\n.5,.6,.7\n"), "2019", None).features == ("2020", "kind")
+
+
+@pytest.mark.parametrize("name", ["y", "target"])
+def test_the_usual_names_need_no_choice(csv, name: str) -> None:
+    assert read_csv(csv(f"a,{name}\n1,2.5\n3,4.5\n"), None, None).y.tolist() == [2.5, 4.5]
+
+
+def test_byte_order_mark_spaces_quotes_and_line_ends(csv) -> None:
+    data = read_csv(csv(b'\xef\xbb\xbfa, "b c" ,y\r\n 1,2,3.5\r\n\r\n4,5,6.5\r\n'), None, None)
+    assert data.features[0] == "a"
+    assert data.n == 2
+
+
+def test_booleans_are_features(csv) -> None:
+    assert read_csv(csv("a,y\ntrue,0.5\nfalse,1.5\n"), None, None).X.tolist() == [[1.0], [0.0]]
+
+
+def test_types_come_from_the_whole_file(csv) -> None:
+    rows = "".join(f"{i},{i}.5\n" for i in range(200_000))  # more than pyarrow's first block
+    data = read_csv(csv("a,y\n" + rows + "0.25,1.5\n"), None, None)
+    assert data.X[-1, 0] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "error", "words"),
+    [
+        ("a,y\n", None, DataFileError, "no rows"),
+        ("\n\n", None, DataFileError, "cannot be read.*header line"),
+        ("a,y\n1,2\n3\n4,5,6\n", None, DataFileError, r"1 values in line 3 and 2 columns.*2 such lines"),
+        ("1.5,2,0\n2.5,3,1\n", 2, DataFileError, "no header.*'1.5', '2', '0'.*first line"),
+        ("5,3,7\n2,3,1\n", 2, DataFileError, "no header"),
+        ("5.1,3.5,setosa\n4.9,3.0,setosa\n", 2, DataFileError, "no header.*'5.1', '3.5'"),
+        ("0,0,one\n1,3,two\n", 2, DataFileError, "no header"),
+        ("a,b,a,y\n1,2,3,4\n", "y", DataFileError, "several columns 'a'"),
+        (",a,y\n0,2,4\n", "y", DataFileError, r"no name for column 0.*index=False"),
+        ("a;b;y\n1;2;3\n", 0, DataFileError, "one column, 'a;b;y'.*semicolons.*commas"),
+        ("a,b,y\n1,red,3.5\n2,blue,4.5\n", "y", InputError, "no numbers in feature column 'b'.*'red'"),
+        ("a,b,c,y\nu,2020-01-01,1,3.5\n", "y", InputError, "feature columns 'a', 'b' .*text and dates"),
+        ("a,y\n1,0.5\n12a,1.5\n", "y", InputError, "column 'a'.*'12a'"),
+        ("a,b,y\n1,2,3\n,5,6\n7,NaN,9\n", "y", InputError, "columns 'a', 'b' .2 in all, the first in row 1"),
+        ("a,b,y\n1,,3\n2,,4\n", "y", InputError, "missing values in column 'b'"),
+        ("a,kind\n1,red\n2,\n3,red\n", "kind", InputError, "missing values in column 'kind'"),
+        ("a,y\ninf,1.5\n2,2.5\n", "y", InputError, "infinite values in column 'a'"),
+        ("a,y\n1,inf\n2,2.5\n", "y", InputError, "column 'y' of table.csv has 1 missing or infinite"),
+        (
+            "a,price\n1,2\n",
+            "prise",
+            UnknownNameError,
+            "no column 'prise': did you mean 'price'. Its columns are 'a', 'price'",
+        ),
+        ("a,price\n1,2\n", "zzz", UnknownNameError, "no column 'zzz'. Its columns"),
+        ("a,price\n1,2\n", None, InputError, "no target chosen: give target=.*'a', 'price'"),
+        ("y,target\n1,2\n", None, InputError, "no target chosen"),
+        ("a,b\n1,2\n", 2, InputError, "no column 2: it has 2, 0 to 1"),
+        ("a,b\n1,2\n", "-3", InputError, "no column -3"),
+        (b"a\xff,y\n1,2\n", "y", DataFileError, "UTF-8"),
+    ],
+)
+def test_a_bad_csv_says_what_to_do(csv, text, target, error, words) -> None:
+    with pytest.raises(error, match=words) as caught:
+        read_csv(csv(text), target, None)
+    assert "\n" not in str(caught.value)
+
+
+def test_many_columns_are_not_all_listed(csv) -> None:
+    names = ",".join(f"c{i}" for i in range(30))
+    with pytest.raises(UnknownNameError, match=r"'c7' and 22 more"):
+        read_csv(csv(names + "\n" + ",".join("1" * 30) + "\n"), "zzz", None)
+
+
+@pytest.mark.parametrize("data", [b"a,y\ncaf\xe9,1.5\n", b"a,y\n1,1.5\n2,\xc3", b"a,y\n1,\x002\n"])
+def test_bytes_that_are_no_text_are_refused(csv, data: bytes) -> None:
+    with pytest.raises(DataFileError, match=r"text.*: save it .*UTF-8"):
+        read_csv(csv(data), "y", None)
+
+
+def test_an_explicit_task(csv) -> None:
+    path = csv("a,y\n1,0\n2,1\n3,0\n4,1\n")
+    assert read_csv(path, "y", None).task == "classification"
+    assert read_csv(path, "y", "regression").task == "regression"
+
+
+def test_a_parquet_with_every_kind_of_number(parquet) -> None:
+    path = parquet(
+        {
+            "i": pa.array([1, 2, 3], pa.int8()),
+            "f": pa.array([0.5, 1.5, 2.5], pa.float32()),
+            "b": [True, False, True],
+            "d": pa.array([Decimal("1.25"), Decimal("2.50"), Decimal("3.75")]),
+            "kind": pa.array(["u", "v", "u"]).dictionary_encode(),
+        }
+    )
+    data = read_parquet(path, "kind", None)
+    assert data.X.tolist() == [[1, 0.5, 1, 1.25], [2, 1.5, 0, 2.5], [3, 2.5, 1, 3.75]]
+    assert data.classes == ("u", "v")
+    assert read_parquet(
+        parquet({"a": [1, 2], "d": pa.array([Decimal("1.5"), Decimal("2.5")])}), "d", None
+    ).y.tolist() == [
+        1.5,
+        2.5,
+    ]
+
+
+def test_integers_and_booleans_as_target(parquet) -> None:
+    assert read_parquet(parquet({"a": [1, 2, 3, 4], "y": [5, 6, 5, 6]}), "y", None).classes == ("5", "6")
+    assert read_parquet(parquet({"a": [1, 2], "y": [True, False]}), "y", None).classes == ("False", "True")
+
+
+def test_an_index_stored_by_pandas_is_left_out(tmp_path) -> None:
+    table = pa.table({"a": [1.0, 2.0], "y": [0.5, 1.5], "__index_level_0__": [7, 3]})
+    metadata = b'{"index_columns": ["__index_level_0__"], "columns": [], "column_indexes": []}'
+    pq.write_table(table.replace_schema_metadata({b"pandas": metadata}), tmp_path / "t.parquet")
+    assert read_parquet(tmp_path / "t.parquet", "y", None).features == ("a",)
+
+
+def test_a_folder_called_key_equals_value_adds_no_column(tmp_path) -> None:
+    folder = tmp_path / "year=2020"
+    folder.mkdir()
+    pq.write_table(pa.table({"a": [1.0, 2.0], "y": [0.5, 1.5]}), folder / "t.parquet")
+    assert read_parquet(folder / "t.parquet", "y", None).features == ("a",)
+
+
+def test_a_bad_parquet_says_what_to_do(parquet, tmp_path) -> None:
+    path = parquet({"a": [1.0] * 100, "y": [0.5] * 100})
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataFileError, match=r"not a complete parquet file.*write it again"):
+        read_parquet(path, "y", None)
+    path.write_text("a,y\n1,2\n")
+    with pytest.raises(DataFileError, match=r"not a complete parquet file"):
+        read_parquet(path, "y", None)
+
+
+def test_nested_and_missing_parquet_columns_are_named(parquet) -> None:
+    with pytest.raises(InputError, match=r"feature column 'v' .type list"):
+        read_parquet(parquet({"v": [[1, 2], [3]], "y": [0.5, 1.5]}), "y", None)
+    with pytest.raises(InputError, match=r"missing values in column 'a'"):
+        read_parquet(parquet({"a": [1.0, np.nan], "y": [0.5, 1.5]}), "y", None)
