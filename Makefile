@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
-.PHONY: help audit test test-slow check format bench clean
+.PHONY: help audit test test-slow check format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets

@@ -1,1 +1,30 @@
-"""ridgeformer: attention as kernel regression."""
+"""ridgeformer: attention as kernel regression.
+
+Example:
+    >>> import ridgeformer as rf
+    >>> data = rf.datasets.load("diabetes")
+    >>> X = rf.datasets.unit_rows(data.X)
+    >>> solution = rf.solve(rf.kernels.Exponential(temperature=0.5), X, data.y, ridge=0.1, method="cg")
+    >>> solution.status.value
+    'converged'
+"""
+
+from ridgeformer import bounds, datasets, errors, kernels
+from ridgeformer.audit import Audit, audit
+from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
+from ridgeformer.solvers import Solution, Status, solve
+
+__all__ = [
+    "AttentionKernelClassifier",
+    "AttentionKernelRidge",
+    "Audit",
+    "NadarayaWatson",
+    "Solution",
+    "Status",
+    "audit",
+    "bounds",
+    "datasets",
+    "errors",
+    "kernels",
+    "solve",
+]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ridgeformer.checks import positive
 from ridgeformer.errors import InputError
-from ridgeformer.kernels import Kernel, build_kernel, mean_square_length
+from ridgeformer.kernels import build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solvers import Solution, solve
 

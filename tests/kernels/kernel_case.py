@@ -116,7 +116,7 @@ class KernelCase(ABC):
         [
             (lambda X: X[0], errors.ShapeError, "matrix"),
             (lambda X: X[:0], errors.ShapeError, "at least one row"),
-            (lambda X: torch.where(X == X[1, 1], math.nan, X), errors.InputError, "NaN"),
+            (lambda X: torch.where(X[1, 1] == X, math.nan, X), errors.InputError, "NaN"),
             (lambda X: [["a"] * X.shape[1]], errors.DtypeError, "encode text"),
             (lambda X: X + 0j, errors.DtypeError, "complex"),
         ],

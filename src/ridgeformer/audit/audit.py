@@ -1,0 +1,162 @@
+"""The audit: one dataset in, one frozen record of everything measured out."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from ridgeformer.audit.answer import answer
+from ridgeformer.audit.convergence import Convergence, examine_convergence
+from ridgeformer.audit.fits import Certified, Fit, certified_fit, constant, linear_ridge, nadaraya_watson
+from ridgeformer.audit.prepare import Prepared, prepare
+from ridgeformer.audit.settings import Settings
+from ridgeformer.audit.spectra import Spectra, examine_spectra
+from ridgeformer.datasets import Dataset
+
+__all__ = ["Audit", "audit"]
+
+STAGES = (
+    "preparing the data",
+    "fitting and certifying",
+    "fitting baselines",
+    "measuring spectra",
+    "watching convergence",
+)
+
+LIBRARIES = ("ridgeformer", "torch", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Everything an audit found; `sentences` is the short version.
+
+    Attributes:
+        data: The prepared data, with notes on what was done to them.
+        certified: The certified fit.
+        baselines: What it is compared with.
+        spectra: Of the data and of the kernel.
+        convergence: Steps needed.
+        sentences: The answer in plain words.
+        settings: Every choice made.
+        versions: Of the libraries used.
+        seconds: Time of each stage.
+    """
+
+    data: Prepared
+    certified: Certified
+    baselines: tuple[Fit, ...]
+    spectra: Spectra
+    convergence: Convergence
+    sentences: tuple[str, ...]
+    settings: Settings
+    versions: dict[str, str]
+    seconds: dict[str, float]
+
+    @property
+    def fits(self) -> tuple[Fit, ...]:
+        """The certified fit and the baselines."""
+        return (self.certified.fit, *self.baselines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as plain numbers, lists and text, for JSON."""
+        dataset, certified, spectra = self.data.dataset, self.certified, self.spectra
+        return {
+            "answer": list(self.sentences),
+            "data": {
+                "name": dataset.name, "rows": dataset.n, "features": dataset.d, "task": dataset.task,
+                "classes": list(dataset.classes), "source": dataset.source, "notes": list(self.data.notes),
+            },
+            "fits": [asdict(fit) for fit in self.fits],
+            "certificate": {
+                "status": certified.solution.status.value,
+                "relative_residual": certified.solution.relative_residual,
+                "worst_bound": certified.worst_bound,
+                "typical_output": certified.typical_output,
+                "safe_decisions": certified.safe_decisions,
+            },
+            "spectra": {
+                key: value.tolist() if hasattr(value, "tolist") else value for key, value in vars(spectra).items()
+            },
+            "convergence": {
+                "bound": self.convergence.bound.tolist(),
+                "bound_holds": self.convergence.bound_holds,
+                "errors": {curve.method: curve.errors.tolist() for curve in self.convergence.curves},
+                "steps_to_1e-3": {curve.method: curve.steps_to_target for curve in self.convergence.curves},
+            },
+            "settings": asdict(self.settings),
+            "versions": self.versions,
+            "seconds": self.seconds,
+        }  # fmt: skip
+
+
+def audit(
+    dataset: Dataset, settings: Settings | None = None, *, progress: Callable[[int, int, str], object] | None = None
+) -> Audit:
+    """Examine a dataset: a certified fit against baselines, the spectra, the steps needed.
+
+    Args:
+        dataset: Any dataset of `ridgeformer.datasets`, or your own.
+        settings: The choices; the defaults are `Settings()`.
+        progress: Called as `progress(done, total, what)` before each stage and once at the end.
+
+    Raises:
+        InputError: too few rows, or rows the preprocessing cannot take.
+
+    Example:
+        >>> from ridgeformer import datasets
+        >>> result = audit(datasets.load("wine"))
+        >>> result.certified.fit.test_score > 0.9, result.convergence.bound_holds
+        (True, True)
+    """
+    settings = settings or Settings()
+    clock = _Clock(progress or (lambda done, total, what: None))
+    with clock:
+        data = prepare(dataset, settings)
+        clock.next()
+        certified = certified_fit(data, settings)
+        clock.next()
+        baselines = (nadaraya_watson(data, settings), linear_ridge(data, settings), constant(data))
+        clock.next()
+        spectra = examine_spectra(data.X, certified.K, certified.solution.ridge)
+        clock.next()
+        ends = float(spectra.kernel[-1]), float(spectra.kernel[0])
+        convergence = examine_convergence(certified.solution, certified.K, data.y, ends, settings)
+    return Audit(
+        data=data,
+        certified=certified,
+        baselines=baselines,
+        spectra=spectra,
+        convergence=convergence,
+        sentences=answer(data, certified, baselines, spectra, convergence),
+        settings=settings,
+        versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+        seconds=clock.seconds,
+    )
+
+
+class _Clock:
+    """Times the stages and tells `progress` about them."""
+
+    def __init__(self, progress: Callable[[int, int, str], object]) -> None:
+        self.progress = progress
+        self.seconds: dict[str, float] = {}
+        self.begin = 0.0
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter()
+        self.progress(0, len(STAGES), STAGES[0])
+
+    def next(self) -> None:
+        now = time.perf_counter()
+        self.seconds[STAGES[len(self.seconds)]] = now - self.begin
+        self.begin = now
+        done = len(self.seconds)
+        self.progress(done, len(STAGES), STAGES[done] if done < len(STAGES) else "done")
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self.next()

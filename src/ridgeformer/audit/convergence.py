@@ -1,0 +1,105 @@
+"""How many steps, that is how many layers, the fit takes: measured against the theory's bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ridgeformer import bounds
+from ridgeformer.audit.settings import Settings
+from ridgeformer.solvers import Nystrom, Solution, solve
+
+__all__ = ["Convergence", "Curve", "examine_convergence"]
+
+SHOWN = 1e-12
+"""Errors are shown down to this; below it they are round-off."""
+
+TARGET = 1e-3
+"""The relative error the answer speaks of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Relative error in the A-norm after every step of one method."""
+
+    method: str
+    errors: NDArray[np.float64]
+
+    @property
+    def steps_to_target(self) -> int | None:
+        """Steps until the error is below 1e-3, or None if that was not reached."""
+        below = np.flatnonzero(self.errors <= TARGET)
+        return int(below[0]) if below.size else None
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """The methods' errors on this data, and the bound for conjugate gradients (claim B2).
+
+    Attributes:
+        curves: One a method.
+        bound: 2 ((sqrt k - 1)/(sqrt k + 1))^t at every step of conjugate gradients.
+        bound_holds: Whether no measured error is above it, round-off aside.
+        output: Which target the curves are of.
+    """
+
+    curves: tuple[Curve, ...]
+    bound: NDArray[np.float64]
+    bound_holds: bool
+    output: int
+
+
+def examine_convergence(
+    exact: Solution, K: Tensor, y: Tensor, kernel_ends: tuple[float, float], settings: Settings
+) -> Convergence:
+    """Run the methods on one target of a problem whose direct solution is known.
+
+    Args:
+        exact: The direct solution.
+        K: Its kernel matrix.
+        y: Its targets.
+        kernel_ends: Smallest and largest eigenvalue of K.
+        settings: How many steps at most, and the seed.
+    """
+    output = int(y.norm(dim=0).argmax())
+    low, high = (end + exact.ridge for end in kernel_ends)
+    reference = exact.alpha[:, output]
+    measure = _a_norm_error(K, exact.ridge, reference)
+    rank = min(len(K), 200)
+    options: dict[str, dict[str, object]] = {
+        "cg": {},
+        "pcg": {"preconditioner": Nystrom(rank=rank)},
+        "chebyshev": {"spectrum": (low, high)},
+        "richardson": {"spectrum": (low, high)},
+    }
+    names = {"cg": "conjugate gradients", "pcg": f"preconditioned (Nystrom, rank {rank})"}
+    curves = []
+    for method, option in options.items():
+        errors = [1.0]
+
+        def watch(step: int, alpha: Tensor, residual: Tensor, errors: list[float] = errors) -> bool:
+            errors.append(measure(alpha[:, 0]))
+            return errors[-1] < SHOWN
+
+        solve(
+            exact.kernel, exact.X, y[:, output], exact.ridge,
+            method=method, tol=1e-15, max_steps=settings.steps, callback=watch, seed=settings.seed, **option,  # type: ignore[arg-type]
+        )  # fmt: skip
+        curves.append(Curve(names.get(method, method), np.array(errors)))
+    bound = np.array([bounds.cg_error_factor(high / low, t) for t in range(len(curves[0].errors))])
+    return Convergence(tuple(curves), bound, bool((curves[0].errors <= bound + 1e-10).all()), output)
+
+
+def _a_norm_error(K: Tensor, ridge: float, exact: Tensor) -> Callable[[Tensor], float]:
+    """Return the function alpha -> ||alpha - exact||_A / ||exact||_A."""
+
+    def squared(v: Tensor) -> float:
+        return max(float(v @ (K @ v) + ridge * (v @ v)), 0.0)
+
+    whole = squared(exact) or 1.0
+    return lambda alpha: float(torch.tensor(squared(alpha - exact) / whole).sqrt())

@@ -1,0 +1,97 @@
+"""From a dataset to training and test matrices, with a note on everything that was done to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ridgeformer.audit.settings import Settings
+from ridgeformer.datasets import Dataset, standardise, unit_rows
+from ridgeformer.errors import InputError, unknown_name
+
+__all__ = ["Prepared", "prepare"]
+
+FEWEST_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Training and test rows ready for a kernel; targets centred on the training mean.
+
+    Attributes:
+        dataset: What was given.
+        X, y: Training rows and centred targets.
+        Xt, yt: Test rows and targets centred by the same mean.
+        mean: The training mean that was subtracted from the targets.
+        labels, labels_t: Class codes of both parts, or None for regression.
+        notes: One sentence for everything that was done to the data.
+    """
+
+    dataset: Dataset
+    X: Tensor
+    y: Tensor
+    Xt: Tensor
+    yt: Tensor
+    mean: Tensor
+    labels: Tensor | None
+    labels_t: Tensor | None
+    notes: tuple[str, ...]
+
+    def score(self, outputs: Tensor, *, train: bool = False) -> float:
+        """Return the accuracy of the largest output, or R^2 averaged over the outputs."""
+        truth, labels = (self.y, self.labels) if train else (self.yt, self.labels_t)
+        if labels is not None:
+            return float(((outputs + self.mean).argmax(1) == labels).double().mean())
+        spread = (truth - truth.mean(0)).square().sum(0)
+        left = (truth - outputs).square().sum(0)
+        return float((1 - left / torch.where(spread > 0, spread, 1.0)).mean())
+
+
+def prepare(dataset: Dataset, settings: Settings) -> Prepared:
+    """Sample, split, preprocess and centre; statistics come from the training rows only.
+
+    Raises:
+        InputError: too few rows to hold any out.
+    """
+    if dataset.n < FEWEST_ROWS:
+        raise InputError(
+            f"{dataset.name} has {dataset.n} rows; an audit holds some out and needs at least {FEWEST_ROWS}."
+        )
+    notes = []
+    if dataset.n > settings.max_rows:
+        notes.append(f"{settings.max_rows:,} of {dataset.n:,} rows were drawn at random, classes in proportion.")
+        dataset = dataset.sample(settings.max_rows, settings.seed)
+    train, test = dataset.split(settings.test_fraction, settings.seed)
+    X, Xt, note = _preprocess(train.X, test.X, _choice(dataset, settings))
+    y, yt = torch.from_numpy(train.targets()), torch.from_numpy(test.targets())
+    mean = y.mean(0)
+    classes = dataset.task == "classification"
+    return Prepared(
+        dataset=dataset,
+        X=torch.from_numpy(X),
+        y=y - mean,
+        Xt=torch.from_numpy(Xt),
+        yt=yt - mean,
+        mean=mean,
+        labels=torch.from_numpy(np.asarray(train.y)) if classes else None,
+        labels_t=torch.from_numpy(np.asarray(test.y)) if classes else None,
+        notes=(*notes, f"{train.n:,} rows train, {test.n:,} are held out.", note),
+    )
+
+
+def _choice(dataset: Dataset, settings: Settings) -> str:
+    if settings.preprocessing == "auto":
+        return "unit_rows" if dataset.image_shape is not None else "standardise"
+    return settings.preprocessing
+
+
+def _preprocess(X: np.ndarray, Xt: np.ndarray, choice: str) -> tuple[np.ndarray, np.ndarray, str]:
+    if choice == "unit_rows":
+        return unit_rows(X), unit_rows(Xt), "Every row was scaled to unit length."
+    if choice == "standardise":
+        X, Xt = standardise(X, Xt)
+        return X, Xt, "Every column was shifted and scaled to mean 0 and variance 1 over the training rows."
+    raise unknown_name("preprocessing", choice, ["auto", "standardise", "unit_rows"])

@@ -1,0 +1,57 @@
+"""The command line: one command a file, thin over the library."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from ridgeformer.cli.audit import audit
+from ridgeformer.cli.data import data
+from ridgeformer.cli.solve import solve
+from ridgeformer.errors import RidgeformerError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("audit")(audit)
+app.command("solve")(solve)
+app.add_typer(data, name="data")
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Attention as kernel regression: audit data, solve with a certificate, fetch datasets.
+
+    Start with: ridgeformer audit digits
+    """
+    if show_version:
+        print(f"ridgeformer {version('ridgeformer')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line: bad input is one line on standard error and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed by now
+            sys.exit(0)
+        sys.exit(_complain(error.format_message(), 2))
+    except RidgeformerError as error:
+        sys.exit(_complain(str(error), 2))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str, code: int) -> int:
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    return code

@@ -1,0 +1,133 @@
+"""`ridgeformer solve`: one certified fit of one dataset."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from ridgeformer import datasets
+from ridgeformer.audit import Settings
+from ridgeformer.audit.answer import show_score
+from ridgeformer.audit.prepare import Prepared, prepare
+from ridgeformer.checks import positive
+from ridgeformer.cli.console import Json, out, print_json, progress_bar
+from ridgeformer.errors import InputError
+from ridgeformer.kernels import build_kernel
+from ridgeformer.solvers import Nystrom, Solution
+from ridgeformer.solvers import solve as run_solve
+
+__all__ = ["solve"]
+
+
+class Precision(StrEnum):
+    """What the solve is computed in; certificates are always in float64."""
+
+    float64 = "float64"
+    float32 = "float32"
+
+
+def solve(
+    data: Annotated[str, typer.Argument(help="A dataset's name, or a .csv, .parquet, .npz or .npy file.")],
+    kernel: Annotated[
+        str, typer.Option(help="dot_product, exponential, gram_power, relu_ntk or relu_ntk_both.")
+    ] = "exponential",
+    temperature: Annotated[str, typer.Option(help="A number, or auto: the mean squared row length.")] = "auto",
+    order: Annotated[int, typer.Option(help="Of gram_power; 3 is linearised attention.")] = 3,
+    ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 1.0,
+    method: Annotated[str, typer.Option(help="direct, richardson, neumann, chebyshev, cg or pcg.")] = "direct",
+    preconditioner: Annotated[str | None, typer.Option(help="For pcg: identity, jacobi or nystrom.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Of the Nystrom preconditioner.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Relative residual to reach.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Iterations at most.")] = None,
+    precision: Annotated[Precision, typer.Option(help="Precision of the solve.")] = Precision.float64,
+    target: Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")] = None,
+    preprocessing: Annotated[str, typer.Option(help="auto, unit_rows or standardise.")] = "auto",
+    max_rows: Annotated[int, typer.Option(help="Rows used at most; more are sampled.", min=10)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the split and of every random step.", min=0)] = 0,
+    json: Json = False,
+) -> None:
+    """Solve kernel ridge regression on a dataset and say how good and how certain the answer is.
+
+    Example: ridgeformer solve digits --kernel exponential --temperature 0.25 --ridge 0.01 --method pcg
+    """
+    prepared = prepare(
+        datasets.load(data, target=target), Settings(seed=seed, max_rows=max_rows, preprocessing=preprocessing)
+    )
+    rows = prepared.X.to(getattr(torch, precision.value))
+    tau = temperature if temperature == "auto" else _number(temperature)
+    begin = time.perf_counter()
+    with progress_bar(json) as progress:
+
+        def watch(step: int, alpha: torch.Tensor, residual: torch.Tensor) -> None:
+            progress(0, None, f"step {step}, relative residual {float(residual.max()):.1e}")
+
+        progress(0, None, f"solving for {len(rows):,} rows")
+        solution = run_solve(
+            build_kernel(kernel, rows, temperature=tau, order=order),
+            rows,
+            prepared.y,
+            ridge,
+            method=method,
+            tol=tol,
+            max_steps=max_steps,
+            preconditioner=Nystrom(rank) if rank is not None else preconditioner,
+            callback=watch,
+            seed=seed,
+        )
+    facts = _facts(prepared, solution, time.perf_counter() - begin)
+    print_json(facts) if json else _show(facts)
+    if not solution.converged:
+        raise typer.Exit(1)
+
+
+def _number(text: str) -> float:
+    try:
+        return positive(text, "temperature", "logits are divided by it")
+    except InputError as error:
+        raise InputError(f"{error} Give a number, or auto.") from None
+
+
+def _facts(data: Prepared, solution: Solution, seconds: float) -> dict[str, Any]:
+    outputs = solution.predict(data.Xt).to(torch.float64)
+    return {
+        "data": data.dataset.name,
+        "notes": list(data.notes),
+        "task": data.dataset.task,
+        "kernel": solution.kernel.name,
+        "method": solution.method,
+        "status": solution.status.value,
+        "advice": solution.advice,
+        "steps": solution.steps,
+        "relative_residual": solution.relative_residual,
+        "held_out_score": data.score(outputs),
+        "largest_prediction_bound": float(solution.prediction_bound(data.Xt).max()),
+        "coefficient_bound": float(solution.alpha_bound.max()),
+        "condition_number": solution.spectrum.kappa,
+        "preconditioned": solution.spectrum.preconditioned,
+        "log_scale": solution.log_scale,
+        "ridge": solution.ridge,
+        "seconds": seconds,
+    }
+
+
+def _show(facts: dict[str, Any]) -> None:
+    console = out()
+    console.print(f"\n[bold]{facts['advice']}[/bold]")
+    what = "condition number of the preconditioned system" if facts["preconditioned"] else "condition number"
+    lines = {
+        "held-out score": show_score(facts["held_out_score"], facts["task"]),
+        "error of any held-out prediction": f"at most {facts['largest_prediction_bound']:.1e} (proved)",
+        "error of the coefficients": f"at most {facts['coefficient_bound']:.1e} (proved)",
+        "steps": f"{facts['steps']} ({facts['method']}), {facts['seconds']:.2f} s",
+        f"{what}, about": f"{facts['condition_number']:.1e}",
+    }
+    if facts["log_scale"]:
+        lines["kernel rescaled by"] = f"e^-{facts['log_scale']:.4g}, to stay in range; predictions are unaffected"
+    for name, value in lines.items():
+        console.print(f"  {name:<52} {value}", soft_wrap=True)
+    for note in facts["notes"]:
+        console.print(f"  [dim]{note}[/dim]")

@@ -1,0 +1,153 @@
+"""The command line as a person or a script meets it: text, JSON, exit codes, one-line errors."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ridgeformer.cli import main
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ridgeformer", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+def table(path, rows=60):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((rows, 3))
+    lines = ["a,b,c,price", *(f"{x[0]},{x[1]},{x[2]},{x[0] + 0.1 * x[1]}" for x in X)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_real_process_prints_its_version():
+    done = subprocess.run(
+        [sys.executable, "-m", "ridgeformer", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("ridgeformer 0.")
+
+
+def test_solve_prints_plain_words_first(run):
+    code, out, err = run("solve", "wine", "--ridge", "0.1", "--method", "cg")
+    assert (code, err) == (0, "")
+    assert out.strip().startswith("Converged")
+    assert "(proved)" in out
+
+
+def test_solve_as_json_on_a_file_of_ones_own(run, tmp_path):
+    table(tmp_path / "mine.csv")
+    code, out, _ = run("solve", "mine.csv", "--target", "price", "--kernel", "dot_product", "--ridge", "1e-3", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["status"] == "converged"
+    assert facts["held_out_score"] > 0.99
+    assert facts["largest_prediction_bound"] < 1e-8
+
+
+def test_not_converging_is_exit_code_1_and_advice(run):
+    code, out, _ = run("solve", "wine", "--ridge", "1e-8", "--method", "cg", "--max-steps", "3")
+    assert code == 1
+    assert "raise max_steps" in " ".join(out.split())
+
+
+def test_neumann_diverges_with_the_norm(run):
+    code, out, _ = run("solve", "wine", "--method", "neumann", "--ridge", "0.5")
+    assert code == 1
+    assert "Neumann series needs ||K|| < ridge" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("kernel", ["dot_product", "exponential", "gram_power", "relu_ntk", "relu_ntk_both"])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_every_kernel_in_both_precisions(run, kernel, precision):
+    ridge = "1e6" if kernel == "gram_power" else "1"  # cubed eigenvalues: a small ridge is below round-off
+    code, out, _ = run("solve", "wine", "--kernel", kernel, "--ridge", ridge, "--precision", precision, "--json")
+    assert (code, json.loads(out)["status"]) == (0, "converged")
+
+
+def test_audit_writes_the_page_and_ends_with_its_path(run, tmp_path):
+    code, out, err = run("audit", "wine", "--out", "here")
+    assert (code, err) == (0, "")
+    assert out.strip().endswith("here/report.html")
+    assert (tmp_path / "here" / "report.html").stat().st_size > 1e6
+
+
+def test_audit_as_json_is_one_object(run):
+    code, out, _ = run("audit", "diabetes", "--json")
+    record = json.loads(out)
+    assert code == 0
+    assert record["page"] == "audit/report.html"
+    assert record["convergence"]["bound_holds"]
+
+
+def test_data_list_and_show(run):
+    _, out, _ = run("data", "list")
+    assert "digits" in out
+    assert [info["name"] for info in json.loads(run("data", "list", "--json")[1])][:3] == ["digits", "diabetes", "wine"]
+    assert "scikit-learn's own copy" in run("data", "show", "wine")[1]
+    assert json.loads(run("data", "show", "wine", "--json")[1])["d"] == 13
+
+
+def test_data_fetch_of_embedded_data(run):
+    assert "nothing to fetch" in run("data", "fetch", "wine")[1]
+    assert json.loads(run("data", "fetch", "wine", "--json")[1]) == {"name": "wine", "path": None}
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("data",), ("--help",), ("solve", "--help"), ("audit", "-h"), ("data", "fetch", "-h")]
+)
+def test_help_has_an_example(run, command):
+    code, out, _ = run(*command)
+    assert code == 0
+    assert "ridgeformer" in out
+    if command and command[-1] in ("-h", "--help") and len(command) > 1:
+        assert "Example: ridgeformer" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("slve",), "Did you mean 'solve'"),
+        (("solve", "digts"), "did you mean 'digits'"),
+        (("solve", "wine", "--kernel", "exponentail"), "did you mean 'exponential'"),
+        (("solve", "wine", "--method", "pgc"), "did you mean 'pcg'"),
+        (("solve", "wine", "--ridge", "0"), "ridge is 0; it must be a finite number > 0"),
+        (("solve", "wine", "--ridge", "nan"), "ridge is nan"),
+        (("solve", "wine", "--temperature", "-2"), "temperature is -2"),
+        (("solve", "wine", "--temperature", "warm"), "Give a number, or auto"),
+        (("solve", "wine", "--method", "cg", "--preconditioner", "jacobi"), "use method='pcg'"),
+        (("solve", "missing.csv"), "does not exist"),
+        (("solve", "wine", "--target", "x"), "belong to files"),
+        (("audit", "wine", "--preprocessing", "none"), "unknown preprocessing"),
+        (("audit", "model.pkl"), "pickle"),
+        (("data", "show", "minst"), "did you mean 'mnist'"),
+        (("data", "fetch", "mnist", "--from", "nowhere"), "nowhere"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(run, arguments, words, tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGEFORMER_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "model.pkl").write_bytes(b"\x80\x04.")
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert words in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not (tmp_path / "audit").exists()
+
+
+def test_an_unfetched_dataset_says_the_command(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("RIDGEFORMER_CACHE", str(tmp_path / "cache"))
+    code, _, err = run("solve", "mnist")
+    assert code == 2
+    assert "ridgeformer data fetch mnist" in err

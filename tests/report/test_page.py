@@ -1,0 +1,43 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from ridgeformer import datasets, errors, report
+from ridgeformer.audit import audit
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return audit(datasets.load("wine"))
+
+
+def test_the_page_holds_the_answer_and_calls_nobody(wine):
+    page = report.render(wine)
+    own = page.replace(re.search(r"<script>(.*?)</script>", page, re.S).group(1), "")  # plotly itself
+    assert "96.2 % of the held-out rows" in own or "of the held-out rows" in own
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", own)
+    assert own.count("<figure") == 3
+    assert len(page) < 10_000_000
+
+
+def test_names_from_outside_are_escaped(wine):
+    from dataclasses import replace
+
+    dataset = replace(wine.data.dataset, name="<script>alert(1)</script>")
+    page = report.render(replace(wine, data=replace(wine.data, dataset=dataset)))
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_writing_replaces_the_old_page_and_leaves_nothing_else(wine, tmp_path):
+    (tmp_path / "report.html").write_text("old")
+    path = report.write(wine, tmp_path)
+    assert path.read_text().startswith("<!doctype html>")
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_directory_that_cannot_be_made(wine, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.RidgeformerError, match="choose another directory"):
+        report.write(wine, Path(tmp_path / "file" / "inner"))
