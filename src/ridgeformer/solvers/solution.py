@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ridgeformer import bounds
 from ridgeformer.checks import as_query
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma
@@ -41,6 +43,7 @@ class Solution:
         residual_norm: per output, ||y - (K + ridge I) alpha|| computed at the end in float64.
         roundoff: per output, how much that number itself can be off; it is added in every bound.
         spectrum: the estimated ends of the spectrum of the matrix worked with.
+        kernel_roundoff: the size below which an eigenvalue of the computed K cannot be told from zero.
         iterates: (steps, n, outputs), if they were asked for.
         kernel, X, ridge, method: what was solved, and how.
         log_scale: the rescaling that was applied to keep the exponential in range; usually 0.
@@ -59,6 +62,7 @@ class Solution:
     X: Tensor = field(repr=False)
     ridge: float
     method: str
+    kernel_roundoff: float = field(repr=False)
     log_scale: float = 0.0
     iterates: Tensor | None = field(default=None, repr=False)
     factor: Tensor | None = field(default=None, repr=False)
@@ -79,7 +83,7 @@ class Solution:
 
         Holds for every positive semidefinite kernel, round-off included.
         """
-        return (self.residual_norm + self.roundoff) / self.ridge
+        return torch.from_numpy(bounds.solution_error_bound(self._residual, self.ridge))
 
     @property
     def uniform_bound(self) -> Tensor:
@@ -87,12 +91,10 @@ class Solution:
 
         That is every x at all, for a kernel with constant diagonal such as the exponential on unit rows.
         """
-        n, d = self.X.shape
-        roots = self.kernel.diagonal(self.X).to(torch.float64).clamp_min(0).sqrt()
-        w = self.kernel.entry_error(self.X).to(torch.float64)
-        size = self.alpha.reshape(n, -1).to(torch.float64).abs()
-        residual = roots.max() * (self.residual_norm + self.roundoff) / self.ridge**0.5
-        return residual + gamma(n + d + 8, self.X.dtype) * roots.max() * (roots @ size) + w.max() * (w @ size)
+        largest = self.X[self.kernel.diagonal(self.X).argmax()][None, :]
+        own = self.kernel.diagonal(largest).to(torch.float64)
+        bound = torch.from_numpy(bounds.prediction_error_from_diagonal(self._residual, self.ridge, own))
+        return (bound + self._prediction_roundoff(self.X).max(0).values)[0]
 
     def predict(self, Xq: Any) -> Tensor:
         """Return k(x)'alpha for every query row, shaped (q,) or (q, outputs) like the targets."""
@@ -102,26 +104,47 @@ class Solution:
         """Return a bound on |f(x) - f*(x)| per query row, shaped like the prediction.
 
         The smallest of three that all hold for positive semidefinite kernels, r being the residual:
-        ||k(x)|| ||r|| / ridge; sqrt(k(x, x)) ||r|| / sqrt(ridge); and, after a direct solve,
+        ||k(x)|| ||r|| / ridge; sqrt(k(x, x)) ||r|| / (2 sqrt(ridge)); and, after a direct solve,
         sqrt(k(x)'A^-1 k(x)) ||r|| / sqrt(ridge). The round-off of `predict` is added.
         """
         Xq = as_query(Xq, self.X)
         rows = max(1, BLOCK_ENTRIES // self.X.shape[0])
-        size = torch.cat([self._influence(block) for block in Xq.split(rows)])
-        residual = self.residual_norm + self.roundoff
-        bound = size[:, None] * residual[None, :] + self._prediction_roundoff(Xq)
+        bound = torch.cat([self._residual_bound(block) for block in Xq.split(rows)]) + self._prediction_roundoff(Xq)
         return bound if self.alpha.ndim == 2 else bound[:, 0]
 
-    def _influence(self, Xq: Tensor) -> Tensor:
-        """Return, per query, the least known c with |k(x)'A^-1 r| <= c ||r||."""
+    @property
+    def _residual(self) -> Tensor:
+        return (self.residual_norm + self.roundoff).cpu()
+
+    def _residual_bound(self, Xq: Tensor) -> Tensor:
+        """Return the least of the known bounds on |k(x)'A^-1 r|, (q, outputs)."""
         own = self.kernel.diagonal(Xq).to(torch.float64).clamp_min(0)
         cross = self.kernel.dense(Xq, self.X).to(torch.float64)
-        size = torch.minimum(cross.norm(dim=1) / self.ridge, (own / self.ridge).sqrt())
-        if self.factor is not None and self.factor.dtype == torch.float64:
+        forms = [
+            bounds.prediction_error_from_query_norm(self._residual, self.ridge, cross.norm(dim=1).cpu()),
+            bounds.prediction_error_from_diagonal(self._residual, self.ridge, own.cpu()),
+        ]
+        if self.factor is not None and self._energy_excess is not None:
             half = torch.linalg.solve_triangular(self.factor, cross.T, upper=False)
-            # 1.01 covers the triangular solve's own rounding at any condition number a Cholesky survives
-            size = torch.minimum(size, 1.01 * half.norm(dim=0) / self.ridge**0.5)
-        return size
+            energy = self._energy_excess * half.square().sum(0).cpu()
+            forms.append(bounds.prediction_error_from_energy(self._residual, self.ridge, energy))
+        rounded = (
+            self.kernel.entry_error(Xq).to(torch.float64) * self.kernel.entry_error(self.X).to(torch.float64).norm()
+        )
+        forms_of_exact = bounds.prediction_error_from_query_norm(self._residual, self.ridge, rounded.cpu())
+        return torch.from_numpy(np.minimum.reduce(forms) + forms_of_exact).to(self.X.device)
+
+    @property
+    def _energy_excess(self) -> float | None:
+        """The factor by which k'A^-1 k can exceed what the float64 Cholesky factor says; None if unbounded.
+
+        The factor and a triangular solve with it are exact for some A + E with ||E|| <= e, four times the
+        round-off of K (Higham, theorems 8.5 and 10.3), so k'A^-1 k <= k'(A + E)^-1 k / (1 - e/(ridge - e)).
+        """
+        error = 4 * (self.kernel_roundoff + gamma(len(self.X) + 1, torch.float64) * len(self.X) * self.ridge)
+        if self.X.dtype != torch.float64 or not 4 * error < self.ridge:
+            return None
+        return 1 / (1 - error / (self.ridge - error))
 
     def _prediction_roundoff(self, Xq: Tensor) -> Tensor:
         """Return how far `predict` can be from k(x)'alpha in exact arithmetic, (q, outputs)."""

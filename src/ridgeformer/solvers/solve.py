@@ -133,6 +133,7 @@ def solve(
         X=X,
         ridge=system.ridge,
         method=method,
+        kernel_roundoff=system.kernel_roundoff,
         log_scale=log_scale,
         iterates=torch.stack(record.iterates) if record.iterates else None,
         factor=factor,

@@ -1,0 +1,55 @@
+"""Every Python block and every `ridgeformer` command line of the README and the docs is run."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from ridgeformer.cli import main
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(language):
+    return [
+        pytest.param(text, id=f"{document.name}-{number}")
+        for document in DOCUMENTS
+        for number, (found, text) in enumerate(FENCE.findall(document.read_text()))
+        if found == language
+    ]
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_python_blocks_run(block, capsys):
+    exec(compile(block, "document", "exec"), {"__name__": "document"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [line for block in blocks("") for line in block.values[0].splitlines() if line.startswith("ridgeformer ")],
+)
+def test_commands_run(line, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", line.split())
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+
+
+def test_make_targets_named_in_documents_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\bmake ([a-z-]+)\b(?=[`\s]| {2})", document.read_text()):
+            if f"`make {target}`" in document.read_text() or f"\nmake {target}" in document.read_text():
+                assert re.search(rf"^{target}:", makefile, re.M), f"{document.name} names make {target}"
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in DOCUMENTS:
+        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+            assert (document.parent / link).exists(), f"{document.name} links to {link}"
