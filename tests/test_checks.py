@@ -44,7 +44,11 @@ def test_what_is_refused(value, error, words):
 def test_targets_follow_the_rows():
     X = torch.ones(3, 2)
     assert checks.as_targets([1, 2, 3], X).dtype == torch.float32
-    for bad, words in (([1, 2], "2 rows and X has 3"), (np.ones((3, 0)), "no columns"), (np.ones((3, 1, 1)), "outputs")):
+    for bad, words in (
+        ([1, 2], "2 rows and X has 3"),
+        (np.ones((3, 0)), "no columns"),
+        (np.ones((3, 1, 1)), "outputs"),
+    ):
         with pytest.raises(errors.ShapeError, match=words):
             checks.as_targets(bad, X)
 

@@ -39,8 +39,8 @@ class Exponential(Kernel):
         log_scale: c.
 
     Example:
-        >>> Exponential(temperature=2.0)([[1.0, 1.0]]).item() == torch.tensor(1.0).double().exp().item()
-        True
+        >>> Exponential(temperature=2.0)([[1.0, 1.0], [0.0, 0.0]])
+        tensor([[2.7183, 1.0000], [1.0000, 1.0000]], dtype=torch.float64)
     """
 
     temperature: float

@@ -1,0 +1,107 @@
+"""How far a residual that was evaluated in float64 can be from the true one."""
+
+from __future__ import annotations
+
+import math
+from typing import SupportsFloat, SupportsIndex
+
+import numpy as np
+
+from ridgeformer.bounds._inputs import Array, Numbers, as_array, as_count, as_norms, as_ridge
+from ridgeformer.errors import InputError, ShapeError
+
+__all__ = ["UNIT_ROUNDOFF", "residual_norm_bound", "residual_roundoff", "rounding_gamma"]
+
+UNIT_ROUNDOFF = 2.0**-53
+"""The relative error of one float64 operation, rounding to nearest."""
+
+
+def rounding_gamma(count: SupportsIndex) -> float:
+    """Return gamma_m = m u/(1 - m u), u = 2^-53: the relative error of m roundings one after the other.
+
+    A product of m factors (1 + d_i)^(+-1) with abs(d_i) <= u differs from 1 by at most gamma_m (Higham).
+
+    Args:
+        count: The number m >= 0 of roundings, below 2^53.
+
+    Example:
+        >>> rounding_gamma(0), rounding_gamma(2**52)
+        (0.0, 1.0)
+    """
+    count = as_count(count, "count")
+    if count >= 2**53:
+        raise InputError(f"count is {count}; fewer than 2^53 roundings were expected: no float64 digit would be left.")
+    return count * UNIT_ROUNDOFF / (1.0 - count * UNIT_ROUNDOFF)
+
+
+def residual_roundoff(diagonal: Numbers, alpha: Numbers, targets_norm: Numbers, ridge: SupportsFloat) -> Array:
+    """Bound norm(fl(r) - r) for r = y - K alpha - l alpha evaluated in float64, per column.
+
+    The bound is gamma_{n+3} (sqrt(tr K) sum_j sqrt(K_jj) abs(alpha_j) + l norm(alpha) + norm(y)). Row i is a
+    sum of n + 2 terms K_ij alpha_j, l alpha_i and y_i. In whatever order it is added up, with or without
+    fused operations, with the ridge added to K_ii first or apart, no term passes through more than n + 2
+    roundings, so the row errs by at most gamma_{n+2} times the sum of the terms' absolute values. There
+    abs(K_ij) <= sqrt(K_ii K_jj), and the 2-norm over rows obeys the triangle inequality.
+
+    K means the float64 entries as they were evaluated: the distance from them to the exact kernel is not
+    counted. The step from n + 2 to n + 3 pays for entries that exceed sqrt(K_ii K_jj) by round-off, up to a
+    factor 1 + 1/(n + 2), and the result is rounded up for its own evaluation. Not covered: underflow, lower
+    precision, and products that are not sums of n terms (Strassen).
+
+    Args:
+        diagonal: K_ii, (n,).
+        alpha: The coefficients, (n,) or (n, outputs).
+        targets_norm: norm(y), one number or (outputs,).
+        ridge: The regularisation l > 0.
+
+    Returns:
+        One bound, shape (), or one per output, (outputs,).
+
+    Example:
+        >>> bound = residual_roundoff([1.0, 1.0], alpha=[0.5, -0.5], targets_norm=1.0, ridge=0.1)
+        >>> f"{bound:.2e}"
+        '1.38e-15'
+    """
+    diagonal, alpha = as_norms(diagonal, "diagonal"), as_array(alpha, "alpha")
+    targets, ridge = as_norms(targets_norm, "targets_norm"), as_ridge(ridge)
+    if diagonal.ndim != 1 or alpha.ndim not in (1, 2) or len(alpha) != len(diagonal):
+        raise ShapeError(
+            f"diagonal has shape {diagonal.shape} and alpha {alpha.shape}; (n,) and (n,) or (n, outputs) were "
+            "expected: give one diagonal entry of K per row of alpha."
+        )
+    if targets.shape != alpha.shape[1:]:
+        raise ShapeError(
+            f"targets_norm has shape {targets.shape} and alpha has outputs of shape {alpha.shape[1:]}: "
+            "give the norm of each target column."
+        )
+    n = len(diagonal)
+    weighted = np.sqrt(diagonal) @ np.abs(alpha)
+    size = math.sqrt(diagonal.sum()) * weighted + ridge * np.linalg.norm(alpha, axis=0) + targets
+    return np.asarray(rounding_gamma(n + 3) * (1.0 + rounding_gamma(2 * n + 16)) * size)
+
+
+def residual_norm_bound(residual: Numbers, roundoff: Numbers) -> Array:
+    """Bound norm(r) of the true residual from the evaluated one and its round-off, per column.
+
+    It is norm(fl(r)) + roundoff, rounded up for the evaluation of the norm itself; the bounds of
+    `posterior` take it from there.
+
+    Args:
+        residual: The residual as evaluated in float64, (n,) or (n, outputs).
+        roundoff: The result of `residual_roundoff`, one number or (outputs,).
+
+    Returns:
+        One bound, shape (), or one per output, (outputs,).
+
+    Example:
+        >>> float(residual_norm_bound([3e-8, 4e-8], roundoff=1e-8).round(15))
+        6e-08
+    """
+    residual, roundoff = as_array(residual, "residual"), as_norms(roundoff, "roundoff")
+    if residual.ndim not in (1, 2) or roundoff.shape != residual.shape[1:]:
+        raise ShapeError(
+            f"residual has shape {residual.shape} and roundoff {roundoff.shape}; (n,) with one number or "
+            "(n, outputs) with (outputs,) was expected."
+        )
+    spare = 1.0 + rounding_gamma(len(residual) + 4)
+    return np.asarray((np.linalg.norm(residual, axis=0) + roundoff) * spare)
