@@ -34,10 +34,12 @@ def rounding_gamma(count: SupportsIndex) -> float:
     return count * UNIT_ROUNDOFF / (1.0 - count * UNIT_ROUNDOFF)
 
 
-def residual_roundoff(diagonal: Numbers, alpha: Numbers, targets_norm: Numbers, ridge: SupportsFloat) -> Array:
+def residual_roundoff(
+    diagonal: Numbers, alpha: Numbers, targets_norm: Numbers, ridge: SupportsFloat, *, extra: SupportsIndex = 0
+) -> Array:
     """Bound norm(fl(r) - r) for r = y - K alpha - l alpha evaluated in float64, per column.
 
-    The bound is gamma_{n+3} (sqrt(tr K) sum_j sqrt(K_jj) abs(alpha_j) + l norm(alpha) + norm(y)). Row i is a
+    The bound is gamma_{n+3+extra} (sqrt(tr K) sum_j sqrt(K_jj) abs(alpha_j) + l norm(alpha) + norm(y)). Row i is a
     sum of n + 2 terms K_ij alpha_j, l alpha_i and y_i. In whatever order it is added up, with or without
     fused operations, with the ridge added to K_ii first or apart, no term passes through more than n + 2
     roundings, so the row errs by at most gamma_{n+2} times the sum of the terms' absolute values. There
@@ -53,6 +55,8 @@ def residual_roundoff(diagonal: Numbers, alpha: Numbers, targets_norm: Numbers, 
         alpha: The coefficients, (n,) or (n, outputs).
         targets_norm: norm(y), one number or (outputs,).
         ridge: The regularisation l > 0.
+        extra: Further roundings a term passes through, such as p where K alpha is evaluated as Phi (Phi' alpha)
+            with p features.
 
     Returns:
         One bound, shape (), or one per output, (outputs,).
@@ -77,7 +81,8 @@ def residual_roundoff(diagonal: Numbers, alpha: Numbers, targets_norm: Numbers, 
     n = len(diagonal)
     weighted = np.sqrt(diagonal) @ np.abs(alpha)
     size = math.sqrt(diagonal.sum()) * weighted + ridge * np.linalg.norm(alpha, axis=0) + targets
-    return np.asarray(rounding_gamma(n + 3) * (1.0 + rounding_gamma(2 * n + 16)) * size)
+    gamma = rounding_gamma(n + 3 + as_count(extra, "extra"))
+    return np.asarray(gamma * (1.0 + rounding_gamma(2 * n + 16)) * size)
 
 
 def residual_norm_bound(residual: Numbers, roundoff: Numbers) -> Array:

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer import bounds
 from ridgeformer.kernels import FeatureKernel, Kernel
 from ridgeformer.kernels.base import gamma
 
@@ -78,14 +79,19 @@ class RidgeSystem:
     def residual_roundoff(self, alpha: Float[Tensor, "n r"], y: Float[Tensor, "n r"]) -> Float[Tensor, " r"]:
         """Return a bound on how far `residual` can be from that of exact arithmetic, in 2-norm per column.
 
-        Sums of m terms err by gamma_m relative to the sums of absolute values, |K_ij| is at most
-        sqrt(K_ii K_jj), and the entries themselves err by at most w_i w_j (`Kernel.entry_error`).
+        What rounding does to the sums is `bounds.residual_roundoff`; on top of it the entries of K themselves
+        err by at most w_i w_j (`Kernel.entry_error`).
         """
         system = self.in_float64
-        size, root = alpha.to(torch.float64).abs(), system.diagonal.clamp_min(0).sqrt()
-        w = self.kernel.entry_error(system.X)
-        sums = root.norm() * (root @ size) + self.ridge * size.norm(dim=0) + y.to(torch.float64).norm(dim=0)
-        return gamma(self.n + self.X.shape[1] + 8, torch.float64) * sums + w.norm() * (w @ size)
+        w, size = self.kernel.entry_error(system.X), alpha.to(torch.float64).abs()
+        sums = bounds.residual_roundoff(
+            system.diagonal.clamp_min(0).cpu(),
+            size.cpu(),
+            y.to(torch.float64).norm(dim=0).cpu(),
+            self.ridge,
+            extra=self.X.shape[1],
+        )
+        return torch.from_numpy(sums).to(w.device) + w.norm() * (w @ size)
 
     @cached_property
     def kernel_roundoff(self) -> float:

@@ -1,0 +1,134 @@
+"""From instructions to weights: every matrix entry of a compiled sublayer is written here."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.expressions import Expression, Term
+from ridgeformer.compiler.layout import Layout
+from ridgeformer.compiler.program import Attend, Gate, Head
+from ridgeformer.compiler.roles import Mask
+from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
+from ridgeformer.errors import InputError
+
+__all__ = ["lower_attend", "lower_gate"]
+
+Columns = dict[str, tuple[int, ...]]
+Entry = tuple[int, float]
+
+
+def lower_attend(instruction: Attend, layout: Layout, everyone: Mask, kind: str, dtype: torch.dtype) -> Attention:
+    """Return the attention sublayer of an instruction; clearing costs one head that reads its own token."""
+    heads = []
+    for head in instruction.heads:
+        heads += _lower_head(head, layout, dtype)
+    if instruction.clear:
+        values = tuple((name, name, -1.0) for name in instruction.clear)
+        scores = (("one", "one", 1.0),) if kind == "linear" else ()
+        heads += _lower_head(Head("clear", scores, values, everyone, kind), layout, dtype)  # type: ignore[arg-type]
+    return Attention(instruction.name, instruction.caption, heads)
+
+
+def _lower_head(head: Head, layout: Layout, dtype: torch.dtype) -> list[HeadWeights]:
+    """Return one head, or one per output where the scores themselves are per output."""
+    multiplied = [name for left, right, _ in head.scores for name in (left, right) if name in layout.per_output]
+    outputs = max((len(layout.columns[name]) for name in multiplied), default=1)
+    if outputs == 1:
+        return [_weights(head, head.name, layout, None, dtype)]
+    return [_weights(head, f"{head.name} {output + 1}", layout, output, dtype) for output in range(outputs)]
+
+
+def _weights(head: Head, name: str, layout: Layout, output: int | None, dtype: torch.dtype) -> HeadWeights:
+    def pick(channel: str) -> tuple[int, ...]:
+        found = layout.columns[channel]
+        return found if output is None or len(found) == 1 else (found[output],)
+
+    queries: list[Entry] = []
+    keys: list[Entry] = []
+    for left, right, scale in head.scores:
+        for reader, source in _pairs(pick(left), pick(right)):
+            queries.append((reader, scale))
+            keys.append((source, 1.0))
+    moved = [(to, of, scale) for target, source, scale in head.values for to, of in _pairs(pick(target), pick(source))]
+    width, key, value = layout.width, max(len(queries), 1), len(moved)
+    W_Q, W_K = torch.zeros(width, key, dtype=dtype), torch.zeros(width, key, dtype=dtype)
+    W_V, W_O = torch.zeros(width, value, dtype=dtype), torch.zeros(value, width, dtype=dtype)
+    for column, ((reader, scale), (source, _)) in enumerate(zip(queries, keys, strict=True)):
+        W_Q[reader, column], W_K[source, column] = scale, 1.0
+    for column, (to, of, scale) in enumerate(moved):
+        W_V[of, column], W_O[column, to] = scale, 1.0
+    return HeadWeights(name, W_Q, W_K, W_V, W_O, head.mask, head.kind)
+
+
+def _pairs(left: tuple[int, ...], right: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Pair columns one to one; a single column goes with all of the other's."""
+    size = max(len(left), len(right))
+    if len(left) not in (1, size) or len(right) not in (1, size):
+        raise InputError(f"channels of {len(left)} and {len(right)} columns cannot be combined.")
+    return [(left[i if len(left) > 1 else 0], right[i if len(right) > 1 else 0]) for i in range(size)]
+
+
+def lower_gate(instruction: Gate, layout: Layout, empty: frozenset[str], dtype: torch.dtype) -> GatedMLP:
+    """Return the gated sublayer of an instruction.
+
+    What is written is the difference to the old value, which the residual connection carries along; a
+    channel in `empty` holds an exact zero and needs no difference.
+    """
+    units = _Units(layout, dtype)
+    for target, terms in instruction.assignments:
+        units.assign(target, _difference(target, terms, target in empty))
+    for name in instruction.clear:
+        units.assign(name, (Term(-1.0, (name,)),))
+    return GatedMLP(instruction.name, instruction.caption, *units.matrices(), units.gates)
+
+
+def _difference(target: str, terms: Expression, empty: bool) -> Expression:
+    carried = Term(1.0, (target,))
+    if carried in terms:
+        index = terms.index(carried)
+        return terms[:index] + terms[index + 1 :]
+    return terms if empty else (*terms, Term(-1.0, (target,)))
+
+
+class _Units:
+    """The gated units of a sublayer: a sparse list that becomes three matrices."""
+
+    def __init__(self, layout: Layout, dtype: torch.dtype) -> None:
+        self.layout, self.dtype = layout, dtype
+        self.rows: list[tuple[list[Entry], int, int]] = []  # what a reads, what b reads, where it goes
+        self.gates: list[str] = []
+
+    def assign(self, target: str, terms: Expression) -> None:
+        """Add to a channel, column by column: one unit for its linear part, one for every other term."""
+        one = self.layout.columns["one"][0]
+        for position, column in enumerate(self.layout.columns[target]):
+            straight = [(self._column(term.factors[0], position), term.coefficient) for term in terms if term.linear]
+            if straight:
+                self._unit(straight, one, column, "identity")
+            for term in terms:
+                if not term.linear:
+                    first = [(self._column(term.factors[0], position), term.coefficient)]
+                    other = term.divisor or term.factors[1]
+                    gate = "reciprocal" if term.divisor else "identity"
+                    self._unit(first, self._column(other, position), column, gate)
+
+    def _unit(self, a: list[Entry], b: int, target: int, gate: str) -> None:
+        self.rows.append((a, b, target))
+        self.gates.append(gate)
+
+    def _column(self, name: str, position: int) -> int:
+        columns = self.layout.columns[name]
+        return columns[position if len(columns) > 1 else 0]
+
+    def matrices(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return W_a, W_b (width x units) and W_d (units x width)."""
+        width, count = self.layout.width, len(self.rows)
+        W_a, W_b = torch.zeros(width, count, dtype=self.dtype), torch.zeros(width, count, dtype=self.dtype)
+        W_d = torch.zeros(count, width, dtype=self.dtype)
+        for unit, (a, b, target) in enumerate(self.rows):
+            for column, coefficient in a:
+                W_a[column, unit] += coefficient
+            W_b[b, unit] = 1.0
+            W_d[unit, target] = 1.0
+        return W_a, W_b, W_d

@@ -1,0 +1,146 @@
+"""What a transformer was compiled for: plain numbers and names, enough to compile it again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from math import log
+from typing import Any
+
+import torch
+
+from ridgeformer.checks import positive
+from ridgeformer.compiler.program import Program
+from ridgeformer.compiler.programs import (
+    Kernel,
+    chebyshev,
+    imitation_cg,
+    linear_cg,
+    nadaraya_watson,
+    neumann,
+    richardson,
+    softmax_cg,
+    vanilla,
+)
+from ridgeformer.errors import InputError, unknown_name
+
+__all__ = ["SOLVERS", "Specification", "write_program"]
+
+SOLVERS: dict[str, tuple[str, ...]] = {
+    "linear": ("cg", "pcg", "richardson", "neumann", "chebyshev"),
+    "softmax": ("cg", "richardson", "neumann", "chebyshev", "nadaraya-watson"),
+    "vanilla": ("richardson",),
+    "imitation": ("cg",),
+}
+"""Which solvers each route offers; the first is the default."""
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Everything the weights know: never the data.
+
+    Attributes:
+        route: linear, softmax, vanilla or imitation.
+        solver: See `SOLVERS`.
+        features: Features of a token as given.
+        carried: Features the stream carries, after projection and sketch.
+        ridge: The regularisation.
+        steps: Iterations in a forward pass.
+        temperature: Of the softmax kernel.
+        outputs: Target columns.
+        sink: Logit of the sink (softmax) or of the anchors (vanilla).
+        spectrum: Ends given to Chebyshev.
+        step_size: Given to Richardson; None finds one in context.
+        epsilon: Tilt of the imitation.
+        through_aggregator: Whether reductions pass through the aggregator token.
+        share_channels: Whether channels share storage.
+        tied: Whether all steps are the same weights.
+        width: Columns of the stream.
+        dtype: "float32" or "float64".
+    """
+
+    route: str
+    solver: str
+    features: int
+    carried: int
+    ridge: float
+    steps: int
+    temperature: float
+    outputs: int
+    sink: float
+    spectrum: tuple[float, float] | None
+    step_size: float | None
+    epsilon: float
+    through_aggregator: bool
+    share_channels: bool
+    tied: bool
+    width: int | None
+    dtype: str
+
+    def __post_init__(self) -> None:
+        if self.route not in SOLVERS:
+            raise unknown_name("route", self.route, SOLVERS)
+        if self.solver not in SOLVERS[self.route]:
+            known = ", ".join(SOLVERS[self.route])
+            raise InputError(
+                f"route {self.route!r} has no solver {self.solver!r}; it has {known}: choose one of those."
+            )
+        positive(self.ridge, "ridge", "without it the system may be singular")
+        positive(self.temperature, "temperature", "logits are divided by it")
+        positive(self.epsilon, "epsilon", "it tilts the imitating head")
+        for name in ("features", "carried", "steps", "outputs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; a whole number >= 1 was expected.")
+        if self.dtype not in DTYPES:
+            raise unknown_name("dtype", self.dtype, DTYPES)
+        if self.solver == "chebyshev" and self.spectrum is None:
+            raise InputError(
+                "solver 'chebyshev' has fixed coefficients: give spectrum=(low, high), the ends of K + ridge I; "
+                "(ridge, ridge + largest row sum of K) is always right."
+            )
+        if self.route == "vanilla" and self.sink < log(self.ridge) - 1e-9:
+            raise InputError(
+                f"sink is {self.sink:.4g}; the vanilla route converges if e^sink >= ridge, that is sink >= "
+                f"{log(self.ridge):.4g}."
+            )
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The dtype of the weights."""
+        return DTYPES[self.dtype]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Specification:
+        """Return the specification that `as_dict` described; unknown or missing entries are an error."""
+        names = {field.name for field in fields(cls)}
+        if set(values) != names:
+            odd = ", ".join(sorted(set(values) ^ names))
+            raise InputError(f"the configuration does not fit this version ({odd}): compile the model again.")
+        spectrum = values["spectrum"]
+        return cls(**{**values, "spectrum": tuple(spectrum) if spectrum is not None else None})
+
+
+def write_program(spec: Specification) -> Program:
+    """Return the program of a specification."""
+    if spec.route == "vanilla":
+        return vanilla(spec.ridge, spec.temperature, spec.sink)
+    if spec.route == "imitation":
+        return imitation_cg(spec.ridge, spec.epsilon)
+    if spec.solver == "nadaraya-watson":
+        return nadaraya_watson(spec.temperature)
+    if spec.solver in ("cg", "pcg"):
+        if spec.route == "linear":
+            return linear_cg(spec.ridge, jacobi=spec.solver == "pcg")
+        return softmax_cg(spec.ridge, spec.temperature, spec.sink, through_aggregator=spec.through_aggregator)
+    kernel = Kernel("linear" if spec.route == "linear" else "softmax", spec.temperature, spec.sink)
+    if spec.solver == "richardson":
+        return richardson(kernel, spec.ridge, spec.step_size)
+    if spec.solver == "neumann":
+        return neumann(kernel, spec.ridge)
+    assert spec.spectrum is not None
+    return chebyshev(kernel, spec.ridge, spec.spectrum, spec.steps)
