@@ -11,6 +11,7 @@ Example:
 
 from ridgeformer import bounds, datasets, errors, kernels
 from ridgeformer.audit import Audit, audit
+from ridgeformer.compiler import CompiledTransformer, compile, load
 from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
 from ridgeformer.solvers import Solution, Status, solve
 
@@ -18,13 +19,16 @@ __all__ = [
     "AttentionKernelClassifier",
     "AttentionKernelRidge",
     "Audit",
+    "CompiledTransformer",
     "NadarayaWatson",
     "Solution",
     "Status",
     "audit",
     "bounds",
+    "compile",
     "datasets",
     "errors",
     "kernels",
+    "load",
     "solve",
 ]

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ridgeformer.compiler.budget import Budget, count
+from ridgeformer.compiler.explain import explain
 from ridgeformer.compiler.interpreter import unroll
 from ridgeformer.compiler.layout import Layout, arrange, lives
+from ridgeformer.compiler.literal import Hook, Reading, run_literally
 from ridgeformer.compiler.lowering import lower_attend, lower_gate
 from ridgeformer.compiler.program import Attend, Gate, Instruction, Program, Record
 from ridgeformer.compiler.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens, own
 from ridgeformer.compiler.specification import Specification, write_program
 from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.task import Task, check_task
+from ridgeformer.compiler.trace import Trace, collect
+from ridgeformer.errors import unknown_name
 
-__all__ = ["CompiledTransformer", "Moment"]
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One place in a forward pass: its name, the sublayer, and the stream before and after it.
-
-    Attributes:
-        name: Such as "step 3.kernel product".
-        sublayer: The module.
-        before: (..., tokens, width).
-        after: (..., tokens, width).
-    """
-
-    name: str
-    sublayer: Attention | GatedMLP
-    before: Tensor
-    after: Tensor
-
-
-Hook = Callable[[str, Tensor], Tensor | None]
-"""Called with (place, stream after that sublayer); what it returns, if anything, replaces the stream."""
+__all__ = ["CompiledTransformer"]
 
 
 class CompiledTransformer(nn.Module):
@@ -112,7 +99,91 @@ class CompiledTransformer(nn.Module):
             return lower_attend(instruction, self.layout, everyone, self.program.attention, self.spec.torch_dtype)
         return lower_gate(instruction, self.layout, empty, self.spec.torch_dtype)
 
+    # -- using -------------------------------------------------------------------------------------
+
+    def forward(self, X: Any, y: Any, Xq: Any) -> Tensor:
+        """Return the predictions for the queries: (q,) or (q, outputs) like the targets, after any batch axis.
+
+        Args:
+            X: Supports, (k, features) or (tasks, k, features).
+            y: Targets, (k,), (k, outputs) or (tasks, k, outputs).
+            Xq: Queries, (q, features) or (tasks, q, features).
+        """
+        task = self._check(X, y, Xq)
+        readings = self._run(*task.given)
+        prediction = [value for _, record, value in readings if record.name == "f"][-1]
+        return prediction[..., 0] if task.flat else prediction
+
+    def trace(self, X: Any, y: Any, Xq: Any) -> Trace:
+        """Return what every step did, read from the named channels of the stream."""
+        return collect(self._run(*self._check(X, y, Xq).given), self.spec.steps)
+
+    def run_with_hook(self, hook: Hook, X: Any, y: Any, Xq: Any) -> Trace:
+        """Run literally, showing `hook` every sublayer: (place, sublayer, before, after) -> a new stream or None."""
+        X, y, Xq = self._check(X, y, Xq).given
+        tokens = self.tokens(X.shape[-2], Xq.shape[-2])
+        return collect(run_literally(self, self.stream(X, y, Xq), tokens, hook), self.spec.steps)
+
+    def run_with_cache(self, X: Any, y: Any, Xq: Any) -> tuple[Trace, dict[str, Tensor]]:
+        """Return the trace and, by name, every sublayer's input, output and attention patterns.
+
+        Keys are "step 3.kernel product.in", ".out" and ".pattern.HEAD".
+        """
+        tokens = self.tokens(*(t.shape[-2] for t in self._check(X, y, Xq).given[::2]))
+        cache: dict[str, Tensor] = {}
+
+        def keep(place: str, sublayer: Attention | GatedMLP, before: Tensor, after: Tensor) -> None:
+            cache[f"{place}.in"], cache[f"{place}.out"] = before, after
+            if isinstance(sublayer, Attention):
+                for number, head in enumerate(sublayer.heads):
+                    cache[f"{place}.pattern.{head}"] = sublayer.pattern(number, before, tokens)
+
+        return self.run_with_hook(keep, X, y, Xq), cache
+
+    @contextmanager
+    def ablated(self, head: str) -> Iterator[CompiledTransformer]:
+        """Silence every head of this name, in every step, for the length of a `with` block.
+
+        Raises:
+            UnknownNameError: no head has this name.
+        """
+        found = [(layer, n) for layer in self.modules() if isinstance(layer, Attention)
+                 for n, name in enumerate(layer.heads) if name == head]  # fmt: skip
+        if not found:
+            names = {name for layer in self.modules() if isinstance(layer, Attention) for name in layer.heads}
+            raise unknown_name("head", head, names)
+        saved = [layer.W_O[n].detach().clone() for layer, n in found]
+        try:
+            for layer, n in found:
+                layer.W_O[n].data.zero_()
+            yield self
+        finally:
+            for (layer, n), weight in zip(found, saved, strict=True):
+                layer.W_O[n].data.copy_(weight)
+
+    @property
+    def budget(self) -> Budget:
+        """What it costs."""
+        return count(self)
+
+    def explain(self) -> str:
+        """Return the channel map and the program, in words and formulas."""
+        return explain(self)
+
+    def save(self, directory: str | Path) -> Path:
+        """Write `config.json` and `model.safetensors`; `ridgeformer.load` reads them."""
+        from ridgeformer.compiler.saving import save  # saving knows this class
+
+        return save(self, directory)
+
     # -- running -----------------------------------------------------------------------------------
+
+    def _check(self, X: Any, y: Any, Xq: Any) -> Task:
+        return check_task(self.spec, X, y, Xq, self.embed[SUPPORT.value])
+
+    def _run(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
+        tokens = self.tokens(X.shape[-2], Xq.shape[-2])
+        return run_literally(self, self.stream(X, y, Xq), tokens)
 
     def tokens(self, supports: int, queries: int) -> Tokens:
         """Return the sequence for so many supports and queries."""

@@ -1,0 +1,126 @@
+"""`compile`: from a few numbers to a transformer that performs kernel ridge regression."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ridgeformer.checks import as_matrix
+from ridgeformer.compiler.layout import arrange
+from ridgeformer.compiler.sketch import sketch_matrix
+from ridgeformer.compiler.specification import DTYPES, SOLVERS, Specification, write_program
+from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.errors import InputError, ShapeError, unknown_name
+
+__all__ = ["compile"]
+
+
+def compile(
+    route: str = "softmax",
+    *,
+    features: int,
+    ridge: float,
+    steps: int,
+    solver: str | None = None,
+    temperature: float = 1.0,
+    projection: Any = None,
+    outputs: int = 1,
+    width: int | None = None,
+    sketch: str | Any = "pca",
+    reference: Any = None,
+    sink: float | None = None,
+    spectrum: tuple[float, float] | None = None,
+    step_size: float | None = None,
+    epsilon: float = 1e-4,
+    through_aggregator: bool = False,
+    share_channels: bool = True,
+    tied: bool = True,
+    dtype: str | torch.dtype = "float64",
+    seed: int = 0,
+) -> CompiledTransformer:
+    """Return a transformer whose forward pass solves kernel ridge regression on its support tokens.
+
+    Its weights know the arguments given here and nothing of the data, so one model serves every support set.
+
+    Args:
+        route: "linear" (linear attention, K = Phi Phi'), "softmax" (softmax attention, exponential kernel),
+            "vanilla" (stock softmax attention, no other sublayer) or "imitation" (softmax heads imitating
+            linear attention on features centred over the supports).
+        features: Features of a row.
+        ridge: lambda > 0.
+        steps: Iterations; every one is a block of sublayers.
+        solver: "cg", "pcg" (linear), "richardson", "neumann", "chebyshev"; None is the route's first.
+            "nadaraya-watson" is one softmax head, for comparison.
+        temperature: Of the exponential kernel.
+        projection: U, (projected, features), applied by the embedding; None is the identity.
+        outputs: Target columns; each has scalars of its own and all share every kernel product.
+        width: Columns of the stream. Below what the features need, they are sketched to fit.
+        sketch: "pca" (of `reference`), "gaussian", "orthogonal", or a matrix (carried, features).
+        reference: Rows whose principal directions "pca" keeps; not the data to be solved.
+        sink: Logit of the sink; None is 1 / temperature, right for rows of unit length. Vanilla: log(ridge).
+        spectrum: Ends of the spectrum of K + ridge I, for "chebyshev".
+        step_size: For "richardson"; None finds a safe one in context.
+        epsilon: Tilt of the imitation's head.
+        through_aggregator: Let reductions pass through the aggregator token (softmax cg).
+        share_channels: Let channels with disjoint lives share columns.
+        tied: Use the same weights for every step; Chebyshev's always differ.
+        dtype: "float64" or "float32".
+        seed: Of random sketches.
+
+    Example:
+        >>> model = compile("linear", features=3, ridge=0.1, steps=4)
+        >>> X = torch.eye(3, dtype=torch.float64)
+        >>> model(X, torch.ones(3), X)          # K = I: every prediction is 1 / 1.1
+        tensor([0.9091, 0.9091, 0.9091], dtype=torch.float64)
+    """
+    if route not in SOLVERS:
+        raise unknown_name("route", route, SOLVERS)
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise unknown_name("dtype", name, DTYPES)
+    U = _projection(projection, features)
+    if sink is None:
+        sink = log(ridge) if route == "vanilla" and ridge > 0 else 1 / temperature if temperature > 0 else 0.0
+    solver = SOLVERS[route][0] if solver is None else solver
+
+    def specify(carried: int, stream: int | None) -> Specification:
+        return Specification(
+            route=route, solver=solver, features=features, carried=carried, ridge=float(ridge),
+            steps=1 if solver == "nadaraya-watson" else steps, temperature=float(temperature), outputs=outputs,
+            sink=float(sink), spectrum=spectrum, step_size=step_size, epsilon=epsilon,
+            through_aggregator=through_aggregator, share_channels=share_channels,
+            tied=tied and solver != "chebyshev", width=stream, dtype=name,
+        )  # fmt: skip
+
+    carried = _carried(specify(U.shape[0], None), width)
+    if carried < U.shape[0]:
+        U = sketch_matrix(sketch, U, carried, reference, seed)
+    return CompiledTransformer(specify(carried, width), U.T)
+
+
+def _projection(projection: Any, features: int) -> Tensor:
+    if projection is None:
+        return torch.eye(max(features, 1), dtype=torch.float64)
+    U = as_matrix(projection, "projection").to(torch.float64)
+    if U.shape[1] != features:
+        raise ShapeError(f"projection has shape {tuple(U.shape)}; (projected, {features}) was expected.")
+    return U
+
+
+def _carried(spec: Specification, width: int | None) -> int:
+    """Return how many features the stream can carry at this width."""
+    if width is None:
+        return spec.carried
+    program = write_program(spec)
+    layout = arrange(program, spec.carried, spec.outputs, share=spec.share_channels)
+    blocks = sum(channel.size == "features" for channel in program.channels.values())
+    room = (width - layout.overhead) // blocks
+    if room < 1:
+        raise InputError(
+            f"width is {width}; the program itself needs {layout.overhead} columns and at least {blocks} for features: "
+            f"give a width of at least {layout.overhead + blocks}."
+        )
+    return min(spec.carried, room)

@@ -1,0 +1,43 @@
+"""The forward pass as the weights say it, matrix by matrix: slow, transparent, differentiable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from ridgeformer.compiler.program import Record
+from ridgeformer.compiler.roles import Tokens
+from ridgeformer.compiler.sublayers import Attention, GatedMLP
+
+if TYPE_CHECKING:
+    from ridgeformer.compiler.transformer import CompiledTransformer
+
+__all__ = ["Hook", "Reading", "run_literally"]
+
+Hook = Callable[[str, Attention | GatedMLP, Tensor, Tensor], Tensor | None]
+"""Called with (place, sublayer, stream before, stream after); what it returns, if anything, is the stream."""
+
+Reading = tuple[str, Record, Tensor]
+"""What a record read: the section it stands in, the record, and the channel on the tokens of its role."""
+
+
+def run_literally(
+    model: CompiledTransformer, stream: Tensor, tokens: Tokens, hook: Hook | None = None
+) -> Iterator[Reading]:
+    """Run every sublayer on the stream (..., tokens, width); yield what the records read on the way."""
+    for section, instruction, sublayer in model.schedule():
+        if isinstance(instruction, Record):
+            yield (
+                section,
+                instruction,
+                instruction.scale * model.channel(instruction.channel, stream, instruction.role, tokens),
+            )
+            continue
+        assert sublayer is not None
+        after: Tensor = sublayer(stream, tokens)
+        if hook is not None:
+            replaced = hook(f"{section}.{instruction.name}", sublayer, stream, after)
+            after = after if replaced is None else replaced
+        stream = after
