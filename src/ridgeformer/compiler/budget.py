@@ -42,8 +42,8 @@ class Budget:
 
 def count(model: CompiledTransformer) -> Budget:
     """Return the budget of a model."""
-    passed = [sublayer for _, _, sublayer in model.schedule() if sublayer is not None]
-    step = [sublayer for section, _, sublayer in model.schedule() if section == "step 1" and sublayer is not None]
+    passed = [sublayer for _, _, sublayer in model.schedule if sublayer is not None]
+    step = [sublayer for section, _, sublayer in model.schedule if section == "step 1" and sublayer is not None]
     attention = [sublayer for sublayer in step if isinstance(sublayer, Attention)]
     weights = [parameter.detach() for parameter in model.parameters()]
     return Budget(

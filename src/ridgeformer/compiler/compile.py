@@ -88,7 +88,7 @@ def compile(
 
     def specify(carried: int, stream: int | None) -> Specification:
         return Specification(
-            route=route, solver=solver, features=features, carried=carried, ridge=float(ridge),
+            route=route, solver=solver, features=features, projected=U.shape[0], carried=carried, ridge=float(ridge),
             steps=1 if solver == "nadaraya-watson" else steps, temperature=float(temperature), outputs=outputs,
             sink=float(sink), spectrum=spectrum, step_size=step_size, epsilon=epsilon,
             through_aggregator=through_aggregator, share_channels=share_channels,
@@ -96,9 +96,8 @@ def compile(
         )  # fmt: skip
 
     carried = _carried(specify(U.shape[0], None), width)
-    if carried < U.shape[0]:
-        U = sketch_matrix(sketch, U, carried, reference, seed)
-    return CompiledTransformer(specify(carried, width), U.T)
+    kept = sketch_matrix(sketch, U, carried, reference, seed) if carried < U.shape[0] else U
+    return CompiledTransformer(specify(carried, width), kept.T, U.T)
 
 
 def _projection(projection: Any, features: int) -> Tensor:

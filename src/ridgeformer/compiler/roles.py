@@ -32,6 +32,9 @@ class Tokens:
 
     counts: Mapping[Role, int]
 
+    def __hash__(self) -> int:
+        return hash(tuple(self.counts.items()))
+
     @property
     def total(self) -> int:
         """Length of the sequence."""

@@ -69,7 +69,7 @@ def load(directory: str | Path) -> CompiledTransformer:
     for name, weight in weights.items():
         if weight.shape != expected[name].shape or weight.dtype != expected[name].dtype:
             raise DataFileError(
-                f"{directory / WEIGHTS}: weight {name!r} is {tuple(weight.shape)} {weight.dtype}, and {CONFIG} calls for "
+                f"{directory / WEIGHTS}: weight {name!r} is {tuple(weight.shape)} {weight.dtype}, {CONFIG} calls for "
                 f"{tuple(expected[name].shape)} {expected[name].dtype}: save the model again."
             )
         if not bool(torch.isfinite(weight).all()):

@@ -44,6 +44,7 @@ class Specification:
         route: linear, softmax, vanilla or imitation.
         solver: See `SOLVERS`.
         features: Features of a token as given.
+        projected: Features after the projection, before any sketch.
         carried: Features the stream carries, after projection and sketch.
         ridge: The regularisation.
         steps: Iterations in a forward pass.
@@ -63,6 +64,7 @@ class Specification:
     route: str
     solver: str
     features: int
+    projected: int
     carried: int
     ridge: float
     steps: int

@@ -19,8 +19,7 @@ def reciprocal(b: Tensor) -> Tensor:
     A converged network divides nothing by nothing from then on; with the guard it idles instead of turning
     NaN.
     """
-    usable = b.abs() >= 1e8 * torch.finfo(b.dtype).tiny
-    return torch.where(usable, 1 / torch.where(usable, b, 1.0), 0.0)
+    return torch.where(b.abs() >= 1e8 * torch.finfo(b.dtype).tiny, b, torch.inf).reciprocal()
 
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -53,11 +53,10 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
             f"y has shape {tuple(as_tensor(y, 'y').shape)}; {(*X.shape[:-1], spec.outputs)} was expected: one row per "
             f"support and {spec.outputs} output(s), as compiled."
         )
-    carried = X.detach() @ embedding[: spec.features], Xq.detach() @ embedding[: spec.features]
     if spec.route in ("softmax", "vanilla"):
-        _check_logits(spec, *carried)
+        _check_logits(spec, X.detach() @ embedding, Xq.detach() @ embedding)
     if spec.solver == "neumann":
-        _check_neumann(spec, carried[0])
+        _check_neumann(spec, X.detach() @ embedding)
     return Task(X, targets, Xq, flat)
 
 

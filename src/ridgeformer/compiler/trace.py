@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.literal import Reading
+from ridgeformer.compiler.execution import Reading
 
 __all__ = ["Trace", "collect"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ridgeformer.compiler.budget import Budget, count
+from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literally
+from ridgeformer.compiler.execution.fast import Plans
 from ridgeformer.compiler.explain import explain
 from ridgeformer.compiler.interpreter import unroll
 from ridgeformer.compiler.layout import Layout, arrange, lives
-from ridgeformer.compiler.literal import Hook, Reading, run_literally
 from ridgeformer.compiler.lowering import lower_attend, lower_gate
 from ridgeformer.compiler.program import Attend, Gate, Instruction, Program, Record
 from ridgeformer.compiler.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens, own
@@ -34,9 +36,15 @@ class CompiledTransformer(nn.Module):
     length. Made by `ridgeformer.compile`.
     """
 
-    def __init__(self, spec: Specification, embedding: Tensor) -> None:
+    unsketched: Tensor | None
+    """What the sketch is a sketch of, (features, projected): no layer reads it, certificates do."""
+
+    def __init__(self, spec: Specification, embedding: Tensor, unsketched: Tensor | None = None) -> None:
         super().__init__()
         self.spec = spec
+        if unsketched is None:
+            unsketched = torch.zeros(spec.features, spec.projected)
+        self.register_buffer("unsketched", unsketched.double() if spec.carried < spec.projected else None)
         self.program: Program = write_program(spec)
         self.layout: Layout = arrange(
             self.program, spec.carried, spec.outputs, share=spec.share_channels, width=spec.width
@@ -48,6 +56,7 @@ class CompiledTransformer(nn.Module):
             }
         )
         self.prelude, self.steps, self.readout = self._lower()
+        self._plans = Plans()
 
     # -- building ----------------------------------------------------------------------------------
 
@@ -110,8 +119,8 @@ class CompiledTransformer(nn.Module):
             Xq: Queries, (q, features) or (tasks, q, features).
         """
         task = self._check(X, y, Xq)
-        readings = self._run(*task.given)
-        prediction = [value for _, record, value in readings if record.name == "f"][-1]
+        last = max(place for place, (_, record, _) in enumerate(self.schedule) if record.name == "f")
+        ((_, _, prediction),) = self._run(*task.given, wanted=frozenset({last}))
         return prediction[..., 0] if task.flat else prediction
 
     def trace(self, X: Any, y: Any, Xq: Any) -> Trace:
@@ -155,11 +164,11 @@ class CompiledTransformer(nn.Module):
         saved = [layer.W_O[n].detach().clone() for layer, n in found]
         try:
             for layer, n in found:
-                layer.W_O[n].data.zero_()
+                layer.W_O[n].detach().zero_()
             yield self
         finally:
             for (layer, n), weight in zip(found, saved, strict=True):
-                layer.W_O[n].data.copy_(weight)
+                layer.W_O[n].detach().copy_(weight)
 
     @property
     def budget(self) -> Budget:
@@ -179,11 +188,16 @@ class CompiledTransformer(nn.Module):
     # -- running -----------------------------------------------------------------------------------
 
     def _check(self, X: Any, y: Any, Xq: Any) -> Task:
-        return check_task(self.spec, X, y, Xq, self.embed[SUPPORT.value])
+        carried = next(name for name, channel in self.program.channels.items() if channel.source == "features")
+        embedding = self.embed[SUPPORT.value][: self.spec.features, list(self.layout.columns[carried])]
+        return check_task(self.spec, X, y, Xq, embedding)
 
-    def _run(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
-        tokens = self.tokens(X.shape[-2], Xq.shape[-2])
-        return run_literally(self, self.stream(X, y, Xq), tokens)
+    def _run(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
+        """Run fast, or literally where a gradient is wanted."""
+        tokens, stream = self.tokens(X.shape[-2], Xq.shape[-2]), self.stream(X, y, Xq)
+        if torch.is_grad_enabled() and stream.requires_grad:
+            return run_literally(self, stream, tokens, wanted=wanted)
+        return run_fast(self, stream.detach(), tokens, self._plans, wanted)
 
     def tokens(self, supports: int, queries: int) -> Tokens:
         """Return the sequence for so many supports and queries."""
@@ -209,16 +223,18 @@ class CompiledTransformer(nn.Module):
         parts = [given(*inputs[role]) @ self.embed[role.value] for role in self.tokens(k, q).counts]
         return torch.cat(parts, dim=-2)
 
-    def schedule(self) -> Iterator[tuple[str, Instruction, Attention | GatedMLP | None]]:
-        """Yield (section, instruction, sublayer) in the order of execution; records have no sublayer."""
-        current = ""
+    @cached_property
+    def schedule(self) -> tuple[tuple[str, Instruction, Attention | GatedMLP | None], ...]:
+        """(section, instruction, sublayer) in the order of execution; records have no sublayer."""
+        current, found = "", []
         modules: Iterator[nn.Module] = iter(())
         for section, instruction in unroll(self.program, self.spec.steps):
             if section != current:
                 current, modules = section, iter(self._section(section))
             sublayer = None if isinstance(instruction, Record) else next(modules)
             assert sublayer is None or isinstance(sublayer, Attention | GatedMLP)
-            yield section, instruction, sublayer
+            found.append((section, instruction, sublayer))
+        return tuple(found)
 
     def _section(self, section: str) -> nn.ModuleList:
         if not section.startswith("step"):

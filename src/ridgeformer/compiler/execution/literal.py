@@ -24,16 +24,26 @@ Reading = tuple[str, Record, Tensor]
 
 
 def run_literally(
-    model: CompiledTransformer, stream: Tensor, tokens: Tokens, hook: Hook | None = None
+    model: CompiledTransformer,
+    stream: Tensor,
+    tokens: Tokens,
+    hook: Hook | None = None,
+    wanted: frozenset[int] | None = None,
 ) -> Iterator[Reading]:
-    """Run every sublayer on the stream (..., tokens, width); yield what the records read on the way."""
-    for section, instruction, sublayer in model.schedule():
+    """Run every sublayer on the stream (..., tokens, width); yield what the records read on the way.
+
+    Args:
+        model: Whose weights.
+        stream: As `model.stream` makes it.
+        tokens: The sequence.
+        hook: Sees, and may replace, the stream after every sublayer.
+        wanted: Places in the schedule whose records are to be read; None is all.
+    """
+    for place, (section, instruction, sublayer) in enumerate(model.schedule):
         if isinstance(instruction, Record):
-            yield (
-                section,
-                instruction,
-                instruction.scale * model.channel(instruction.channel, stream, instruction.role, tokens),
-            )
+            if wanted is None or place in wanted:
+                value = model.channel(instruction.channel, stream, instruction.role, tokens)
+                yield section, instruction, instruction.scale * value
             continue
         assert sublayer is not None
         after: Tensor = sublayer(stream, tokens)

@@ -1,0 +1,178 @@
+"""The fast forward pass: the same weights and results, on the rows of the stream that they touch.
+
+Three things make the literal pass slow, and none is needed: dense tokens x tokens masks, attention patterns
+formed again although the channels they read have not changed, and whole softmaxes that only form a mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.execution.literal import Reading
+from ridgeformer.compiler.execution.operations import stack
+from ridgeformer.compiler.execution.plans import (
+    AttentionPlan,
+    GatedPlan,
+    HeadPlan,
+    fingerprint,
+    plan_attention,
+    plan_gated,
+)
+from ridgeformer.compiler.program import Record
+from ridgeformer.compiler.roles import Tokens
+from ridgeformer.compiler.sublayers import GATES, Attention, GatedMLP
+
+if TYPE_CHECKING:
+    from ridgeformer.compiler.transformer import CompiledTransformer
+
+__all__ = ["Plans", "run_fast"]
+
+
+class Plans:
+    """The plans of a model's sublayers, kept while its weights and the sequence stay the same."""
+
+    def __init__(self) -> None:
+        self.weights: Tensor | None = None
+        self.found: dict[tuple[int, Tokens | None], AttentionPlan | GatedPlan] = {}
+
+    def refresh(self, model: CompiledTransformer) -> None:
+        """Forget the plans if any weight has changed."""
+        weights = fingerprint(model)
+        if self.weights is None or not torch.equal(weights, self.weights):
+            self.weights, self.found = weights, {}
+
+    def attention(self, sublayer: Attention, tokens: Tokens) -> AttentionPlan:
+        """Return the plan of an attention sublayer."""
+        key = (id(sublayer), tokens)
+        if key not in self.found:
+            self.found[key] = plan_attention(sublayer, tokens)
+        plan = self.found[key]
+        assert isinstance(plan, AttentionPlan)
+        return plan
+
+    def gated(self, sublayer: GatedMLP) -> GatedPlan:
+        """Return the plan of a gated sublayer."""
+        key = (id(sublayer), None)
+        if key not in self.found:
+            self.found[key] = plan_gated(sublayer)
+        plan = self.found[key]
+        assert isinstance(plan, GatedPlan)
+        return plan
+
+
+def run_fast(
+    model: CompiledTransformer, stream: Tensor, tokens: Tokens, plans: Plans, wanted: frozenset[int] | None = None
+) -> Iterator[Reading]:
+    """Run every sublayer on a copy of the stream (..., tokens, width); yield what the records read on the way.
+
+    Not differentiable. Equal to `run_literally` up to the rounding of sums taken in another order.
+    """
+    plans.refresh(model)
+    state = _State(stream, tokens)
+    for place, (section, instruction, sublayer) in enumerate(model.schedule):
+        if isinstance(instruction, Record):
+            if wanted is None or place in wanted:
+                columns = model.layout.columns[instruction.channel]
+                value = stack(state.rows, columns)[..., tokens.rows(instruction.role), :]
+                yield section, instruction, instruction.scale * value
+        elif isinstance(sublayer, Attention):
+            state.attend(sublayer, plans.attention(sublayer, tokens))
+        elif isinstance(sublayer, GatedMLP):
+            state.gate(sublayer, plans.gated(sublayer))
+
+
+class _State:
+    """The stream as a list of rows, one a column, and what has been made of rows that have not changed since."""
+
+    def __init__(self, stream: Tensor, tokens: Tokens) -> None:
+        self.rows = list(stream.movedim(-1, 0).clone(memory_format=torch.contiguous_format).unbind(0))
+        self.tokens = tokens
+        self.kept: dict[tuple[object, ...], Tensor] = {}
+        self.dependents: list[set[tuple[object, ...]]] = [set() for _ in self.rows]
+
+    def gate(self, sublayer: GatedMLP, plan: GatedPlan) -> None:
+        """Carry out a gated sublayer."""
+        if plan.operations is not None:
+            plan.operations.apply(self.rows)
+            self._changed(plan.operations.written)
+            return
+        stream = torch.stack(self.rows, dim=-1)
+        b = stream @ sublayer.W_b
+        g = torch.empty_like(b)
+        for kind in set(sublayer.gates):
+            units = [unit for unit, gate in enumerate(sublayer.gates) if gate == kind]
+            g[..., units] = GATES[kind](b[..., units])
+        targets = sublayer.W_d.abs().sum(0).nonzero().flatten().tolist()
+        change = ((stream @ sublayer.W_a) * g) @ sublayer.W_d[:, targets]
+        for position, target in enumerate(targets):
+            self.rows[target].add_(change[..., position])
+        self._changed(tuple(targets))
+
+    def attend(self, sublayer: Attention, plan: AttentionPlan) -> None:
+        """Carry out an attention sublayer: what heads read first, then what tokens do to themselves."""
+        found = [(head, self._read(sublayer, head)) for head in plan.heads]
+        plan.own.apply(self.rows)
+        self._changed(plan.own.written)
+        for head, outputs in found:
+            for (target, _, _), output in zip(head.values, outputs, strict=True):
+                for span in head.readers:
+                    self.rows[target][..., span].add_(output if output.shape[-1] == 1 else output[..., span])
+            self._changed(tuple(target for target, _, _ in head.values))
+
+    def _read(self, sublayer: Attention, head: HeadPlan) -> list[Tensor]:
+        """Return what a head brings to each of its values: (..., tokens), or (..., 1) if the same to all."""
+        span = head.sources or slice(0, self.tokens.total)
+        if head.kind == "mean":
+            return [scale * self.rows[source][..., span].mean(-1, keepdim=True) for _, source, scale in head.values]
+        if head.kind == "sum":
+            V = torch.stack([self.rows[source][..., span] * scale for _, source, scale in head.values], dim=-1)
+            Q, K = self._factor(sublayer, head, "query"), self._factor(sublayer, head, "key")[..., span, :]
+            return list((Q @ (K.mT @ V)).unbind(-1))
+        return [scale * self._weighted(sublayer, head, source, span) for _, source, scale in head.values]
+
+    def _weighted(self, sublayer: Attention, head: HeadPlan, source: int, span: slice) -> Tensor:
+        """Return the attention-weighted sum of one row: (..., tokens)."""
+        P = self._pattern(sublayer, head)
+        columns = (*head.query[0], *head.key[0], source)
+        return self._keep((sublayer, head.number, source), columns, lambda: _weigh(P, self.rows[source][..., span]))
+
+    def _pattern(self, sublayer: Attention, head: HeadPlan) -> Tensor:
+        """Return the attention weights (..., tokens, sources)."""
+        scores = (*head.query[0], *head.key[0])
+        return self._keep((sublayer, head.number, "pattern"), scores, lambda: self._form(sublayer, head))
+
+    def _form(self, sublayer: Attention, head: HeadPlan) -> Tensor:
+        if head.sources is None:  # an irregular mask: form it as the literal pass does
+            return sublayer.pattern(head.number, torch.stack(self.rows, dim=-1), self.tokens)
+        Q = stack(self.rows, head.query[0]) @ head.query[1]
+        K = stack(self.rows, head.key[0])[..., head.sources, :] @ head.key[1]
+        return torch.softmax(Q @ K.mT, dim=-1)
+
+    def _factor(self, sublayer: Attention, head: HeadPlan, side: str) -> Tensor:
+        """Return X W_Q or X W_K."""
+        columns, weights = head.query if side == "query" else head.key
+        return self._keep((sublayer, head.number, side), columns, lambda: stack(self.rows, columns) @ weights)
+
+    def _keep(self, key: tuple[object, ...], columns: tuple[int, ...], make: Callable[[], Tensor]) -> Tensor:
+        """Return what was made before, or make it again if any of the columns it reads has changed since."""
+        if key not in self.kept:
+            self.kept[key] = make()
+            for column in columns:
+                self.dependents[column].add(key)
+        return self.kept[key]
+
+    def _changed(self, columns: tuple[int, ...]) -> None:
+        for column in columns:
+            if self.dependents[column]:
+                for key in self.dependents[column]:
+                    self.kept.pop(key, None)
+                self.dependents[column].clear()
+
+
+def _weigh(P: Tensor, row: Tensor) -> Tensor:
+    """Return P v for one vector, or one a task."""
+    return torch.mv(P, row) if row.ndim == 1 else (P @ row[..., None])[..., 0]

@@ -1,0 +1,174 @@
+"""What a sublayer's weights amount to, read off their nonzero entries: the plan that the fast run follows.
+
+Nothing here knows the program; a plan is made from matrices and masks alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.execution.operations import Operation, Sequenced, Where, sequence
+from ridgeformer.compiler.roles import Mask, Role, Tokens
+from ridgeformer.compiler.sublayers import Attention, GatedMLP
+
+__all__ = ["AttentionPlan", "GatedPlan", "HeadPlan", "plan_attention", "plan_gated"]
+
+Entries = list[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class GatedPlan:
+    """A gated sublayer as operations on rows; None where its gates are not products and quotients."""
+
+    operations: Sequenced | None
+
+
+@dataclass(frozen=True, eq=False)
+class HeadPlan:
+    """A head that reads other tokens.
+
+    Attributes:
+        number: Which head of the sublayer.
+        kind: "mean" (every score zero), "pattern" (softmax) or "sum" (linear attention).
+        query, key: Rows that the scores read, with the nonzero parts of W_Q and W_K.
+        values: (target row, source row, coefficient).
+        readers: Tokens that get something.
+        sources: Tokens that are read, if every reader reads the same ones.
+    """
+
+    number: int
+    kind: str
+    query: tuple[tuple[int, ...], Tensor]
+    key: tuple[tuple[int, ...], Tensor]
+    values: tuple[tuple[int, int, float], ...]
+    readers: tuple[slice, ...]
+    sources: slice | None
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionPlan:
+    """An attention sublayer: heads that read other tokens, and operations of tokens on themselves."""
+
+    heads: tuple[HeadPlan, ...]
+    own: Sequenced
+
+
+def plan_gated(sublayer: GatedMLP) -> GatedPlan:
+    """Return the plan of a gated sublayer."""
+    operations = []
+    reads, gated, writes = _columns(sublayer.W_a), _columns(sublayer.W_b), _columns(sublayer.W_d.T)
+    for unit, gate in enumerate(sublayer.gates):
+        a, b, out = reads[unit], gated[unit], writes[unit]
+        if gate not in ("identity", "reciprocal") or len(b) != 1:
+            return GatedPlan(None)
+        other, scale = b[0]
+        for target, weight in out:
+            for row, coefficient in a:
+                if gate == "identity":
+                    operations.append(Operation(target, (row, other), coefficient * scale * weight))
+                else:
+                    operations.append(Operation(target, (row,), coefficient * weight / scale, other))
+    return GatedPlan(sequence(operations))
+
+
+def plan_attention(sublayer: Attention, tokens: Tokens) -> AttentionPlan:
+    """Return the plan of an attention sublayer for a sequence."""
+    heads: list[HeadPlan] = []
+    own: list[Operation] = []
+    for number, mask in enumerate(sublayer.masks):
+        values = _values(sublayer, number)
+        if not values:
+            continue
+        if mask.own_only:
+            own += _own_operations(sublayer, number, values, _spans([rule.reader for rule in mask.rules], tokens))
+        else:
+            heads.append(_head_plan(sublayer, number, values, mask, tokens))
+    return AttentionPlan(tuple(heads), sequence(own))
+
+
+def _head_plan(
+    sublayer: Attention, number: int, values: list[tuple[int, int, float]], mask: Mask, tokens: Tokens
+) -> HeadPlan:
+    query, key = _part(sublayer.W_Q[number]), _part(sublayer.W_K[number])
+    softmax = sublayer.kinds[number] == "softmax"
+    sources = _same_sources(mask, tokens)
+    flat = softmax and not (query[0] and key[0]) and sources is not None
+    kind = "mean" if flat else "pattern" if softmax or sources is None else "sum"
+    readers = _spans(sorted({rule.reader for rule in mask.rules}, key=list(tokens.counts).index), tokens)
+    return HeadPlan(number, kind, query, key, tuple(values), readers or (slice(0, tokens.total),), sources)
+
+
+def _own_operations(
+    sublayer: Attention, number: int, values: list[tuple[int, int, float]], where: Where
+) -> list[Operation]:
+    """Return what a head does in which every token reads itself: softmax gives it weight 1, linear its score."""
+    if sublayer.kinds[number] == "softmax":
+        return [Operation(target, (source,), scale, None, where) for target, source, scale in values]
+    return [
+        Operation(target, (reader, other, source), left * right * scale, None, where)
+        for queries, keys in zip(_columns(sublayer.W_Q[number]), _columns(sublayer.W_K[number]), strict=True)
+        for reader, left in queries
+        for other, right in keys
+        for target, source, scale in values
+    ]
+
+
+def _values(sublayer: Attention, number: int) -> list[tuple[int, int, float]]:
+    return [
+        (target, source, read * write)
+        for sources, targets in zip(_columns(sublayer.W_V[number]), _columns(sublayer.W_O[number].T), strict=True)
+        for source, read in sources
+        for target, write in targets
+    ]
+
+
+def _columns(W: Tensor) -> list[Entries]:
+    """Return the nonzero entries of every column, as (row, value)."""
+    columns: list[Entries] = [[] for _ in range(W.shape[1])]
+    places = W.nonzero()
+    for (row, column), value in zip(places.tolist(), W[places[:, 0], places[:, 1]].tolist(), strict=True):
+        columns[column].append((row, value))
+    return columns
+
+
+def _part(W: Tensor) -> tuple[tuple[int, ...], Tensor]:
+    rows = W.abs().sum(1).nonzero().flatten()
+    return tuple(int(row) for row in rows), W[rows]
+
+
+def _spans(roles: list[Role], tokens: Tokens) -> tuple[slice, ...] | None:
+    """Return where the tokens of these roles stand, neighbours joined; None if that is everywhere."""
+    joined: list[slice] = []
+    for role in tokens.counts:
+        if role not in roles:
+            continue
+        here = tokens.rows(role)
+        if joined and joined[-1].stop == here.start:
+            joined[-1] = slice(joined[-1].start, here.stop)
+        else:
+            joined.append(here)
+    return None if joined == [slice(0, tokens.total)] else tuple(joined)
+
+
+def _same_sources(mask: Mask, tokens: Tokens) -> slice | None:
+    """Return the one span of sources that every reader reads whole, if that is how the mask is."""
+    by_reader: dict[Role, set[Role]] = {}
+    for rule in mask.rules:
+        if rule.relation != "all":
+            return None
+        by_reader.setdefault(rule.reader, set()).add(rule.source)
+    sources = list(by_reader.values())
+    if any(other != sources[0] for other in sources):
+        return None
+    spans = _spans(list(sources[0]), tokens)
+    if spans is None:
+        return slice(0, tokens.total)
+    return spans[0] if len(spans) == 1 else None
+
+
+def fingerprint(model: torch.nn.Module) -> Tensor:
+    """Return all weights of a model as one vector: plans hold as long as it does not change."""
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
