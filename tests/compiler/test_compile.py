@@ -1,0 +1,85 @@
+import math
+
+import pytest
+import torch
+from tasks import MODELS, model, relative, task
+
+import ridgeformer as rf
+from ridgeformer import errors
+from ridgeformer.kernels import DotProduct, Exponential
+
+GOOD = {"features": 3, "ridge": 0.1, "steps": 4}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"route": "sofmax"}, "did you mean 'softmax'"),
+        ({"route": "softmax", "solver": "pcg"}, "has no solver 'pcg'"),
+        ({"route": "vanilla", "solver": "cg"}, "it has richardson"),
+        ({"ridge": 0.0}, "ridge is 0"),
+        ({"ridge": -1.0}, "ridge is -1"),
+        ({"temperature": -1.0}, "temperature is -1"),
+        ({"features": 0}, "features is 0"),
+        ({"steps": 0}, "steps is 0"),
+        ({"outputs": 0}, "outputs is 0"),
+        ({"width": 5}, "give a width of at least"),
+        ({"width": 13, "sketch": "pac"}, "did you mean 'pca'"),
+        ({"width": 13}, "needs reference="),
+        ({"width": 13, "sketch": torch.ones(5, 3)}, r"\(2, 3\) was expected"),
+        ({"solver": "chebyshev"}, "give spectrum="),
+        ({"projection": torch.ones(2, 4)}, "was expected"),
+        ({"dtype": "float16"}, "did you mean"),
+    ],
+)
+def test_what_cannot_be_compiled(options, words):
+    with pytest.raises(errors.InputError, match=words):
+        rf.compile(**{**GOOD, **options})
+
+
+@pytest.mark.parametrize("name", ["linear cg", "linear pcg", "softmax cg", "softmax richardson", "vanilla"])
+@pytest.mark.parametrize("extra", [0, 1, 7])
+def test_columns_to_spare_change_nothing(name, extra):
+    X, y, Xq = task()
+    plain = model(name)
+    wide = model(name, width=plain.budget.width + extra)
+    assert wide.budget.width == plain.budget.width + extra
+    assert torch.equal(wide(X, y, Xq), plain(X, y, Xq))
+
+
+@pytest.mark.parametrize("route", ["linear", "softmax"])
+@pytest.mark.parametrize("sketch", ["pca", "gaussian", "orthogonal"])
+def test_a_narrow_model_solves_the_sketched_problem(route, sketch):
+    X, y, Xq = task(k=20, p=6)
+    c = rf.compile(route, features=6, ridge=0.3, steps=2).budget.overhead
+    net = rf.compile(
+        route, features=6, ridge=0.3, steps=25, temperature=0.5, width=4 + c, sketch=sketch, reference=X, sink=2.0
+    )
+    assert net.spec.carried == 4
+    carried = net.embed["support"][:6, list(net.layout.columns["phi"])]
+    kernel = DotProduct() if route == "linear" else Exponential(0.5)
+    expected = rf.solve(kernel, X @ carried, y, 0.3).predict(Xq @ carried)
+    assert relative(net(X, y, Xq), expected) < 1e-6
+
+
+def test_sketches_are_what_they_are_called():
+    X, _, _ = task(k=50, p=6)
+    carried = {
+        kind: rf.compile("linear", features=6, ridge=1.0, steps=1, width=4 + 8, sketch=kind, reference=X).embed[
+            "support"
+        ][:6, :4]
+        for kind in ("pca", "orthogonal", "gaussian")
+    }
+    for kind in ("pca", "orthogonal"):
+        torch.testing.assert_close(carried[kind].T @ carried[kind], torch.eye(4, dtype=torch.float64))
+    leading = torch.linalg.svd(X).Vh[:4]
+    torch.testing.assert_close(
+        (leading @ carried["pca"]).abs(), torch.eye(4, dtype=torch.float64), atol=1e-10, rtol=0.0
+    )
+    assert not math.isclose(float((carried["gaussian"].T @ carried["gaussian"] - torch.eye(4)).norm()), 0, abs_tol=0.1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_call_gives_the_same_weights(name):
+    first, second = model(name), model(name)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))

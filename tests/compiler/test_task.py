@@ -1,0 +1,57 @@
+import math
+
+import pytest
+import torch
+from tasks import model, task
+
+from ridgeformer import errors
+
+
+def call(net, X, y, Xq):
+    return net(X, y, Xq)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda X, y, Q: (X[:, :2], y, Q), "compiled for 3"),
+        (lambda X, y, Q: (X, y, Q[:, :1]), "Xq has 1 features"),
+        (lambda X, y, Q: (X[:0], y[:0], Q), "at least one row"),
+        (lambda X, y, Q: (X, y, Q[:0]), "at least one row"),
+        (lambda X, y, Q: (X, y[:-1], Q), "one row per support"),
+        (lambda X, y, Q: (X, torch.cat([y, y], 1), Q), "as compiled"),
+        (lambda X, y, Q: (X[0], y, Q), "was expected"),
+        (lambda X, y, Q: (X[None], y[None], Q), "same number of tasks"),
+        (lambda X, y, Q: (X * math.nan, y, Q), "NaN"),
+        (lambda X, y, Q: (X, [["a"]] * len(X), Q), "encode text"),
+    ],
+)
+def test_input_that_does_not_fit(change, words):
+    with pytest.raises(errors.InputError, match=words):
+        call(model("softmax cg"), *change(*task()))
+
+
+@pytest.mark.parametrize("name", ["softmax cg", "softmax richardson", "softmax chebyshev", "vanilla"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logits_out_of_range_are_refused_and_the_advice_works(name, dtype):
+    X, y, Xq = task()
+    far = {"float32": 8.0, "float64": 40.0}[dtype]
+    with pytest.raises(errors.LogitRangeError, match="compile with sink="):
+        model(name, dtype=dtype)(X * far, y, Xq)
+    sink = far**2 / 0.5
+    if name == "softmax cg":
+        assert bool(torch.isfinite(model(name, dtype=dtype, sink=sink)(X * far, y, Xq)).all())
+
+
+@pytest.mark.parametrize("name", ["softmax neumann", "linear neumann"])
+def test_a_neumann_series_that_cannot_converge_is_refused_with_the_norm(name):
+    X, y, Xq = task()
+    K = X @ X.T if name.startswith("linear") else (X @ X.T / 0.5).exp()
+    norm = float(torch.linalg.matrix_norm(K, ord=2))
+    with pytest.raises(errors.InputError, match=f"{norm:.4g} with ridge 0.1"):
+        model(name, ridge=0.1, route=name.split()[0])(X, y, Xq)
+
+
+def test_integers_and_lists_are_numbers():
+    net = model("linear cg", features=2)
+    assert net([[1, 0], [0, 1]], [1, 2], [[1, 1]]).shape == (1,)

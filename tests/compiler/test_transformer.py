@@ -1,0 +1,253 @@
+import pytest
+import torch
+from tasks import MODELS, kernel_of, model, problem_with_condition, relative, task, textbook_cg
+
+import ridgeformer as rf
+from ridgeformer import errors
+from ridgeformer.compiler.roles import QUERY
+from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.seeds import torch_generator
+
+
+@pytest.mark.parametrize("name", ["linear cg", "softmax cg", "softmax cg, aggregator"])
+def test_weights_do_not_know_the_data(name):
+    """One model, twenty problems of other sizes and spectra: the iterates are textbook CG's, the weights stay."""
+    net = model(name, steps=8, ridge=0.5)
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    for seed in range(20):
+        k, q, scale = 4 + 3 * seed, 1 + seed % 5, 0.5 + 0.025 * seed
+        X, y, Xq = task(k=k, q=q, seed=seed)
+        X, Xq = X * scale, Xq * scale
+        A = kernel_of(net)(X) + 0.5 * torch.eye(k, dtype=torch.float64)
+        expected = textbook_cg(A, y[:, 0], 8)
+        trace = net.trace(X, y, Xq)
+        exact = torch.linalg.solve(A, y[:, 0])
+        for step in range(8):
+            if relative(expected[step], exact) < 1e-9:
+                break  # converged: what follows is round-off on both sides
+            assert relative(trace.alpha[step, :, 0], expected[step]) < 1e-10, (seed, step)
+            assert relative(trace.f[step, :, 0], kernel_of(net)(Xq, X) @ expected[step]) < 1e-9
+    assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
+
+
+def test_after_orthogonality_is_lost_it_drifts_as_textbook_cg_drifts_from_itself():
+    """Rule 4: beyond a few steps at kappa 1e3 the right comparison is the same algorithm with tokens permuted."""
+    X, y = problem_with_condition(1e3, 60, 30)
+    net = rf.compile("linear", features=30, ridge=1.0, steps=30)
+    A = X @ X.T + torch.eye(60, dtype=torch.float64)
+    order = torch.randperm(60, generator=torch_generator(0, "order"))
+    plain = textbook_cg(A, y, 30)
+    permuted = textbook_cg(A[order][:, order], y[order], 30)
+    ours = net.trace(X, y, X[:1]).alpha[:, :, 0]
+    control = max(relative(permuted[t], plain[t][order]) for t in range(30))
+    assert max(relative(ours[t], plain[t]) for t in range(30)) < 100 * control + 1e-10
+    assert relative(ours[29], plain[29]) < 1e-4
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_supports_never_depend_on_queries(name):
+    """The Jacobian of every other token's stream with respect to the queries is exactly zero, at every sublayer."""
+    X, y, Xq = task(k=5, q=2)
+    net = model(name, steps=2)
+    rest = slice(0, net.tokens(5, 2).rows(QUERY).start)
+    Xq = Xq.requires_grad_()
+    layers = []
+
+    def leak(place, sublayer, before, after):
+        weights = torch.randn(after[rest].shape, generator=torch_generator(0, place), dtype=torch.float64)
+        (gradient,) = torch.autograd.grad((after[rest] * weights).sum(), Xq, retain_graph=True, allow_unused=True)
+        layers.append(place)
+        assert gradient is None or bool((gradient == 0.0).all()), place
+
+    net.run_with_hook(leak, X, y, Xq)
+    assert len(layers) == net.budget.sublayers
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_predictions_of_one_query_do_not_depend_on_another(name):
+    X, y, Xq = task(k=6, q=3)
+    net = model(name, steps=3)
+    jacobian = torch.autograd.functional.jacobian(lambda Q: net(X, y, Q)[:, 0], Xq)
+    for i in range(3):
+        for j in range(3):
+            assert bool((jacobian[i, j] == 0).all()) == (i != j)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tied_and_unrolled_weights_are_the_same_function(name):
+    X, y, Xq = task(outputs=2)
+    tied, unrolled = (model(name, outputs=2, tied=tied) for tied in (True, False))
+    assert torch.equal(tied(X, y, Xq), unrolled(X, y, Xq))
+    if name not in ("linear chebyshev", "softmax chebyshev", "nadaraya-watson"):
+        assert unrolled.budget.parameters > tied.budget.parameters
+        assert unrolled.budget.sublayers == tied.budget.sublayers
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_batch_of_tasks_is_each_task(name):
+    X, y, Xq = task(outputs=2, tasks=4)
+    net = model(name, outputs=2, steps=4)
+    together = net(X, y, Xq)
+    assert together.shape == (4, 4, 2)
+    for i in range(4):
+        torch.testing.assert_close(together[i], net(X[i], y[i], Xq[i]), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["linear cg", "softmax cg", "vanilla"])
+def test_outputs_are_independent_runs(name):
+    X, y, Xq = task(outputs=3)
+    three, one = model(name, outputs=3), model(name, outputs=1)
+    for column in range(3):
+        torch.testing.assert_close(three(X, y, Xq)[:, column], one(X, y[:, column], Xq), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["linear cg", "linear pcg", "softmax cg", "vanilla"])
+def test_enough_steps_give_ridge_regression(name):
+    X, y, Xq = task(k=12)
+    steps = 4000 if name == "vanilla" else 25
+    net = model(name, steps=steps, ridge=0.5)
+    expected = rf.solve(kernel_of(net), X, y, 0.5).predict(Xq)
+    assert relative(net(X, y, Xq), expected) < 1e-8
+
+
+def test_the_imitation_solves_with_features_centred_over_the_supports():
+    X, y, Xq = task(k=40, p=4)
+    mean = X.mean(0)
+    expected = rf.solve(DotProduct(), X - mean, y, 0.3).predict(Xq - mean)
+    errors_ = [
+        relative(model("imitation", features=4, epsilon=e, steps=5)(X, y, Xq), expected) for e in (1e-2, 1e-3, 1e-4)
+    ]
+    assert errors_[2] < errors_[1] < errors_[0] < 0.5
+    assert errors_[2] < 5e-3
+
+
+def test_a_projection_is_applied_by_the_embedding():
+    X, y, Xq = task(p=3)
+    U = torch.randn(2, 3, generator=torch_generator(0, "U"), dtype=torch.float64)
+    net = model("softmax cg", projection=U, steps=25, sink=3.0)
+    expected = rf.solve(Exponential(0.5, projection=U), X, y, 0.3).predict(Xq)
+    assert relative(net(X, y, Xq), expected) < 1e-6
+    assert net.budget.width == 2 + net.budget.overhead
+
+
+def test_nadaraya_watson_is_scikit_faced_too():
+    X, y, Xq = task()
+    expected = rf.NadarayaWatson(temperature=0.5).fit(X.numpy(), y[:, 0].numpy()).predict(Xq.numpy())
+    torch.testing.assert_close(model("nadaraya-watson")(X, y[:, 0], Xq), torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["linear cg", "linear pcg", "softmax cg", "softmax cg, aggregator"])
+def test_a_converged_network_idles_for_200_more_steps(name, dtype):
+    X, y, Xq = task(k=8, dtype=dtype)
+    short, long = (model(name, steps=steps, ridge=1.0, dtype=dtype) for steps in (30, 230))
+    trace = long.trace(X, y, Xq)
+    assert all(bool(torch.isfinite(value).all()) for value in trace.values.values())
+    torch.testing.assert_close(trace.f[-1], short(X, y, Xq), rtol=1e-4 if dtype == torch.float32 else 1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kappa", "most"), [(1e1, 3e-6), (1e3, 1e-2)])
+def test_float32_is_as_good_as_textbook_float32(kappa, most):
+    """Claim A8 and rule 5: the network's float32 error is that of textbook CG in float32."""
+    X, y = problem_with_condition(kappa, 60, 40)
+    exact = torch.linalg.solve(X @ X.T + torch.eye(60, dtype=torch.float64), y)
+    net = rf.compile("linear", features=40, ridge=1.0, steps=40, dtype="float32")
+    ours = relative(net.trace(X.float(), y.float(), X[:1].float()).alpha[-1, :, 0], exact)
+    A = (X @ X.T).float() + torch.eye(60)
+    theirs = relative(textbook_cg(A, y.float(), 40)[-1], exact)
+    assert ours < most
+    assert ours < 10 * theirs + 1e-6
+
+
+# -- looking inside ----------------------------------------------------------------------------------
+
+
+def test_the_cache_holds_inputs_outputs_and_patterns_by_name():
+    X, y, Xq = task(k=5, q=2)
+    net = model("softmax cg", steps=2)
+    trace, cache = net.run_with_cache(X, y, Xq)
+    pattern = cache["step 2.kernel product.pattern.kernel product"]
+    assert pattern.shape == (8, 8)
+    torch.testing.assert_close(pattern[:5].sum(1), torch.ones(5, dtype=torch.float64))
+    assert float(pattern[:, 6:].abs().max()) == 0  # nobody reads a query
+    torch.testing.assert_close(cache["step 2.curvature.in"], cache["step 2.undo normalisation.out"])
+    assert trace.alpha.shape == (2, 5, 1)
+
+
+def test_a_hook_can_patch_a_channel():
+    X, y, Xq = task()
+    net = model("softmax cg", steps=3)
+
+    def stop(place, sublayer, before, after):
+        if place == "step 1.step size":
+            after = after.clone()
+            after[..., list(net.layout.columns["gamma"])] = 0.0
+            return after
+        return None
+
+    assert float(net.run_with_hook(stop, X, y, Xq).alpha[0].abs().max()) == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "consequence"),
+    [
+        ("kernel product", "curvature is the ridge alone, so one step goes far too far"),
+        ("mean", "no step size: nothing moves"),
+    ],
+)
+def test_ablation_does_what_the_theory_says(head, consequence):
+    X, y, Xq = task()
+    net = model("softmax cg", steps=1)
+    sound = net.trace(X, y, Xq)
+    with net.ablated(head):
+        ablated = net.trace(X, y, Xq)
+    if head == "mean":
+        assert float(ablated.alpha.abs().max()) == 0
+    else:  # u = ridge p: gamma = 1 / ridge, and no prediction reaches the queries
+        torch.testing.assert_close(ablated.alpha[0], y / 0.3)
+        assert float(ablated.f.abs().max()) == 0
+        assert float(ablated.alpha.norm()) > 2 * float(sound.alpha.norm())
+    torch.testing.assert_close(net.trace(X, y, Xq).alpha, sound.alpha)
+
+
+def test_without_its_sink_a_head_cannot_undo_the_normalisation():
+    """Claim A2: softmax alone sees ratios; shutting the sink leaves nothing to divide by, so nothing moves."""
+    X, y, Xq = task()
+    net = model("softmax cg", steps=2)
+    sound = net.trace(X, y, Xq).f
+    columns = list(net.layout.columns["agg"])
+    net.embed["aggregator"].detach()[:, columns] = 0.0
+    blind = net.trace(X, y, Xq)
+    assert float(blind.f.abs().max()) == 0
+    assert float(sound.abs().max()) > 0.1
+
+
+def test_an_unknown_head_gets_the_nearest():
+    with (
+        pytest.raises(errors.UnknownNameError, match="did you mean 'kernel product'"),
+        model("softmax cg").ablated("kernel prodct"),
+    ):
+        pass
+
+
+def test_explain_names_every_channel_and_sublayer():
+    net = model("softmax cg")
+    text = net.explain()
+    for name, channel in net.program.channels.items():
+        assert name in text
+        assert channel.meaning in text
+    for _, instruction, sublayer in net.schedule:
+        if sublayer is not None:
+            assert instruction.caption in text
+
+
+def test_the_budget_counts_what_is_there():
+    budget = model("linear pcg").budget
+    assert (budget.attention_per_step, budget.gated_per_step, budget.heads_per_step) == (4, 2, 9)
+    assert "linear attention (no softmax)" in budget.beyond_stock
+    budget = model("softmax cg").budget
+    assert (budget.attention_per_step, budget.gated_per_step) == (3, 7)
+    assert (model("softmax cg, aggregator").budget.attention_per_step) == 5
+    assert model("vanilla").budget.beyond_stock == ()
+    assert model("vanilla").budget.width == 2 * 3 + 6
+    assert model("softmax richardson, given step").budget.overhead <= 8
