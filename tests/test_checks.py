@@ -43,7 +43,7 @@ def test_what_is_refused(value, error, words):
 
 def test_targets_follow_the_rows():
     X = torch.ones(3, 2)
-    assert checks.as_targets([1, 2, 3], X).dtype == torch.float32
+    assert checks.as_targets([1, 2, 3], X).dtype == torch.float64  # whatever the rows: targets are never rounded
     for bad, words in (
         ([1, 2], "2 rows and X has 3"),
         (np.ones((3, 0)), "no columns"),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ridgeformer.errors import DtypeError, InputError, ShapeError
 
-__all__ = ["as_matrix", "as_query", "as_targets", "as_tensor", "positive"]
+__all__ = ["as_matrix", "as_query", "as_targets", "as_tensor", "cast", "positive", "whole"]
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -25,6 +25,8 @@ def as_tensor(value: Any, name: str) -> Tensor:
     """
     if not isinstance(value, Tensor):
         value = _from_array(value, name)
+    if value.layout != torch.strided:
+        raise DtypeError(f"{name} is a sparse tensor; a dense one was expected: call {name}.to_dense().")
     if value.is_complex():
         raise DtypeError(f"{name} is complex; kernel ridge regression here is real: pass real and imaginary parts.")
     if value.dtype in (torch.float16, torch.bfloat16):
@@ -43,6 +45,8 @@ def as_tensor(value: Any, name: str) -> Tensor:
 
 
 def _from_array(value: Any, name: str) -> Tensor:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"{name} is a masked array with masked entries: drop those rows or fill them in.")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -84,7 +88,7 @@ def as_matrix(value: Any, name: str = "X") -> Tensor:
 
 
 def as_targets(value: Any, like: Tensor, name: str = "y") -> Tensor:
-    """Return targets as a vector (n,) or a matrix (n, outputs) with the rows, dtype and device of `like`."""
+    """Return targets as a vector (n,) or a matrix (n, outputs) in float64, with the rows and device of `like`."""
     targets = as_tensor(value, name)
     if targets.ndim not in (1, 2):
         raise ShapeError(f"{name} has shape {tuple(targets.shape)}; (rows,) or (rows, outputs) was expected.")
@@ -94,7 +98,7 @@ def as_targets(value: Any, like: Tensor, name: str = "y") -> Tensor:
         )
     if targets.ndim == 2 and targets.shape[1] == 0:
         raise ShapeError(f"{name} has no columns; at least one output is needed.")
-    return targets.to(dtype=like.dtype, device=like.device)
+    return targets.to(dtype=torch.float64, device=like.device)
 
 
 def as_query(value: Any, like: Tensor, name: str = "Xq") -> Tensor:
@@ -105,7 +109,16 @@ def as_query(value: Any, like: Tensor, name: str = "Xq") -> Tensor:
             f"{name} has {query.shape[1]} features and the training rows have {like.shape[1]}: "
             "apply the same preprocessing to both."
         )
-    return query.to(dtype=like.dtype, device=like.device)
+    return cast(query, like, name)
+
+
+def cast(value: Tensor, like: Tensor, name: str) -> Tensor:
+    """Return `value` in the dtype and on the device of `like`; what overflows there is refused."""
+    converted = value.to(dtype=like.dtype, device=like.device)
+    if converted.dtype != value.dtype and not bool(torch.isfinite(converted.detach()).all()):
+        largest = float(value.detach().abs().max())
+        raise InputError(f"{name} reaches {largest:.3g}, which {like.dtype} cannot hold: rescale it, or use float64.")
+    return converted
 
 
 def positive(value: Any, name: str, why: str) -> float:
@@ -122,3 +135,15 @@ def positive(value: Any, name: str, why: str) -> float:
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"{name} is {number:g}; it must be a finite number > 0 ({why}).")
     return number
+
+
+def whole(value: Any, name: str, least: int) -> int:
+    """Return `value` as an integer of at least `least`.
+
+    Example:
+        >>> whole(3, "steps", 1)
+        3
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} is {value!r}; a whole number >= {least} was expected.")
+    return int(value)

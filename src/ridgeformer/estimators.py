@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ridgeformer.checks import positive
-from ridgeformer.errors import InputError
+from ridgeformer.checks import cast, positive
+from ridgeformer.errors import InputError, LogitRangeError
 from ridgeformer.kernels import build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solvers import Solution, solve
@@ -63,13 +64,13 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         self.solution_: Solution = solve(
             kernel,
             rows,
-            np.asarray(targets, dtype=X.dtype),
+            targets,
             self.ridge,
             method=self.method,
             tol=self.tol,
             max_steps=self.max_steps,
             preconditioner=self.preconditioner,
-            seed=self.random_state,
+            seed=self._seed(),
         )
         self.kernel_ = self.solution_.kernel
         self.dual_coef_ = self.solution_.alpha.numpy()
@@ -77,6 +78,11 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         self.bound_ = float(self.solution_.uniform_bound.max())
         if not self.solution_.converged:
             warnings.warn(self.solution_.advice, ConvergenceWarning, stacklevel=3)
+
+    def _seed(self) -> Any:
+        if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
+            return int(check_random_state(self.random_state).randint(2**31))
+        return self.random_state
 
     def _outputs(self, X: Any) -> Array:
         check_is_fitted(self, "solution_")
@@ -96,11 +102,11 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         tol: relative residual; None is 1e-10 in float64 and 1e-5 in float32.
         max_steps: iterations at most.
         preconditioner: for pcg: identity, jacobi, nystrom or a builder.
-        random_state: seed of the randomised preconditioner.
+        random_state: seed of the randomised preconditioner: a number, a RandomState, or None.
 
     Attributes:
         solution_: the `Solution`, with status, advice, residuals and `prediction_bound(X)`.
-        bound_: |f(x) - f*(x)| is at most this for every x whose k(x, x) is not above the training rows'.
+        bound_: |f(x) - f*(x)| is at most this for every x no longer than the training rows.
         dual_coef_: alpha.
         n_iter_: steps taken.
         n_features_in_: features seen by `fit`.
@@ -182,7 +188,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """Remember the rows and targets."""
         X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
         self.X_fit_ = torch.from_numpy(np.array(X))
-        self.y_fit_ = torch.from_numpy(np.array(y, dtype=X.dtype))
+        self.y_fit_ = cast(torch.from_numpy(np.array(y, dtype=np.float64)), self.X_fit_, "y")
         tau = self.temperature
         if isinstance(tau, str) and tau == "auto":
             tau = mean_square_length(self.X_fit_) / sqrt(X.shape[1])
@@ -190,11 +196,16 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the attention-weighted mean of the targets; safe for logits of any size."""
+        """Return the attention-weighted mean of the targets, for logits of any size that the precision can hold."""
         check_is_fitted(self, "X_fit_")
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         query = torch.from_numpy(np.array(X)).to(self.X_fit_.dtype)
         keys = self.X_fit_ / sqrt(self.temperature_)
+        largest = float((query / sqrt(self.temperature_)).norm(dim=1).max()) * float(keys.norm(dim=1).max())
+        if not largest < torch.finfo(keys.dtype).max / 4:
+            raise LogitRangeError(
+                f"logits overflow {keys.dtype}: scale the rows, or raise the temperature (now {self.temperature_:g})."
+            )
         rows = max(1, BLOCK_ENTRIES // len(keys))
         blocks = (block / sqrt(self.temperature_) for block in query.split(rows))
         return torch.cat([(block @ keys.T).softmax(dim=1) @ self.y_fit_ for block in blocks]).numpy()

@@ -56,9 +56,9 @@ def test_large_logits_are_refused_with_advice(dtype, length):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("length", [1.0, 10.0, 1e3, 1e6])
-def test_within_range_is_finite_for_any_rows(dtype, length):
-    X = length * torch.randn(6, 3, generator=torch_generator(0, "rows")).to(dtype)
+@pytest.mark.parametrize("length", [1.0, 10.0, 100.0])
+def test_within_range_is_finite_for_long_rows(dtype, length):
+    X = length * torch.nn.functional.normalize(torch.randn(6, 3, generator=torch_generator(0, "rows")), dim=1).to(dtype)
     kernel = Exponential(temperature=1.0).within_range(X)
     K = kernel(X)
     assert bool(torch.isfinite(K).all())
@@ -70,6 +70,16 @@ def test_large_products_between_rows_that_cancel_are_accepted():
     X = torch.tensor([[20.0, 0.0]])
     Z = torch.tensor([[0.0, 20.0]])
     assert Exponential(temperature=1.0)(X, Z).item() == 1.0
+
+
+def test_rows_too_different_to_be_held_side_by_side_are_refused():
+    with pytest.raises(errors.LogitRangeError, match="from 1 to 1.6e\\+03"):
+        Exponential(1.0).within_range(torch.tensor([[40.0], [1.0], [2.0]], dtype=torch.float64))
+
+
+def test_logits_without_a_correct_digit_are_refused():
+    with pytest.raises(errors.LogitRangeError, match="raise the temperature"):
+        Exponential(1e-20).within_range(torch.ones(3, 4, dtype=torch.float64))
 
 
 def test_rows_beyond_the_precision_are_refused():

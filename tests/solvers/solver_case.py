@@ -105,6 +105,24 @@ class SolverCase(ABC):
         assert values[0] * (1 - 1e-6) <= ends.low <= ends.high <= values[-1] * (1 + 1e-9)
         assert ends.high > 0.9 * values[-1]
 
+    @pytest.mark.parametrize(
+        ("dtype", "size"),
+        [(torch.float32, 1e25), (torch.float32, 1e-25), (torch.float64, 1e200), (torch.float64, 1e-200)],
+    )
+    def test_targets_of_any_size_are_solved_in_their_own_unit(self, dtype, size):
+        X, y = problem(dtype=dtype)
+        unit, other = self.solve(Exponential(1.0), X, y), self.solve(Exponential(1.0), X, y.double() * size)
+        assert other.status is Status.CONVERGED
+        assert 0 < other.steps == pytest.approx(unit.steps, rel=0.05)
+        torch.testing.assert_close(other.alpha.double() / size, unit.alpha.double(), rtol=1e-4, atol=3e-5)
+        assert bool((other.alpha_bound > 0).all())
+        assert bool(torch.isfinite(other.residuals).all())
+
+    def test_targets_finer_than_the_rows_are_not_rounded_away_from_the_bound(self):
+        """float64 targets with float32 rows: the bound is against the targets as given."""
+        solution = self.solve(DotProduct(), torch.zeros(1, 1), [0.1])
+        assert abs(float(solution.alpha[0]) - 0.1 / self.ridge) <= float(solution.alpha_bound)
+
     def test_zero_targets_have_the_zero_solution(self):
         X, y = problem()
         y[:, 1] = 0
@@ -133,7 +151,9 @@ class SolverCase(ABC):
             ({"X": torch.full((40, 6), math.nan)}, "NaN"),
             ({"y": torch.full((40,), math.inf)}, "y has 40 entries"),
             ({"tol": 2.0}, "between 0 and 1"),
-            ({"max_steps": 0}, "at least one step"),
+            ({"max_steps": 0}, "max_steps is 0"),
+            ({"seed": -1}, "seed is -1"),
+            ({"ridge": 1e305}, "every prediction would be zero"),
         ],
     )
     def test_bad_input(self, arguments, words):

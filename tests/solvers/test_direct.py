@@ -80,13 +80,22 @@ def test_large_logits_are_rescaled_and_predictions_agree_with_extended_range():
     assert float(abs(solution.predict(q)[0].item() - exact) / abs(exact)) < 1e-10
 
 
-@pytest.mark.parametrize("length", [12.0, 100.0, 1e4])
-def test_float32_with_long_rows_is_finite(length):
+@pytest.mark.parametrize(("dtype", "length"), [(torch.float32, 6.0), (torch.float32, 9.0), (torch.float64, 20.0)])
+def test_long_rows_are_rescaled(dtype, length):
     X = length * torch.nn.functional.normalize(torch.randn(20, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    X = X.to(dtype)
     solution = solve(Exponential(1.0), X, X[:, 0], 1e-2)
     assert bool(torch.isfinite(solution.alpha).all())
     assert bool(torch.isfinite(solution.predict(X)).all())
+    assert bool(torch.isfinite(solution.prediction_bound(X)).all())
     assert solution.log_scale > 0
+
+
+@pytest.mark.parametrize("rows", [[[40.0], [1.0], [2.0]], [[30.0], [29.9]]])
+def test_what_cannot_be_rescaled_is_refused(rows):
+    """A row, or the ridge, that would vanish beside the largest logit: no answer rather than another problem's."""
+    with pytest.raises(errors.LogitRangeError, match="temperature"):
+        solve(Exponential(1.0), rows, [1.0] * len(rows), 1e-2)
 
 
 def test_the_factor_sharpens_the_bound():

@@ -4,9 +4,10 @@ import torch
 from solver_case import problem
 
 from ridgeformer import errors
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import Nystrom, solve
+from ridgeformer.solvers import Nystrom, Status, solve
+from ridgeformer.solvers.arguments import check_arguments, check_memory
 
 
 def log_spaced(kappa, n=200, seed=0):
@@ -81,3 +82,93 @@ def test_a_seed_changes_the_sketch_but_not_the_answer():
     first, second = (solve(Exponential(1.0), X, y, 1e-3, method="pcg", seed=seed) for seed in (0, 1))
     assert not torch.equal(first.alpha, second.alpha)
     torch.testing.assert_close(first.predict(X), second.predict(X), rtol=1e-6, atol=1e-6)
+
+
+class Spectrum(Kernel):
+    """A kernel with a chosen Gram matrix, for rows that are the numbers 0 .. n - 1."""
+
+    name = "spectrum"
+
+    def __init__(self, matrix):
+        self.matrix = matrix
+
+    def dense(self, X, Z):
+        return self.matrix[X[:, 0].long()][:, Z[:, 0].long()].to(X.dtype)
+
+
+def hidden_negative(n=100, low=-0.9):
+    Q, _ = torch.linalg.qr(torch.randn(n, n, generator=torch_generator(0, "Q"), dtype=torch.float64))
+    values = torch.linspace(1, 10, n, dtype=torch.float64)
+    values[0] = low
+    return Spectrum(Q * values @ Q.T), torch.arange(n, dtype=torch.float64)[:, None], Q
+
+
+@pytest.mark.parametrize("method", ["direct", "cg", "pcg", "chebyshev", "richardson", "neumann"])
+def test_one_small_negative_eigenvalue_is_found_whatever_the_targets(method):
+    kernel, X, Q = hidden_negative()
+    y = Q[:, 1:] @ torch.ones(99, dtype=torch.float64) + 1e-3 * Q[:, 0]
+    with pytest.raises(errors.NotPositiveSemidefiniteError, match=r"some v has v'Kv = -0\.9"):
+        solve(kernel, X, y, 1.0, method=method, tol=1e-3)
+
+
+def test_a_kernel_that_is_not_symmetric_is_refused():
+    kernel, X, _ = hidden_negative(low=0.5)
+    kernel.matrix = kernel.matrix + torch.triu(kernel.matrix)
+    with pytest.raises(errors.NotPositiveSemidefiniteError, match="not symmetric"):
+        solve(kernel, X, X[:, 0], 1.0)
+
+
+@pytest.mark.parametrize("kernel", [DotProduct(), ReluNTK(), GramPower(3, torch.eye(6).double())], ids=lambda k: k.name)
+def test_rows_too_long_for_the_precision_are_refused(kernel):
+    X, y = problem()
+    for call in (lambda: solve(kernel, X * 1e200, y, 1.0), lambda: kernel(X * 1e200), lambda: kernel(X, X * 1e200)):
+        with pytest.raises(errors.InputError, match="scale the rows"):
+            call()
+
+
+def test_numbers_that_float32_cannot_hold_are_refused():
+    X, y = problem(dtype=torch.float32)
+    solution = solve(DotProduct(), X, y, 1.0)
+    for call in (
+        lambda: solution.predict(torch.full((1, 6), 1e39, dtype=torch.float64)),
+        lambda: DotProduct().matvec(X, None, torch.full((40,), 1e39, dtype=torch.float64)),
+        lambda: solve(DotProduct(), X, y.double() * 1e39, 1.0),
+    ):
+        with pytest.raises(errors.InputError, match="float32"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tol": "a"}, {"max_steps": 1.5}, {"max_steps": "3"}, {"preconditioner": 5, "method": "pcg"},
+        {"spectrum": 5}, {"spectrum": (1.0,)}, {"spectrum": ("a", "b")}, {"seed": 1.5}, {"ridge": "much"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_arguments_of_the_wrong_kind_are_input_errors(options):
+    X, _ = problem()
+    name = next(key for key in options if key != "method")
+    with pytest.raises(errors.InputError, match=name):
+        check_arguments(Exponential(1.0), X, **{
+            "ridge": 1.0, "method": "cg", "tol": None, "max_steps": None, "preconditioner": None, "spectrum": None,
+            "seed": 0, **options,
+        })  # fmt: skip
+
+
+def test_a_direct_solve_that_does_not_fit_is_refused_with_the_numbers():
+    with pytest.raises(errors.InputError, match="GiB are free: use method='pcg'"):
+        check_memory(10_000_000, torch.float64)
+
+
+def test_the_round_off_floor_is_a_breakdown_not_a_lack_of_steps():
+    X, y = problem()
+    solution = solve(Exponential(1.0), X, y, 1.0, method="cg", tol=1e-300)
+    assert solution.status is Status.BREAKDOWN
+    assert solution.relative_residual < 1e-13
+
+
+def test_a_projection_that_wants_a_gradient_does_not_disturb_a_solve():
+    X, y = problem()
+    U = torch.eye(6, dtype=torch.float64, requires_grad=True)
+    assert solve(Exponential(1.0, projection=U), X, y, 1.0).converged

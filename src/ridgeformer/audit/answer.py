@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ridgeformer.audit.compiled import Compiled
 from ridgeformer.audit.convergence import TARGET, Convergence
 from ridgeformer.audit.fits import Certified, Fit
 from ridgeformer.audit.prepare import Prepared
@@ -21,7 +22,12 @@ def show_score(score: float, task: str) -> str:
 
 
 def answer(
-    data: Prepared, certified: Certified, baselines: tuple[Fit, ...], spectra: Spectra, convergence: Convergence
+    data: Prepared,
+    certified: Certified,
+    baselines: tuple[Fit, ...],
+    spectra: Spectra,
+    convergence: Convergence,
+    compiled: tuple[Compiled, ...],
 ) -> tuple[str, ...]:
     """Return the sentences of the answer, most important first."""
     return (
@@ -29,6 +35,7 @@ def answer(
         _trust(certified),
         _width(spectra),
         _depth(convergence),
+        _transformers(compiled),
     )
 
 
@@ -43,9 +50,9 @@ def _quality(data: Prepared, certified: Certified, baselines: tuple[Fit, ...]) -
 
 
 def _trust(certified: Certified) -> str:
-    relative = certified.worst_bound / certified.typical_output if certified.typical_output > 0 else float("inf")
     words = f"Every held-out prediction is proved to be within {certified.worst_bound:.1e} of the exact solution's"
-    words += f" ({relative:.1e} of a typical output)"
+    if certified.typical_output > 0:
+        words += f" ({certified.worst_bound / certified.typical_output:.1e} of a typical output)"
     if certified.safe_decisions is None:
         return words + "."
     if certified.safe_decisions == 1.0:
@@ -72,3 +79,17 @@ def _depth(convergence: Convergence) -> str:
     compare = "more than " + str(len(slow.errors) - 1) if slow.steps_to_target is None else str(slow.steps_to_target)
     holds = "holds" if convergence.bound_holds else "is VIOLATED"
     return f"In depth, {reached}; gradient descent needs {compare}. The theory's rate {holds} at every step."
+
+
+def _transformers(compiled: tuple[Compiled, ...]) -> str:
+    parts = [
+        f"with {model.route} attention ({model.steps} steps, {model.budget.sublayers} layers, width {model.features} + "
+        f"{model.budget.overhead}) to {model.agreement:.1e} of a typical output"
+        for model in compiled
+    ]
+    failed = [model.route for model in compiled if not model.certificate.holds]
+    verdict = f"NOT certified: {' and '.join(failed)}" if failed else "Both runs are certified"
+    return (
+        f"Compiled into the weights of a transformer, the same regression on {compiled[0].supports} training rows agrees "
+        f"with the direct solve {' and '.join(parts)}. {verdict}."
+    )

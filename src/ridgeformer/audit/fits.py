@@ -65,7 +65,8 @@ def certified_fit(data: Prepared, settings: Settings) -> Certified:
     """Choose temperature and ridge by leave-one-out, solve directly, bound the error at every test row."""
     begin = time.perf_counter()
     length = mean_square_length(data.X)
-    kernels = [_scaled(Exponential(tau * length), data.X) for tau in settings.temperatures]
+    everything = torch.cat([data.X, data.Xt])
+    kernels = [_scaled(Exponential(tau * length), everything) for tau in settings.temperatures]
     kernel, ridge = _choose(kernels, data, settings)
     solution = solve(kernel, data.X, data.y, ridge)
     outputs, bound = solution.predict(data.Xt), solution.prediction_bound(data.Xt)
@@ -136,7 +137,12 @@ def _fit(
 
 
 def _scaled(kernel: Exponential, X: Tensor) -> Exponential:
-    """Return the kernel with its largest diagonal entry on X scaled to one, so that ridges compare."""
+    """Return the kernel with its largest diagonal entry on X scaled to one, so that ridges compare.
+
+    Raises:
+        LogitRangeError: rows so different in length that some would vanish beside others.
+    """
+    kernel.within_range(X)
     return replace(kernel, log_scale=kernel.largest_logit(X))
 
 

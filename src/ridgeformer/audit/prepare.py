@@ -15,6 +15,7 @@ from ridgeformer.errors import InputError, unknown_name
 __all__ = ["Prepared", "prepare"]
 
 FEWEST_ROWS = 10
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,7 @@ def prepare(dataset: Dataset, settings: Settings) -> Prepared:
         raise InputError(
             f"{dataset.name} has {dataset.n} rows; an audit holds some out and needs at least {FEWEST_ROWS}."
         )
+    _check_scale(dataset)
     notes = []
     if dataset.n > settings.max_rows:
         notes.append(f"{settings.max_rows:,} of {dataset.n:,} rows were drawn at random, classes in proportion.")
@@ -80,6 +82,21 @@ def prepare(dataset: Dataset, settings: Settings) -> Prepared:
         labels_t=torch.from_numpy(np.asarray(test.y)) if classes else None,
         notes=(*notes, f"{train.n:,} rows train, {test.n:,} are held out.", note),
     )
+
+
+def _check_scale(dataset: Dataset) -> None:
+    """Refuse numbers whose squares overflow or vanish, and features that say nothing."""
+    for what, values in (("features", dataset.X), ("targets", dataset.targets())):
+        largest = float(np.abs(values).max())
+        if largest > LARGEST or 0 < largest < 1 / LARGEST:
+            raise InputError(
+                f"the {what} of {dataset.name} reach {largest:.1e}; sizes between {1 / LARGEST:.0e} and {LARGEST:.0e} were "
+                "expected: choose another unit."
+            )
+    if bool((dataset.X[0] == dataset.X).all()):
+        raise InputError(
+            f"every feature of {dataset.name} is constant, so nothing can be learnt from them: add features."
+        )
 
 
 def _choice(dataset: Dataset, settings: Settings) -> str:

@@ -9,7 +9,11 @@ from typing import Annotated
 import typer
 
 from ridgeformer.cli.audit import audit
+from ridgeformer.cli.certify import certify
+from ridgeformer.cli.compile import compile_
 from ridgeformer.cli.data import data
+from ridgeformer.cli.explain import explain
+from ridgeformer.cli.run import run
 from ridgeformer.cli.solve import solve
 from ridgeformer.errors import RidgeformerError
 
@@ -23,6 +27,10 @@ app = typer.Typer(
 )
 app.command("audit")(audit)
 app.command("solve")(solve)
+app.command("compile")(compile_)
+app.command("run")(run)
+app.command("explain")(explain)
+app.command("certify")(certify)
 app.add_typer(data, name="data")
 
 
@@ -30,13 +38,17 @@ app.add_typer(data, name="data")
 def options(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Attention as kernel regression: audit data, solve with a certificate, fetch datasets.
+    """Attention as kernel regression: audit data, solve with a certificate, compile transformers that do it.
 
     Start with: ridgeformer audit digits
     """
     if show_version:
         print(f"ridgeformer {version('ridgeformer')}")
         raise typer.Exit
+
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 
 
 def main() -> None:
@@ -49,6 +61,10 @@ def main() -> None:
         sys.exit(_complain(error.format_message(), 2))
     except RidgeformerError as error:
         sys.exit(_complain(str(error), 2))
+    except OSError as error:
+        sys.exit(_complain(f"cannot write the output ({error.strerror}): check where it goes.", 1))
+    if code == INTERRUPTED:
+        _complain("interrupted; nothing was half-written.", code)
     sys.exit(code if isinstance(code, int) else 0)
 
 

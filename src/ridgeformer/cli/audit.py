@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ridgeformer import datasets, report
@@ -42,12 +43,12 @@ def audit(
 
 def _show(result: Audit, page: Path) -> None:
     console, task = out(), result.data.dataset.task
-    console.print(f"\n[bold]Audit of {result.data.dataset.name}[/bold]\n")
+    console.print(f"\n[bold]Audit of {escape(result.data.dataset.name)}[/bold]\n")
     for sentence in result.sentences:
-        console.print(f"• {sentence}\n")
+        console.print(f"• {sentence}\n", markup=False)
     table = Table(box=None, header_style="dim", pad_edge=False)
     for head in ("predictor", "held out", "training", "temperature", "ridge"):
-        table.add_column(head, no_wrap=True)
+        table.add_column(head)
     for fit in result.fits:
         table.add_row(
             fit.name,
@@ -57,4 +58,4 @@ def _show(result: Audit, page: Path) -> None:
             "" if fit.ridge is None else f"{fit.ridge:.1e}",
         )
     console.print(table)
-    console.print(f"\nThe page with plots: [bold]{page}[/bold]", soft_wrap=True)
+    console.print(f"\nThe page with plots: [bold]{escape(str(page))}[/bold]", soft_wrap=True)

@@ -74,14 +74,22 @@ def solve(
             method=method,
             tol=tol,
             max_steps=max_steps,
-            preconditioner=Nystrom(rank) if rank is not None else preconditioner,
+            preconditioner=_preconditioner(preconditioner, rank),
             callback=watch,
             seed=seed,
         )
-    facts = _facts(prepared, solution, time.perf_counter() - begin)
+    facts = _facts(prepared, solution, ridge, time.perf_counter() - begin)
     print_json(facts) if json else _show(facts)
     if not solution.converged:
         raise typer.Exit(1)
+
+
+def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | None:
+    if rank is None:
+        return name
+    if name not in (None, "nystrom"):
+        raise InputError(f"--rank belongs to the Nystrom preconditioner, not to {name!r}: leave one of them out.")
+    return Nystrom(rank)
 
 
 def _number(text: str) -> float:
@@ -91,7 +99,7 @@ def _number(text: str) -> float:
         raise InputError(f"{error} Give a number, or auto.") from None
 
 
-def _facts(data: Prepared, solution: Solution, seconds: float) -> dict[str, Any]:
+def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
     outputs = solution.predict(data.Xt).to(torch.float64)
     return {
         "data": data.dataset.name,
@@ -109,14 +117,16 @@ def _facts(data: Prepared, solution: Solution, seconds: float) -> dict[str, Any]
         "condition_number": solution.spectrum.kappa,
         "preconditioned": solution.spectrum.preconditioned,
         "log_scale": solution.log_scale,
-        "ridge": solution.ridge,
+        "ridge": ridge,
+        "rescaled_ridge": solution.ridge,
         "seconds": seconds,
     }
 
 
 def _show(facts: dict[str, Any]) -> None:
     console = out()
-    console.print(f"\n[bold]{facts['advice']}[/bold]")
+    console.print()
+    console.print(facts["advice"], style="bold", markup=False)
     what = "condition number of the preconditioned system" if facts["preconditioned"] else "condition number"
     lines = {
         "held-out score": show_score(facts["held_out_score"], facts["task"]),
@@ -130,4 +140,4 @@ def _show(facts: dict[str, Any]) -> None:
     for name, value in lines.items():
         console.print(f"  {name:<52} {value}", soft_wrap=True)
     for note in facts["notes"]:
-        console.print(f"  [dim]{note}[/dim]")
+        console.print(f"  {note}", style="dim", markup=False)

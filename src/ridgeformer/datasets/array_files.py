@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -143,6 +144,10 @@ def _check_magic(path: Path, magics: tuple[bytes, ...], ending: str) -> None:
         )
 
 
+UNREADABLE = (ValueError, OSError, EOFError, MemoryError, KeyError, SyntaxError)
+"""What numpy raises on files whose header or data are damaged."""
+
+
 @contextmanager
 def _loading(path: Path) -> Iterator[None]:
     """Turn what numpy may raise on a bad file into one line."""
@@ -150,7 +155,7 @@ def _loading(path: Path) -> Iterator[None]:
         yield
     except (InputError, DataFileError):
         raise
-    except (ValueError, OSError, EOFError, MemoryError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except (*UNREADABLE, zipfile.BadZipFile, zlib.error, tokenize.TokenError) as error:
         if "pickle" in str(error):
             raise DataFileError(
                 f"{path} holds Python objects, which are stored as pickles; opening a pickle runs code it contains, so "

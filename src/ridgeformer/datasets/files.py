@@ -71,6 +71,8 @@ def _check_path(path: Path) -> str:
         near = difflib.get_close_matches(path.name, _neighbours(path), n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else "check the path."
         raise DataFileError(f"{path} does not exist: {hint}")
+    if not path.is_file():
+        raise DataFileError(f"{path} is a pipe or a device; a regular file was expected: save the data to one.")
     if ending not in ENDINGS:
         raise DataFileError(
             f"{path} ends in {ending or 'nothing'}; {', '.join(ENDINGS)} were expected: convert it first."

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ridgeformer.checks import as_matrix, as_query, as_tensor
-from ridgeformer.errors import ShapeError
+from ridgeformer.checks import as_matrix, as_query, as_tensor, cast
+from ridgeformer.errors import InputError, ShapeError
 
 __all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma"]
 
@@ -38,6 +38,8 @@ class Kernel(ABC):
     """
 
     name: ClassVar[str]
+    semidefinite: ClassVar[bool] = False
+    """Whether theory says so for every X; a kernel for which it does not is tested before it is trusted."""
     log_scale: float = 0.0
     """The kernel is e^-log_scale times its textbook form; only `Exponential` uses it."""
 
@@ -45,8 +47,8 @@ class Kernel(ABC):
 
     def __call__(self, X: Any, Z: Any = None) -> Float[Tensor, "n m"]:
         """Return the dense matrix k(x_i, z_j); `Z=None` means Z = X."""
-        X = as_matrix(X, "X")
-        return self.dense(X, X if Z is None else as_query(Z, X, "Z"))
+        X = self.check_range(as_matrix(X, "X"), "X")
+        return self.dense(X, X if Z is None else self.check_range(as_query(Z, X, "Z"), "Z"))
 
     def diag(self, X: Any) -> Float[Tensor, " n"]:
         """Return k(x_i, x_i) without forming the matrix."""
@@ -54,15 +56,27 @@ class Kernel(ABC):
 
     def matvec(self, X: Any, Z: Any, V: Any) -> Float[Tensor, "n ..."]:
         """Return K(X, Z) V for one vector or several columns, holding `BLOCK_ENTRIES` of K at most."""
-        X = as_matrix(X, "X")
-        Z = X if Z is None else as_query(Z, X, "Z")
-        V = as_tensor(V, "V").to(dtype=X.dtype, device=X.device)
+        X = self.check_range(as_matrix(X, "X"), "X")
+        Z = X if Z is None else self.check_range(as_query(Z, X, "Z"), "Z")
+        V = cast(as_tensor(V, "V"), X, "V")
         if V.ndim not in (1, 2) or V.shape[0] != Z.shape[0]:
             raise ShapeError(
                 f"V has shape {tuple(V.shape)}; ({Z.shape[0]},) or ({Z.shape[0]}, columns) was expected: "
                 "one entry per row of Z."
             )
         return self.product(X, Z, V)
+
+    def check_range(self, X: Float[Tensor, "n d"], name: str) -> Float[Tensor, "n d"]:
+        """Return X, or refuse rows whose kernel values the precision cannot hold: |k(x, z)|^2 <= k(x, x) k(z, z)."""
+        with torch.no_grad():
+            own = self.diagonal(X)
+        if not bool(torch.isfinite(own).all()):
+            row = int((~torch.isfinite(own)).nonzero()[0])
+            raise InputError(
+                f"the kernel {self.name!r} is not finite at row {row} of {name}, whose length is "
+                f"{float(X[row].detach().double().norm()):.3g} in {X.dtype}: scale the rows (datasets.unit_rows)."
+            )
+        return X
 
     # -- to implement: unchecked -------------------------------------------------------------------
 

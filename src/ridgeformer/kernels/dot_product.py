@@ -24,6 +24,7 @@ class DotProduct(FeatureKernel):
     """
 
     name: ClassVar[str] = "dot_product"
+    semidefinite: ClassVar[bool] = True
 
     def feature_map(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         """Return X itself."""

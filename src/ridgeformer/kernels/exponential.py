@@ -48,12 +48,13 @@ class Exponential(Kernel):
     log_scale: float = 0.0
 
     name: ClassVar[str] = "exponential"
+    semidefinite: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         tau = positive(self.temperature, "temperature", "logits are divided by it")
         object.__setattr__(self, "temperature", tau)
-        if not -inf < self.log_scale < inf:
-            raise InputError(f"log_scale is {self.log_scale}; a finite number was expected.")
+        if not isinstance(self.log_scale, int | float) or not -inf < self.log_scale < inf:
+            raise InputError(f"log_scale is {self.log_scale!r}; a finite number was expected.")
         if self.projection is not None:
             object.__setattr__(self, "projection", as_matrix(self.projection, "projection"))
 
@@ -112,15 +113,25 @@ class Exponential(Kernel):
             )
         if largest - self.log_scale <= COMFORTABLE_LOGIT[X.dtype]:
             return self
+        own = self.scaled(X.detach()).square().sum(1)
+        if largest - float(own.min()) > LARGEST_LOGIT[X.dtype] or self._logit_error(X) > 0.1:
+            raise LogitRangeError(
+                f"the rows' own logits go from {float(own.min()):.3g} to {largest:.3g}, more than {X.dtype} holds side "
+                f"by side: scale the rows (datasets.unit_rows) or raise the temperature (now {self.temperature:g})."
+            )
         return replace(self, log_scale=largest)
 
     def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return sqrt(e^delta - 1) sqrt(k(x_i, x_i)), delta bounding the error of any logit on X."""
+        delta = self._logit_error(X)
+        return ((expm1(delta) if delta < 700 else inf) * self.diagonal(X)).sqrt()
+
+    def _logit_error(self, X: Tensor) -> float:
+        """Return how far any computed logit on X can be from the exact one."""
         terms = X.shape[1] + (0 if self.projection is None else 2 * self.projection.shape[1]) + 3
-        projected = 1.0 if self.projection is None else float(self.projection.norm()) ** 2
-        lengths = float(X.detach().square().sum(1).max()) * projected / self.temperature
-        delta = gamma(terms, X.dtype) * (lengths + abs(self.log_scale)) + gamma(4, X.dtype)
-        return (expm1(min(delta, 700.0)) * self.diagonal(X)).sqrt()
+        projected = 1.0 if self.projection is None else float(self.projection.detach().norm()) ** 2
+        lengths = float(X.detach().double().square().sum(1).max()) * projected / self.temperature
+        return gamma(terms, X.dtype) * (lengths + abs(self.log_scale)) + gamma(4, X.dtype)
 
     def _check_range(self, left: Tensor, right: Tensor, logits: Tensor) -> None:
         with torch.no_grad():
@@ -134,5 +145,5 @@ class Exponential(Kernel):
             raise LogitRangeError(
                 f"the largest logit is {largest + self.log_scale:.4g} and log_scale is {self.log_scale:.4g}; "
                 f"{logits.dtype} is safe up to a difference of {limit:g}: raise the temperature "
-                f"(now {self.temperature:g}), shorten the rows, or use kernel.within_range(X)."
+                f"(now {self.temperature:g}), scale the rows (datasets.unit_rows), or use kernel.within_range(X)."
             )

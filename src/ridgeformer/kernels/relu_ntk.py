@@ -36,6 +36,7 @@ class ReluNTK(Kernel):
     both_layers: bool = False
 
     name: ClassVar[str] = "relu_ntk"
+    semidefinite: ClassVar[bool] = True
 
     def dense(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
         """Return the kernel from dot products and angles, in float64 inside."""

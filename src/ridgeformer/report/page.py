@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -44,19 +43,14 @@ def write(audit: Audit, directory: Path) -> Path:
     text = render(audit)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=directory, suffix=".tmp")
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".report-") as work:
+            page = Path(work) / "report.html"
+            page.write_text(text, encoding="utf-8")
+            return page.replace(directory / "report.html")
     except OSError as error:
         raise RidgeformerError(
             f"cannot write into {directory} ({error.strerror}): choose another directory with --out."
         ) from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        return Path(temporary).replace(directory / "report.html")
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _draw(picture: Picture) -> str:

@@ -18,6 +18,7 @@ def advise(
     tol: float,
     steps: int,
     ends: SpectrumEnds,
+    given: tuple[float, float] | None,
     ridge: float,
     floor: float,
 ) -> str:
@@ -30,6 +31,7 @@ def advise(
         tol: the relative residual asked for.
         steps: iterations taken.
         ends: estimated ends of the spectrum worked with.
+        given: ends that were given, if any.
         ridge: the ridge of the system.
         floor: the round-off of K, below which a ridge has no effect.
     """
@@ -39,7 +41,7 @@ def advise(
     if status is Status.STOPPED:
         return f"Stopped by the callback after {steps} steps: {at}."
     if status is Status.DIVERGED:
-        return _diverged(method, steps, ends, ridge)
+        return _diverged(method, steps, ends, given, ridge)
     if status is Status.BREAKDOWN:
         tiny = (
             f"; the ridge {ridge:.1e} is below the round-off {floor:.1e} of the kernel matrix" if ridge < floor else ""
@@ -48,7 +50,7 @@ def advise(
     return f"Stopped after {steps} steps: {at}. {_more_steps(method, tol, ends)}"
 
 
-def _diverged(method: str, steps: int, ends: SpectrumEnds, ridge: float) -> str:
+def _diverged(method: str, steps: int, ends: SpectrumEnds, given: tuple[float, float] | None, ridge: float) -> str:
     if method == "neumann":
         norm = ends.high - ridge
         return (
@@ -56,8 +58,8 @@ def _diverged(method: str, steps: int, ends: SpectrumEnds, ridge: float) -> str:
             f"with ridge {ridge:.4g}. Use method='cg', or a ridge above {norm:.4g}."
         )
     return (
-        f"Diverged after {steps} steps: an eigenvalue lies above the spectrum's given or estimated end "
-        f"({ends.high_safe:.4g}). Use method='cg', which needs no such end, or give a larger one."
+        f"Diverged after {steps} steps: an eigenvalue (about {ends.high:.4g}) lies above the spectrum's end "
+        f"({(given[1] if given else ends.high_safe):.4g}). Use method='cg', which needs none, or give a larger one."
     )
 
 

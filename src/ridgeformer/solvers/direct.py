@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ridgeformer.errors import NotPositiveSemidefiniteError
+from ridgeformer.solvers.semidefinite import refuse_negative
 from ridgeformer.solvers.system import RidgeSystem
 
 __all__ = ["DirectResult", "cholesky_solve"]
@@ -30,17 +30,22 @@ def cholesky_solve(system: RidgeSystem, y: Tensor) -> DirectResult:
     If the ridge is below the round-off of K, no Cholesky factor exists: then the nearest positive
     semidefinite matrix is solved by its eigenvalues instead, and the result has no factor.
 
+    Args:
+        system: A.
+        y: Targets in float64; residuals are against them, whatever the precision of the solve.
+
     Raises:
         NotPositiveSemidefiniteError: K has an eigenvalue that is negative beyond round-off.
     """
-    A = system.matrix + system.ridge * torch.eye(system.n, dtype=y.dtype, device=y.device)
+    b = y.to(system.X.dtype)
+    A = system.matrix + system.ridge * torch.eye(system.n, dtype=b.dtype, device=b.device)
     factor, info = torch.linalg.cholesky_ex(A)
     if int(info) != 0:
         return _by_eigenvalues(system, y)
-    alpha = torch.cholesky_solve(y, factor)
+    alpha = torch.cholesky_solve(b, factor)
     residual = system.residual(alpha, y)
     for _ in range(REFINEMENTS):
-        better = alpha + torch.cholesky_solve(residual.to(y.dtype), factor)
+        better = alpha + torch.cholesky_solve(residual.to(b.dtype), factor)
         refined = system.residual(better, y)
         if not bool((refined.norm(dim=0) < residual.norm(dim=0) / 2).any()):
             break
@@ -51,15 +56,5 @@ def cholesky_solve(system: RidgeSystem, y: Tensor) -> DirectResult:
 def _by_eigenvalues(system: RidgeSystem, y: Tensor) -> DirectResult:
     values, Q = torch.linalg.eigh(system.matrix)
     refuse_negative(float(values[0]), system)
-    alpha = Q @ ((Q.T @ y) / (values.clamp_min(0) + system.ridge)[:, None])
+    alpha = Q @ ((Q.T @ y.to(Q.dtype)) / (values.clamp_min(0) + system.ridge)[:, None])
     return DirectResult(alpha, system.residual(alpha, y), None)
-
-
-def refuse_negative(rayleigh: float, system: RidgeSystem) -> None:
-    """Raise if a Rayleigh quotient of K is negative by more than round-off can explain."""
-    if rayleigh < -system.kernel_roundoff:
-        raise NotPositiveSemidefiniteError(
-            f"the kernel {system.kernel.name!r} is not positive semidefinite: some v has v'Kv = {rayleigh:.3g} |v|^2, "
-            f"and round-off explains only {system.kernel_roundoff:.1g}. Use a positive semidefinite kernel; "
-            "a larger ridge would hide the fault, not mend it."
-        )

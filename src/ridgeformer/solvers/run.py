@@ -9,8 +9,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from ridgeformer.solvers.direct import refuse_negative
 from ridgeformer.solvers.iterate import Iterate, Method, Workshop
+from ridgeformer.solvers.semidefinite import refuse_negative
 from ridgeformer.solvers.solution import Status
 
 __all__ = ["Callback", "Run", "run"]
@@ -39,7 +39,7 @@ class Run:
 def run(
     method: Method, workshop: Workshop, y: Tensor, *, tol: float, max_steps: int, callback: Callback | None, keep: bool
 ) -> Run:
-    """Iterate until the float64 residual of every column is below tol ||y||.
+    """Iterate until the float64 residual of every column of y (float64, of order one) is below tol ||y||.
 
     A method's own residual drifts from the true one, so when it reports success the true residual is
     computed in float64; if that is not there yet the method starts again on it (iterative refinement),
@@ -47,7 +47,8 @@ def run(
     """
     scale = y.norm(dim=0)
     scale = torch.where(scale > 0, scale, 1.0)
-    record = Run(torch.zeros_like(y), y.to(torch.float64), relative=[y.norm(dim=0) / scale])
+    start = y.new_zeros(y.shape, dtype=workshop.system.X.dtype)
+    record = Run(start, y, relative=[(y.norm(dim=0) / scale).to(start.dtype)])
     before = float("inf")
     while True:
         finished = _one_pass(method, workshop, record, scale, tol, max_steps, callback, keep)
@@ -76,11 +77,12 @@ def _one_pass(
     """Advance the record until the method's own residual is small (True) or something ends the run (False)."""
     base = record.alpha
     b = record.residual.to(base.dtype)
+    scale = scale.to(b.dtype)
     if bool((b.norm(dim=0) <= tol * scale).all()):
         return True
     record.gammas, record.betas = [], []
     for state in method(workshop, b):
-        if record.steps == max_steps:
+        if record.steps >= max_steps:
             return False
         alpha = base + state.alpha
         relative = state.residual.norm(dim=0) / scale
@@ -94,7 +96,7 @@ def _one_pass(
         if callback is not None and callback(record.steps, alpha, relative):
             record.status = Status.STOPPED
             return False
-        if bool((relative <= tol).all()):
+        if bool((relative <= tol).all()) or _idle(state, relative, tol):
             return True
         if (ended := _went_wrong(state, relative, tol, workshop, record)) is not None:
             record.status = ended
@@ -113,3 +115,8 @@ def _went_wrong(state: Iterate, relative: Tensor, tol: float, workshop: Workshop
         refuse_negative(lowest - workshop.system.ridge, workshop.system)
         return Status.BREAKDOWN
     return None
+
+
+def _idle(state: Iterate, relative: Tensor, tol: float) -> bool:
+    """Whether conjugate gradients has nothing left to divide by: its residuals are lost in underflow."""
+    return state.gamma is not None and bool((state.gamma[relative > tol] == 0).all())

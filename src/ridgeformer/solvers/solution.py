@@ -87,9 +87,9 @@ class Solution:
 
     @property
     def uniform_bound(self) -> Tensor:
-        """Per output, a bound on |f(x) - f*(x)| for every x with k(x, x) at most the largest on the training rows.
+        """Per output, a bound on |f(x) - f*(x)| for every x no longer, and with no larger k(x, x), than a training row.
 
-        That is every x at all, for a kernel with constant diagonal such as the exponential on unit rows.
+        That is every x at all, where all rows have unit length.
         """
         largest = self.X[self.kernel.diagonal(self.X).argmax()][None, :]
         own = self.kernel.diagonal(largest).to(torch.float64)

@@ -8,24 +8,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_targets, positive
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.checks import as_matrix, as_targets
+from ridgeformer.errors import InputError, LogitRangeError
 from ridgeformer.kernels import Kernel
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers.advice import advise
+from ridgeformer.solvers.arguments import METHODS, Arguments, check_arguments, check_memory
 from ridgeformer.solvers.chebyshev import chebyshev
 from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
-from ridgeformer.solvers.direct import cholesky_solve, refuse_negative
+from ridgeformer.solvers.direct import cholesky_solve
 from ridgeformer.solvers.iterate import Method, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, from_coefficients, lanczos_ends
 from ridgeformer.solvers.neumann import neumann
-from ridgeformer.solvers.preconditioners import Builder, builder
+from ridgeformer.solvers.preconditioners import Builder
 from ridgeformer.solvers.richardson import richardson
 from ridgeformer.solvers.run import Callback, Run, run
+from ridgeformer.solvers.semidefinite import refuse_negative, require_semidefinite
 from ridgeformer.solvers.solution import Solution, Status
 from ridgeformer.solvers.system import RidgeSystem
 
-__all__ = ["METHODS", "TOLERANCE", "solve"]
+__all__ = ["METHODS", "solve"]
 
 ITERATIVE: dict[str, tuple[Method, int]] = {
     "richardson": (richardson, 1_000_000),
@@ -35,11 +37,6 @@ ITERATIVE: dict[str, tuple[Method, int]] = {
     "pcg": (conjugate_gradients, 20_000),
 }
 """The iterative methods and how many steps they may take unless told; conjugate gradients 10 n if that is less."""
-
-METHODS = ("direct", *ITERATIVE)
-
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-"""The relative residual asked for unless told."""
 
 NEUMANN_STEPS_SHOWN = 5
 """How many steps of a Neumann series that cannot converge are taken, to show it diverging."""
@@ -94,79 +91,88 @@ def solve(
     """
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
-    ridge = positive(ridge, "ridge", "without it the system may be singular")
-    _check(kernel, method, tol, max_steps, preconditioner, spectrum)
-    system, log_scale = _system(kernel, X, ridge)
-    columns = y.reshape(len(y), -1)
-    tol = TOLERANCE[X.dtype] if tol is None else tol
-    if method == "direct":
-        record, ends, factor = _direct(system, columns, tol, seed)
-    else:
-        factor = None
-        builder_ = builder(preconditioner or ("nystrom" if method == "pcg" else "identity"))
-        record, ends = _iterate(
-            method, system, columns, builder_, spectrum, tol, max_steps, callback, keep_iterates, seed
+    asked = check_arguments(kernel, X, ridge, method, tol, max_steps, preconditioner, spectrum, seed)
+    with torch.no_grad():
+        system, log_scale = _system(kernel, X, asked.ridge)
+        columns = y.reshape(len(y), -1)
+        unit = _unit(columns)
+        if method == "direct":
+            record, ends, factor = _direct(system, columns / unit, asked)
+        else:
+            record, ends = _iterate(system, columns / unit, asked, callback, keep_iterates, unit)
+            factor = None
+        return _solution(record, ends, factor, system, columns / unit, unit, asked, y.shape, log_scale)
+
+
+def _unit(columns: Tensor) -> Tensor:
+    """Return, per column, the power of two that makes it of order one: an exact change of unit."""
+    largest = columns.abs().amax(0)
+    return torch.where(largest > 0, torch.exp2(torch.floor(torch.log2(largest))), 1.0)
+
+
+def _solution(
+    record: Run,
+    ends: SpectrumEnds,
+    factor: Tensor | None,
+    system: RidgeSystem,
+    columns: Tensor,
+    unit: Tensor,
+    asked: Arguments,
+    shape: torch.Size,
+    log_scale: float,
+) -> Solution:
+    norms, residual = columns.norm(dim=0), record.residual.norm(dim=0)
+    alpha = record.alpha * unit.to(record.alpha.dtype)
+    if not bool(torch.isfinite(alpha).all()):
+        raise InputError(
+            f"y reaches {float(unit.max()):.1e}, too large for coefficients in {alpha.dtype}: rescale the targets."
         )
-    scale = columns.to(torch.float64).norm(dim=0)
-    residual = record.residual.norm(dim=0)
     advice = advise(
         record.status,
-        method=method,
-        reached=float((residual / torch.where(scale > 0, scale, 1.0)).max()),
-        tol=tol,
+        method=asked.method,
+        reached=float((residual / torch.where(norms > 0, norms, 1.0)).max()),
+        tol=asked.tol,
         steps=record.steps,
         ends=ends,
+        given=asked.spectrum,
         ridge=system.ridge,
         floor=system.kernel_roundoff,
     )
     return Solution(
-        alpha=record.alpha.reshape(y.shape),
+        alpha=alpha.reshape(shape),
         status=record.status,
         advice=advice,
         steps=record.steps,
         residuals=torch.stack(record.relative),
-        residual_norm=residual,
-        roundoff=system.residual_roundoff(record.alpha, columns),
-        target_norm=scale,
+        residual_norm=residual * unit,
+        roundoff=system.residual_roundoff(record.alpha, columns) * unit,
+        target_norm=norms * unit,
         spectrum=ends,
         kernel=system.kernel,
-        X=X,
+        X=system.X,
         ridge=system.ridge,
-        method=method,
+        method=asked.method,
         kernel_roundoff=system.kernel_roundoff,
         log_scale=log_scale,
-        iterates=torch.stack(record.iterates) if record.iterates else None,
+        iterates=torch.stack(record.iterates) * unit.to(alpha.dtype) if record.iterates else None,
         factor=factor,
     )
-
-
-def _check(
-    kernel: Kernel,
-    method: str,
-    tol: float | None,
-    max_steps: int | None,
-    preconditioner: str | Builder | None,
-    spectrum: tuple[float, float] | None,
-) -> None:
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    if tol is not None and not 0 < tol < 1:
-        raise InputError(f"tol is {tol:g}; a relative residual between 0 and 1 was expected.")
-    if max_steps is not None and max_steps < 1:
-        raise InputError(f"max_steps is {max_steps}; at least one step is needed.")
-    if preconditioner is not None and method != "pcg":
-        raise InputError(f"method {method!r} takes no preconditioner: use method='pcg', or leave it out.")
-    if spectrum is not None and not 0 < spectrum[0] <= spectrum[1] < float("inf"):
-        raise InputError(f"spectrum is {spectrum}; 0 < low <= high was expected, the ends of K + ridge I.")
 
 
 def _system(kernel: Kernel, X: Tensor, ridge: float) -> tuple[RidgeSystem, float]:
     """Return the system in a range the precision holds: e^-c K and e^-c ridge have the same predictions."""
     safe = kernel.within_range(X)
     log_scale = safe.log_scale - kernel.log_scale
-    return RidgeSystem(safe, X, max(ridge * exp(-log_scale), torch.finfo(torch.float64).tiny)), log_scale
+    scaled = ridge * exp(-log_scale)
+    if scaled < torch.finfo(torch.float64).tiny:
+        raise LogitRangeError(
+            f"with logits up to {safe.log_scale:.4g} a ridge of {ridge:g} is too small to be represented beside them: "
+            "raise the temperature, scale the rows (datasets.unit_rows), or set the kernel's log_scale and give the "
+            "ridge relative to it."
+        )
+    system = RidgeSystem(safe, safe.check_range(X, "X"), scaled)
+    require_semidefinite(system)
+    return system, log_scale
 
 
 def _ends(system: RidgeSystem, seed: int) -> SpectrumEnds:
@@ -176,40 +182,44 @@ def _ends(system: RidgeSystem, seed: int) -> SpectrumEnds:
     return ends
 
 
-def _direct(system: RidgeSystem, y: Tensor, tol: float, seed: int) -> tuple[Run, SpectrumEnds, Tensor | None]:
+def _direct(system: RidgeSystem, y: Tensor, asked: Arguments) -> tuple[Run, SpectrumEnds, Tensor | None]:
+    check_memory(system.n, system.X.dtype)
     result = cholesky_solve(system, y)
-    scale = y.to(torch.float64).norm(dim=0)
-    scale = torch.where(scale > 0, scale, 1.0)
-    relative = result.residual.norm(dim=0) / scale
-    status = Status.CONVERGED if float(relative.max()) <= tol else Status.BREAKDOWN
-    record = Run(result.alpha, result.residual, status, 1, [y.norm(dim=0) / scale, relative.to(y.dtype)])
-    return record, _ends(system, seed), result.factor
+    norms = y.norm(dim=0)
+    norms = torch.where(norms > 0, norms, 1.0)
+    relative = result.residual.norm(dim=0) / norms
+    status = Status.CONVERGED if float(relative.max()) <= asked.tol else Status.BREAKDOWN
+    history = [(values / norms).to(system.X.dtype) for values in (y.norm(dim=0), result.residual.norm(dim=0))]
+    return Run(result.alpha, result.residual, status, 1, history), _ends(system, asked.seed), result.factor
 
 
 def _iterate(
-    method: str,
-    system: RidgeSystem,
-    y: Tensor,
-    preconditioner: Builder,
-    spectrum: tuple[float, float] | None,
-    tol: float,
-    max_steps: int | None,
-    callback: Callback | None,
-    keep: bool,
-    seed: int,
+    system: RidgeSystem, y: Tensor, asked: Arguments, callback: Callback | None, keep: bool, unit: Tensor
 ) -> tuple[Run, SpectrumEnds]:
-    function, patience = ITERATIVE[method]
+    function, patience = ITERATIVE[asked.method]
     krylov = function is conjugate_gradients
-    patience = max_steps or (min(patience, max(1000, 10 * system.n)) if krylov else patience)
-    ends = None if krylov else _ends(system, seed)
-    hopeless = ends is not None and method == "neumann" and ends.high - system.ridge >= system.ridge
+    patience = asked.max_steps or (min(patience, max(1000, 10 * system.n)) if krylov else patience)
+    ends = None if krylov else _ends(system, asked.seed)
+    hopeless = ends is not None and asked.method == "neumann" and ends.high - system.ridge >= system.ridge
     if hopeless:
         patience = min(patience, NEUMANN_STEPS_SHOWN)
-    given = spectrum or (system.ridge, ends.high_safe if ends else system.ridge)
-    workshop = Workshop(system, given, preconditioner.build(system, torch_generator(seed, "preconditioner")))
-    record = run(function, workshop, y, tol=tol, max_steps=patience, callback=callback, keep=keep)
+    given = asked.spectrum or (system.ridge, ends.high_safe if ends else system.ridge)
+    inverse = asked.preconditioner.build(system, torch_generator(asked.seed, "preconditioner"))
+    workshop = Workshop(system, given, inverse)
+    record = run(
+        function, workshop, y, tol=asked.tol, max_steps=patience, callback=_in_given_units(callback, unit), keep=keep
+    )
     if hopeless and record.status is Status.MAX_STEPS:
         record.status = Status.DIVERGED
     if ends is None:
-        ends = from_coefficients(record.gammas, record.betas, preconditioned=preconditioner.name != "identity")
-    return record, ends or _ends(system, seed)
+        preconditioned = asked.preconditioner.name != "identity"
+        ends = from_coefficients(record.gammas, record.betas, preconditioned=preconditioned)
+        if ends is not None and not preconditioned:
+            refuse_negative(ends.low - system.ridge, system)
+    return record, ends or _ends(system, asked.seed)
+
+
+def _in_given_units(callback: Callback | None, unit: Tensor) -> Callback | None:
+    if callback is None:
+        return None
+    return lambda step, alpha, residual: callback(step, alpha * unit.to(alpha.dtype), residual)

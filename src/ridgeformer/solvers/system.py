@@ -97,5 +97,5 @@ class RidgeSystem:
     def kernel_roundoff(self) -> float:
         """The size below which an eigenvalue of the computed K cannot be told from zero."""
         w = self.kernel.entry_error(self.X)
-        sums = gamma(self.n + self.X.shape[1] + 8, self.X.dtype) * float(self.diagonal.clamp_min(0).sum())
+        sums = gamma(self.n + self.X.shape[1] + 8, self.X.dtype) * float(self.diagonal.abs().sum())
         return sums + float(w.square().sum())

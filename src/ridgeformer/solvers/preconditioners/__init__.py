@@ -5,7 +5,9 @@ A new one is a file with a builder class, and one line in `PRECONDITIONERS`.
 
 from __future__ import annotations
 
-from ridgeformer.errors import unknown_name
+from typing import Any
+
+from ridgeformer.errors import InputError, unknown_name
 from ridgeformer.solvers.preconditioners.base import Builder, Preconditioner
 from ridgeformer.solvers.preconditioners.identity import Identity
 from ridgeformer.solvers.preconditioners.jacobi import Jacobi
@@ -16,7 +18,7 @@ __all__ = ["PRECONDITIONERS", "Builder", "Identity", "Jacobi", "Nystrom", "Preco
 PRECONDITIONERS: dict[str, Builder] = {"identity": Identity(), "jacobi": Jacobi(), "nystrom": Nystrom()}
 
 
-def builder(choice: str | Builder) -> Builder:
+def builder(choice: Any) -> Builder:
     """Return the builder of a preconditioner given by name or as itself.
 
     Example:
@@ -27,4 +29,6 @@ def builder(choice: str | Builder) -> Builder:
         if choice not in PRECONDITIONERS:
             raise unknown_name("preconditioner", choice, PRECONDITIONERS)
         return PRECONDITIONERS[choice]
+    if not isinstance(choice, Builder):
+        raise InputError(f"preconditioner is {choice!r}; a name or a builder such as Nystrom(rank=200) was expected.")
     return choice

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ridgeformer.errors import InputError
+from ridgeformer.checks import whole
 from ridgeformer.solvers.preconditioners.base import Preconditioner
 from ridgeformer.solvers.system import RidgeSystem
 
@@ -31,8 +31,8 @@ class Nystrom:
     name: ClassVar[str] = "nystrom"
 
     def __post_init__(self) -> None:
-        if self.rank is not None and self.rank < 1:
-            raise InputError(f"rank is {self.rank}; a whole number >= 1 was expected.")
+        if self.rank is not None:
+            whole(self.rank, "rank", 1)
 
     def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
         """Return P^-1 for this system; the sketch is drawn from `generator`."""
