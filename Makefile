@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
-.PHONY: help audit test test-slow check format clean
+.PHONY: help audit test test-slow check format bench figures clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -33,13 +33,23 @@ test-slow: $(VENV)/dev.stamp  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow --timeout=1800
 
 check: $(VENV)/dev.stamp  ## format, lint and types
-	@$(BIN)/ruff format --check src tests
-	@$(BIN)/ruff check src tests
+	@$(BIN)/ruff format --check src tests benchmarks docs
+	@$(BIN)/ruff check src tests benchmarks docs
 	@$(BIN)/mypy
 
 format: $(VENV)/dev.stamp  ## let ruff rewrite what it can
-	@$(BIN)/ruff format src tests
-	@$(BIN)/ruff check --fix src tests
+	@$(BIN)/ruff format src tests benchmarks docs
+	@$(BIN)/ruff check --fix src tests benchmarks docs
+
+$(VENV)/docs.stamp: $(VENV)/base.stamp
+	@$(PIP) --editable ".[docs]"
+	@touch $@
+
+bench: $(VENV)/base.stamp  ## benchmarks against rivals in one run; tables here, JSON in benchmarks/results
+	@$(BIN)/python benchmarks/compiled_forward.py
+
+figures: $(VENV)/docs.stamp  ## measure again what the docs show
+	@$(BIN)/python docs/measure_compiled.py
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) audit build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,53 @@
+"""What every benchmark shares: rivals timed in turn in one process, and a record of machine, versions and settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["machine", "race", "report"]
+
+
+def race(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the best time of each in seconds; they take turns, so that a slow moment of the machine hits all."""
+    for run in runs.values():
+        run()
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(repeats):
+        for name, run in runs.items():
+            begin = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - begin)
+    return best
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("ridgeformer", "torch", "numpy")},
+    }
+
+
+def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Print a table and write the same as JSON into benchmarks/results."""
+    print(f"\n{name}: {', '.join(f'{key} {value}' for key, value in settings.items())}")
+    heads = list(rows[0])
+    widths = [max(len(head), *(len(str(row[head])) for row in rows)) for head in heads]
+    for line in (heads, *([str(row[head]) for head in heads] for row in rows)):
+        print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    record = {"benchmark": name, "machine": machine(), "settings": settings, "rows": rows}
+    (results / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
