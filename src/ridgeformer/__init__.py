@@ -11,7 +11,7 @@ Example:
 
 from ridgeformer import bounds, datasets, errors, kernels
 from ridgeformer.audit import Audit, audit
-from ridgeformer.compiler import CompiledTransformer, compile, load
+from ridgeformer.compiler import Certificate, CompiledTransformer, certify, compile, load
 from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
 from ridgeformer.solvers import Solution, Status, solve
 
@@ -19,12 +19,14 @@ __all__ = [
     "AttentionKernelClassifier",
     "AttentionKernelRidge",
     "Audit",
+    "Certificate",
     "CompiledTransformer",
     "NadarayaWatson",
     "Solution",
     "Status",
     "audit",
     "bounds",
+    "certify",
     "compile",
     "datasets",
     "errors",

@@ -17,8 +17,19 @@ def test_the_page_holds_the_answer_and_calls_nobody(wine):
     own = page.replace(re.search(r"<script>(.*?)</script>", page, re.S).group(1), "")  # plotly itself
     assert "96.2 % of the held-out rows" in own or "of the held-out rows" in own
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", own)
-    assert own.count("<figure") == 3
+    assert own.count("<figure") == 4
     assert len(page) < 10_000_000
+
+
+def test_a_certificate_that_does_not_hold_is_said_on_the_page(wine):
+    from dataclasses import replace
+
+    page = report.render(wine)
+    assert page.count("holds (9 checks)") == 2
+    model = wine.compiled[0]
+    bad = replace(model.certificate, checks=(replace(model.certificate.checks[0], holds=False),))
+    page = report.render(replace(wine, compiled=(replace(model, certificate=bad), wine.compiled[1])))
+    assert "does NOT hold: predictions" in page
 
 
 def test_names_from_outside_are_escaped(wine):

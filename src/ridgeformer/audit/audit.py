@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ridgeformer.audit.answer import answer
+from ridgeformer.audit.compiled import Compiled, examine_compiled
 from ridgeformer.audit.convergence import Convergence, examine_convergence
 from ridgeformer.audit.fits import Certified, Fit, certified_fit, constant, linear_ridge, nadaraya_watson
 from ridgeformer.audit.prepare import Prepared, prepare
@@ -25,6 +26,7 @@ STAGES = (
     "fitting baselines",
     "measuring spectra",
     "watching convergence",
+    "compiling transformers",
 )
 
 LIBRARIES = ("ridgeformer", "torch", "numpy", "scipy", "scikit-learn")
@@ -40,6 +42,7 @@ class Audit:
         baselines: What it is compared with.
         spectra: Of the data and of the kernel.
         convergence: Steps needed.
+        compiled: Transformers compiled for these data, linear and softmax attention.
         sentences: The answer in plain words.
         settings: Every choice made.
         versions: Of the libraries used.
@@ -51,6 +54,7 @@ class Audit:
     baselines: tuple[Fit, ...]
     spectra: Spectra
     convergence: Convergence
+    compiled: tuple[Compiled, ...]
     sentences: tuple[str, ...]
     settings: Settings
     versions: dict[str, str]
@@ -87,6 +91,7 @@ class Audit:
                 "errors": {curve.method: curve.errors.tolist() for curve in self.convergence.curves},
                 "steps_to_1e-3": {curve.method: curve.steps_to_target for curve in self.convergence.curves},
             },
+            "compiled": [model.as_dict() for model in self.compiled],
             "settings": asdict(self.settings),
             "versions": self.versions,
             "seconds": self.seconds,
@@ -96,7 +101,7 @@ class Audit:
 def audit(
     dataset: Dataset, settings: Settings | None = None, *, progress: Callable[[int, int, str], object] | None = None
 ) -> Audit:
-    """Examine a dataset: a certified fit against baselines, the spectra, the steps needed.
+    """Examine a dataset: a certified fit against baselines, the spectra, the steps needed, compiled transformers.
 
     Args:
         dataset: Any dataset of `ridgeformer.datasets`, or your own.
@@ -119,19 +124,24 @@ def audit(
         clock.next()
         certified = certified_fit(data, settings)
         clock.next()
-        baselines = (nadaraya_watson(data, settings), linear_ridge(data, settings), constant(data))
+        linear = linear_ridge(data, settings)
+        baselines = (nadaraya_watson(data, settings), linear, constant(data))
         clock.next()
         spectra = examine_spectra(data.X, certified.K, certified.solution.ridge)
         clock.next()
         ends = float(spectra.kernel[-1]), float(spectra.kernel[0])
         convergence = examine_convergence(certified.solution, certified.K, data.y, ends, settings)
+        clock.next()
+        assert linear.ridge is not None
+        compiled = examine_compiled(data, certified, linear.ridge, settings.seed)
     return Audit(
         data=data,
         certified=certified,
         baselines=baselines,
         spectra=spectra,
         convergence=convergence,
-        sentences=answer(data, certified, baselines, spectra, convergence),
+        compiled=compiled,
+        sentences=answer(data, certified, baselines, spectra, convergence, compiled),
         settings=settings,
         versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         seconds=clock.seconds,

@@ -5,10 +5,23 @@ instructions into weight matrices; `transformer` runs them. `interpreter` runs t
 """
 
 from ridgeformer.compiler.budget import Budget
+from ridgeformer.compiler.certificate import Certificate, Check, certify
 from ridgeformer.compiler.compile import compile
 from ridgeformer.compiler.saving import load, save
 from ridgeformer.compiler.specification import SOLVERS, Specification
 from ridgeformer.compiler.trace import Trace
 from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = ["SOLVERS", "Budget", "CompiledTransformer", "Specification", "Trace", "compile", "load", "save"]
+__all__ = [
+    "SOLVERS",
+    "Budget",
+    "Certificate",
+    "Check",
+    "CompiledTransformer",
+    "Specification",
+    "Trace",
+    "certify",
+    "compile",
+    "load",
+    "save",
+]

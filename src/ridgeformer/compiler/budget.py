@@ -23,10 +23,11 @@ class Budget:
         heads_per_step: Attention heads in one step.
         attention_per_step: Attention sublayers in one step.
         gated_per_step: Gated sublayers in one step.
+        widest_gated: Units of the widest gated sublayer, 0 if there is none.
         sublayers: Sublayers a token passes through in all.
         parameters: Numbers in the weights; tied steps count once.
         nonzeros: Those that are not zero.
-        beyond_stock: What a stock transformer (softmax attention, SwiGLU) does not have.
+        beyond_stock: What a stock transformer (softmax attention, SwiGLU or ReLU) does not have.
     """
 
     width: int
@@ -34,6 +35,7 @@ class Budget:
     heads_per_step: int
     attention_per_step: int
     gated_per_step: int
+    widest_gated: int
     sublayers: int
     parameters: int
     nonzeros: int
@@ -52,6 +54,7 @@ def count(model: CompiledTransformer) -> Budget:
         heads_per_step=sum(len(sublayer.heads) for sublayer in attention),
         attention_per_step=len(attention),
         gated_per_step=len(step) - len(attention),
+        widest_gated=max((len(sublayer.gates) for sublayer in passed if isinstance(sublayer, GatedMLP)), default=0),
         sublayers=len(passed),
         parameters=sum(weight.numel() for weight in weights),
         nonzeros=sum(int((weight != 0).sum()) for weight in weights),

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ridgeformer.checks import as_matrix
 from ridgeformer.compiler.layout import arrange
+from ridgeformer.compiler.primitives import choose
 from ridgeformer.compiler.sketch import sketch_matrix
 from ridgeformer.compiler.specification import DTYPES, SOLVERS, Specification, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
@@ -38,6 +39,10 @@ def compile(
     through_aggregator: bool = False,
     share_channels: bool = True,
     tied: bool = True,
+    primitives: str = "exact",
+    reciprocal_range: tuple[float, float] | None = None,
+    relu_bound: float | None = None,
+    relu_knots: int | None = None,
     dtype: str | torch.dtype = "float64",
     seed: int = 0,
 ) -> CompiledTransformer:
@@ -67,6 +72,12 @@ def compile(
         through_aggregator: Let reductions pass through the aggregator token (softmax cg).
         share_channels: Let channels with disjoint lives share columns.
         tied: Use the same weights for every step; Chebyshev's always differ.
+        primitives: "exact" (bilinear and guarded reciprocal units), "swiglu" (stock SwiGLU units: products exact
+            to rounding, reciprocals by Newton sweeps) or "relu" (ReLU units, piecewise linear: an approximation).
+        reciprocal_range: Smallest and largest divisor, (1e-12, 1e4) for "swiglu", (1e-2, 1e2) for "relu". Smaller
+            divisors get too small an inverse, with which the network idles; larger ones are out of range.
+        relu_bound: M, the largest absolute value of a factor, 8 by default.
+        relu_knots: N, even, 256 by default: a product is off by at most M^2 / N^2.
         dtype: "float64" or "float32".
         seed: Of random sketches.
 
@@ -85,6 +96,7 @@ def compile(
     if sink is None:
         sink = log(ridge) if route == "vanilla" and ridge > 0 else 1 / temperature if temperature > 0 else 0.0
     solver = SOLVERS[route][0] if solver is None else solver
+    units = choose(primitives, reciprocal_range=reciprocal_range, relu_bound=relu_bound, relu_knots=relu_knots)
 
     def specify(carried: int, stream: int | None) -> Specification:
         return Specification(
@@ -93,6 +105,7 @@ def compile(
             sink=float(sink), spectrum=spectrum, step_size=step_size, epsilon=epsilon,
             through_aggregator=through_aggregator, share_channels=share_channels,
             tied=tied and solver != "chebyshev", width=stream, dtype=name,
+            primitives=primitives, **units.options,
         )  # fmt: skip
 
     carried = _carried(specify(U.shape[0], None), width)

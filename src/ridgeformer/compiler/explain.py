@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ridgeformer.compiler.program import Attend, Instruction, Record
+from ridgeformer.compiler.program import Attend, Gate, Instruction, Record
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer
@@ -37,7 +38,7 @@ def explain(model: CompiledTransformer) -> str:
         ("after the last step", model.program.readout),
     ):
         if section:
-            lines += ["", title, *(_instruction(i) for i in section if not isinstance(i, Record))]
+            lines += ["", title, *_instructions(section)]
     return "\n".join(lines)
 
 
@@ -50,8 +51,15 @@ def _columns(model: CompiledTransformer, name: str) -> str:
     return ",".join(map(str, columns))
 
 
-def _instruction(instruction: Instruction) -> str:
-    assert not isinstance(instruction, Record)
+def _instructions(section: list[Instruction]) -> list[str]:
+    """Return one line an instruction; neighbours that do the same share one."""
+    sublayers = [instruction for instruction in section if not isinstance(instruction, Record)]
+    runs = [list(run) for _, run in groupby(sublayers, lambda one: (type(one), one.caption, one.clear))]
+    return [_line(run[0], len(run)) for run in runs]
+
+
+def _line(instruction: Attend | Gate, times: int) -> str:
     kind = "attention" if isinstance(instruction, Attend) else "gated"
     cleared = f"   [clears {', '.join(instruction.clear)}]" if instruction.clear else ""
-    return f"  {kind:<10} {instruction.name:<20} {instruction.caption}{cleared}"
+    repeated = f"   [{times} times]" if times > 1 else ""
+    return f"  {kind:<10} {instruction.name:<20} {instruction.caption}{cleared}{repeated}"

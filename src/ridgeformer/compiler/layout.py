@@ -24,12 +24,14 @@ class Layout:
         width: Columns in all, unused ones included.
         features: Columns that carry features.
         per_output: Channels with one column an output.
+        constants: Channels that hold one value on some roles and zero elsewhere, with that value.
     """
 
     columns: Mapping[str, tuple[int, ...]]
     width: int
     features: int
     per_output: frozenset[str]
+    constants: Mapping[str, float]
 
     @property
     def used(self) -> int:
@@ -65,7 +67,8 @@ def arrange(program: Program, features: int, outputs: int, *, share: bool, width
         columns[name] = tuple(chosen)
     declared = sum(sizes["features"] for channel in program.channels.values() if channel.size == "features")
     per_output = frozenset(name for name, channel in program.channels.items() if channel.size == "outputs")
-    return Layout(columns, max(width or 0, len(busy)), declared, per_output)
+    constants = {name: c.source for name, c in program.channels.items() if isinstance(c.source, float) and c.source}
+    return Layout(columns, max(width or 0, len(busy)), declared, per_output, constants)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from ridgeformer.compiler.expressions import Expression, Term
 from ridgeformer.compiler.layout import Layout
+from ridgeformer.compiler.primitives import Operand, Primitives, Unit
+from ridgeformer.compiler.primitives.base import Entry
 from ridgeformer.compiler.program import Attend, Gate, Head
 from ridgeformer.compiler.roles import Mask
 from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
@@ -15,7 +19,6 @@ from ridgeformer.errors import InputError
 __all__ = ["lower_attend", "lower_gate"]
 
 Columns = dict[str, tuple[int, ...]]
-Entry = tuple[int, float]
 
 
 def lower_attend(instruction: Attend, layout: Layout, everyone: Mask, kind: str, dtype: torch.dtype) -> Attention:
@@ -69,13 +72,15 @@ def _pairs(left: tuple[int, ...], right: tuple[int, ...]) -> list[tuple[int, int
     return [(left[i if len(left) > 1 else 0], right[i if len(right) > 1 else 0]) for i in range(size)]
 
 
-def lower_gate(instruction: Gate, layout: Layout, empty: frozenset[str], dtype: torch.dtype) -> GatedMLP:
+def lower_gate(
+    instruction: Gate, layout: Layout, empty: frozenset[str], primitives: Primitives, dtype: torch.dtype
+) -> GatedMLP:
     """Return the gated sublayer of an instruction.
 
     What is written is the difference to the old value, which the residual connection carries along; a
     channel in `empty` holds an exact zero and needs no difference.
     """
-    units = _Units(layout, dtype)
+    units = _Units(layout, primitives, dtype)
     for target, terms in instruction.assignments:
         units.assign(target, _difference(target, terms, target in empty))
     for name in instruction.clear:
@@ -94,28 +99,30 @@ def _difference(target: str, terms: Expression, empty: bool) -> Expression:
 class _Units:
     """The gated units of a sublayer: a sparse list that becomes three matrices."""
 
-    def __init__(self, layout: Layout, dtype: torch.dtype) -> None:
-        self.layout, self.dtype = layout, dtype
-        self.rows: list[tuple[list[Entry], int, int]] = []  # what a reads, what b reads, where it goes
-        self.gates: list[str] = []
+    def __init__(self, layout: Layout, primitives: Primitives, dtype: torch.dtype) -> None:
+        self.layout, self.primitives, self.dtype = layout, primitives, dtype
+        self.units: list[tuple[Unit, int]] = []  # each with the column it adds to
 
     def assign(self, target: str, terms: Expression) -> None:
-        """Add to a channel, column by column: one unit for its linear part, one for every other term."""
+        """Add to a channel, column by column: units for its linear part, then for every other term."""
         one = self.layout.columns["one"][0]
         for position, column in enumerate(self.layout.columns[target]):
             straight = [(self._column(term.factors[0], position), term.coefficient) for term in terms if term.linear]
-            if straight:
-                self._unit(straight, one, column, "identity")
+            found = self.primitives.move(straight, one) if straight else []
             for term in terms:
                 if not term.linear:
-                    first = [(self._column(term.factors[0], position), term.coefficient)]
-                    other = term.divisor or term.factors[1]
-                    gate = "reciprocal" if term.divisor else "identity"
-                    self._unit(first, self._column(other, position), column, gate)
+                    make = self.primitives.divide if term.divisor else self.primitives.multiply
+                    x, y = (self._operand(name, position) for name in term.channels)
+                    found += make(term.coefficient, x, y, one)
+            self.units += [(unit, column) for unit in found]
 
-    def _unit(self, a: list[Entry], b: int, target: int, gate: str) -> None:
-        self.rows.append((a, b, target))
-        self.gates.append(gate)
+    @property
+    def gates(self) -> list[str]:
+        """The gate of every unit."""
+        return [unit.gate for unit, _ in self.units]
+
+    def _operand(self, name: str, position: int) -> Operand:
+        return Operand(self._column(name, position), self.layout.constants.get(name))
 
     def _column(self, name: str, position: int) -> int:
         columns = self.layout.columns[name]
@@ -123,12 +130,15 @@ class _Units:
 
     def matrices(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return W_a, W_b (width x units) and W_d (units x width)."""
-        width, count = self.layout.width, len(self.rows)
-        W_a, W_b = torch.zeros(width, count, dtype=self.dtype), torch.zeros(width, count, dtype=self.dtype)
-        W_d = torch.zeros(count, width, dtype=self.dtype)
-        for unit, (a, b, target) in enumerate(self.rows):
-            for column, coefficient in a:
-                W_a[column, unit] += coefficient
-            W_b[b, unit] = 1.0
-            W_d[unit, target] = 1.0
-        return W_a, W_b, W_d
+        reads = ([unit.a for unit, _ in self.units], [unit.b for unit, _ in self.units])
+        writes = [((target, unit.d),) for unit, target in self.units]
+        W_a, W_b, W_d = (self._matrix(entries) for entries in (*reads, writes))
+        return W_a, W_b, W_d.T.contiguous()
+
+    def _matrix(self, entries: Sequence[Sequence[Entry]]) -> Tensor:
+        """Return the (width, units) matrix with these entries in each unit's column; those that meet add up."""
+        where = [(row, unit) for unit, column in enumerate(entries) for row, _ in column]
+        values = [value for column in entries for _, value in column]
+        W = torch.zeros(self.layout.width, len(entries), dtype=self.dtype)
+        places = torch.tensor(where, dtype=torch.long).reshape(-1, 2)
+        return W.index_put_(tuple(places.T), torch.tensor(values, dtype=self.dtype), accumulate=True)

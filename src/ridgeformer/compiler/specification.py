@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ridgeformer.checks import positive
+from ridgeformer.compiler.primitives import Primitives, choose
 from ridgeformer.compiler.program import Program
 from ridgeformer.compiler.programs import (
     Kernel,
@@ -59,6 +60,10 @@ class Specification:
         tied: Whether all steps are the same weights.
         width: Columns of the stream.
         dtype: "float32" or "float64".
+        primitives: What gated sublayers are made of: exact, swiglu or relu.
+        reciprocal_range: Smallest and largest divisor (swiglu, relu); None where there is no such option.
+        relu_bound: Largest factor of a product (relu).
+        relu_knots: Pieces of a square and of a reciprocal (relu).
     """
 
     route: str
@@ -79,6 +84,10 @@ class Specification:
     tied: bool
     width: int | None
     dtype: str
+    primitives: str = "exact"
+    reciprocal_range: tuple[float, float] | None = None
+    relu_bound: float | None = None
+    relu_knots: int | None = None
 
     def __post_init__(self) -> None:
         if self.route not in SOLVERS:
@@ -96,6 +105,7 @@ class Specification:
                 raise InputError(f"{name} is {getattr(self, name)}; a whole number >= 1 was expected.")
         if self.dtype not in DTYPES:
             raise unknown_name("dtype", self.dtype, DTYPES)
+        _ = self.units
         if self.solver == "chebyshev" and self.spectrum is None:
             raise InputError(
                 "solver 'chebyshev' has fixed coefficients: give spectrum=(low, high), the ends of K + ridge I; "
@@ -106,6 +116,12 @@ class Specification:
                 f"sink is {self.sink:.4g}; the vanilla route converges if e^sink >= ridge, that is sink >= "
                 f"{log(self.ridge):.4g}."
             )
+
+    @property
+    def units(self) -> Primitives:
+        """The units of its gated sublayers."""
+        options = {name: getattr(self, name) for name in ("reciprocal_range", "relu_bound", "relu_knots")}
+        return choose(self.primitives, **options)
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -123,12 +139,16 @@ class Specification:
         if set(values) != names:
             odd = ", ".join(sorted(set(values) ^ names))
             raise InputError(f"the configuration does not fit this version ({odd}): compile the model again.")
-        spectrum = values["spectrum"]
-        return cls(**{**values, "spectrum": tuple(spectrum) if spectrum is not None else None})
+        pairs = {name: tuple(values[name]) for name in ("spectrum", "reciprocal_range") if values[name] is not None}
+        return cls(**{**values, **pairs})
 
 
 def write_program(spec: Specification) -> Program:
-    """Return the program of a specification."""
+    """Return the program of a specification, rewritten for the units it is to be made of."""
+    return spec.units.rewrite(_algorithm(spec))
+
+
+def _algorithm(spec: Specification) -> Program:
     if spec.route == "vanilla":
         return vanilla(spec.ridge, spec.temperature, spec.sink)
     if spec.route == "imitation":

@@ -106,7 +106,7 @@ class CompiledTransformer(nn.Module):
         if isinstance(instruction, Attend):
             everyone = own(*self.program.roles)
             return lower_attend(instruction, self.layout, everyone, self.program.attention, self.spec.torch_dtype)
-        return lower_gate(instruction, self.layout, empty, self.spec.torch_dtype)
+        return lower_gate(instruction, self.layout, empty, self.spec.units, self.spec.torch_dtype)
 
     # -- using -------------------------------------------------------------------------------------
 

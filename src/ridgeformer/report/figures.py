@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from ridgeformer import bounds
 from ridgeformer.audit import Audit
 
-__all__ = ["convergence_figure", "spectrum_figure", "width_figure"]
+__all__ = ["compiled_figure", "convergence_figure", "spectrum_figure", "width_figure"]
 
 PALETTE = ("#3b6fd4", "#d1603d", "#2f9e77", "#8a63c9", "#b08a1e")
 
@@ -59,6 +59,21 @@ def convergence_figure(audit: Audit) -> go.Figure:
         y=bound, mode="lines", name="bound for conjugate gradients", line={"color": PALETTE[0], "dash": "dash"}
     )
     figure.update_xaxes(title="step")
+    figure.update_yaxes(title="relative error (A-norm)", type="log", exponentformat="power")
+    return _styled(figure)
+
+
+def compiled_figure(audit: Audit) -> go.Figure:
+    """Return the error of the compiled transformers after every step, each under its bound."""
+    figure = go.Figure()
+    for model, colour in zip(audit.compiled, PALETTE, strict=False):
+        steps = np.arange(1, model.steps + 1)
+        errors, name = np.maximum(model.errors, 1e-16), f"{model.route} attention"
+        figure.add_scatter(x=steps, y=errors, name=name, mode="lines", line_color=colour)
+        figure.add_scatter(
+            x=steps, y=model.bound, name=f"bound, {name}", mode="lines", line={"color": colour, "dash": "dash"}
+        )
+    figure.update_xaxes(title="step (one block of layers)")
     figure.update_yaxes(title="relative error (A-norm)", type="log", exponentformat="power")
     return _styled(figure)
 

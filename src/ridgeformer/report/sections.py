@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 
 from ridgeformer.audit import Audit
 from ridgeformer.audit.answer import show_score
-from ridgeformer.report.figures import convergence_figure, spectrum_figure, width_figure
+from ridgeformer.compiler import Certificate
+from ridgeformer.report.figures import compiled_figure, convergence_figure, spectrum_figure, width_figure
 
 __all__ = ["Picture", "Section", "Table", "sections"]
 
@@ -42,7 +43,7 @@ class Section:
 
 def sections(audit: Audit) -> list[Section]:
     """Return the sections of the page, in order."""
-    return [_data(audit), _fits(audit), _spectra(audit), _depth(audit), _settings(audit)]
+    return [_data(audit), _fits(audit), _spectra(audit), _depth(audit), _compiled(audit), _settings(audit)]
 
 
 def _data(audit: Audit) -> Section:
@@ -128,6 +129,49 @@ def _depth(audit: Audit) -> Section:
             ),
         ),
     )
+
+
+def _compiled(audit: Audit) -> Section:
+    rows = tuple(
+        (
+            f"{model.route} attention",
+            str(model.steps),
+            f"{model.features} + {model.budget.overhead}",
+            str(model.budget.sublayers),
+            f"{model.budget.parameters:,} ({model.budget.nonzeros:,})",
+            f"{model.difference:.1e} ({model.agreement:.1e} of a typical output)",
+            _verdict(model.certificate),
+        )
+        for model in audit.compiled
+    )
+    first = audit.compiled[0]
+    head = ("model", "steps", "width", "sublayers", "weights (not zero)", "off the direct solve by", "certificate")
+    return Section(
+        "Compiled: the same regression inside a transformer",
+        (
+            f"Two transformers were compiled for these features. Their weights know the ridge and the temperature and "
+            f"nothing of the data; {first.supports} training rows are tokens they read, and conjugate gradients run in "
+            "their layers. The width is the features plus what the program needs for its state, every output having its "
+            "own.",
+            "A certificate holds if the answers, the error after every step, the steps themselves and the residual are "
+            "all within their bounds, and no support depends on a query.",
+        ),
+        Table(head, rows),
+        (
+            Picture(
+                compiled_figure(audit),
+                "What the layers hold after every step (lines) stays under what theory allows (dashed). Where a line "
+                "turns flat, the precision of the numbers is reached.",
+                "Relative error of two compiled transformers against the step, each below its bound.",
+            ),
+        ),
+    )
+
+
+def _verdict(certificate: Certificate) -> str:
+    if certificate.holds:
+        return f"holds ({len(certificate.checks)} checks)"
+    return "does NOT hold: " + ", ".join(check.name for check in certificate.failed)
 
 
 def _settings(audit: Audit) -> Section:
