@@ -73,7 +73,7 @@ def test_large_products_between_rows_that_cancel_are_accepted():
 
 
 def test_rows_too_different_to_be_held_side_by_side_are_refused():
-    with pytest.raises(errors.LogitRangeError, match="from 1 to 1.6e\\+03"):
+    with pytest.raises(errors.LogitRangeError, match=r"from 1 to 1.6e\+03"):
         Exponential(1.0).within_range(torch.tensor([[40.0], [1.0], [2.0]], dtype=torch.float64))
 
 

@@ -90,6 +90,6 @@ def _transformers(compiled: tuple[Compiled, ...]) -> str:
     failed = [model.route for model in compiled if not model.certificate.holds]
     verdict = f"NOT certified: {' and '.join(failed)}" if failed else "Both runs are certified"
     return (
-        f"Compiled into the weights of a transformer, the same regression on {compiled[0].supports} training rows agrees "
-        f"with the direct solve {' and '.join(parts)}. {verdict}."
+        f"Compiled into the weights of a transformer, the same regression on {compiled[0].supports} training rows "
+        f"agrees with the direct solve {' and '.join(parts)}. {verdict}."
     )

@@ -90,8 +90,8 @@ def _check_scale(dataset: Dataset) -> None:
         largest = float(np.abs(values).max())
         if largest > LARGEST or 0 < largest < 1 / LARGEST:
             raise InputError(
-                f"the {what} of {dataset.name} reach {largest:.1e}; sizes between {1 / LARGEST:.0e} and {LARGEST:.0e} were "
-                "expected: choose another unit."
+                f"the {what} of {dataset.name} reach {largest:.1e}; sizes between {1 / LARGEST:.0e} and {LARGEST:.0e} "
+                "were expected: choose another unit."
             )
     if bool((dataset.X[0] == dataset.X).all()):
         raise InputError(

@@ -151,8 +151,8 @@ def _compiled(audit: Audit) -> Section:
         (
             f"Two transformers were compiled for these features. Their weights know the ridge and the temperature and "
             f"nothing of the data; {first.supports} training rows are tokens they read, and conjugate gradients run in "
-            "their layers. The width is the features plus what the program needs for its state, every output having its "
-            "own.",
+            "their layers. The width is the features plus what the program needs for its state; every output has "
+            "its own.",
             "A certificate holds if the answers, the error after every step, the steps themselves and the residual are "
             "all within their bounds, and no support depends on a query.",
         ),

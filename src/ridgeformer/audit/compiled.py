@@ -1,0 +1,125 @@
+"""The audit's own problem inside a transformer: both routes compiled for these data, run and certified."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ridgeformer.audit.fits import Certified
+from ridgeformer.audit.prepare import Prepared
+from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
+from ridgeformer.compiler import compile as compile_model
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
+from ridgeformer.seeds import torch_generator
+from ridgeformer.solvers import solve
+
+__all__ = ["Compiled", "examine_compiled"]
+
+SUPPORTS, QUERIES = 200, 50
+"""Training and held-out rows taken at most: a certificate solves them directly."""
+
+ENOUGH = 1e-6
+"""Steps are added until plain conjugate gradients reach this relative residual, or there are MOST_STEPS."""
+
+MOST_STEPS = 60
+
+LARGEST_LOGIT = 600.0
+"""e to this is still a number; a lower temperature than this allows is raised."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """One compiled transformer on the audit's problem.
+
+    Attributes:
+        route: "linear" or "softmax".
+        steps: Steps of conjugate gradients it was compiled for.
+        features: Features its stream carries; its width is that plus the overhead.
+        supports: Training rows it was shown.
+        budget: Width, layers and weights.
+        difference: Largest distance of a prediction from the direct solve's.
+        typical_output: Root mean square of the direct solve's predictions.
+        certificate: What is certain about the run.
+    """
+
+    route: str
+    steps: int
+    features: int
+    supports: int
+    budget: Budget
+    difference: float
+    typical_output: float
+    certificate: Certificate
+
+    @property
+    def agreement(self) -> float:
+        """The largest distance, as a part of a typical output."""
+        return self.difference / self.typical_output if self.typical_output > 0 else self.difference
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """Relative A-norm error after every step, the worst over the outputs."""
+        return self.certificate.curves["error per step"].measured.max(axis=(0, 2))
+
+    @property
+    def bound(self) -> NDArray[np.float64]:
+        """What theory allows after every step (claim B2), rounding included."""
+        return self.certificate.curves["error per step"].bound.max(axis=(0, 2))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        facts = {key: value for key, value in vars(self).items() if key not in ("budget", "certificate")}
+        checks = [asdict(check) for check in self.certificate.checks]
+        curves = {"errors": self.errors.tolist(), "bound": self.bound.tolist()}
+        return {**facts, **asdict(self.budget), "holds": self.certificate.holds, "checks": checks, **curves}
+
+
+def examine_compiled(data: Prepared, certified: Certified, linear_ridge: float, seed: int) -> tuple[Compiled, ...]:
+    """Compile linear and softmax attention for these data, run both and certify them.
+
+    Args:
+        data: The prepared data.
+        certified: The fit whose kernel and ridge the softmax route takes.
+        linear_ridge: The ridge of linear ridge regression.
+        seed: Of the choice of rows.
+    """
+    order = torch.randperm(len(data.X), generator=torch_generator(seed, "compiled supports"))[:SUPPORTS]
+    X, y, Xq = data.X[order], data.y[order], data.Xt[:QUERIES]
+    linear = _steps(DotProduct(), X, y, linear_ridge)
+    features, outputs = X.shape[1], y.shape[1]
+    first = compile_model("linear", features=features, outputs=outputs, ridge=linear_ridge, steps=linear)
+    kernel, ridge = certified.solution.kernel, certified.solution.ridge
+    assert isinstance(kernel, Exponential)
+    longest = float(torch.cat([X, Xq]).square().sum(1).max())
+    temperature = max(kernel.temperature, longest / LARGEST_LOGIT)
+    scale = min(kernel.log_scale, LARGEST_LOGIT)
+    softmax = _steps(Exponential(temperature, log_scale=scale), X, y, ridge)
+    second = compile_model(
+        "softmax", features=features, outputs=outputs, ridge=ridge * exp(scale), steps=softmax,
+        temperature=temperature, sink=scale,
+    )  # fmt: skip
+    return _examine(first, X, y, Xq), _examine(second, X, y, Xq)
+
+
+def _steps(kernel: Kernel, X: Tensor, y: Tensor, ridge: float) -> int:
+    return max(1, solve(kernel, X, y, ridge, method="cg", tol=ENOUGH, max_steps=MOST_STEPS).steps)
+
+
+def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Compiled:
+    certificate = certify(model, X, y, Xq)
+    return Compiled(
+        route=model.spec.route,
+        steps=model.spec.steps,
+        features=model.spec.carried,
+        supports=len(X),
+        budget=model.budget,
+        difference=float(certificate.curves["predictions"].measured.max()),
+        typical_output=float(np.sqrt(np.square(certificate.exact).mean())),
+        certificate=certificate,
+    )

@@ -1,0 +1,151 @@
+"""What a run left behind, task by task, in float64: the material every check looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import nan
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.certificate.problem import Problem, embedding, pose, pose_true
+from ridgeformer.compiler.program import Program, Record
+from ridgeformer.compiler.roles import SUPPORT
+from ridgeformer.compiler.specification import Specification
+from ridgeformer.compiler.task import check_task
+from ridgeformer.compiler.transformer import CompiledTransformer
+
+__all__ = ["FLOOR", "Evidence", "gather"]
+
+FLOOR = 4.0
+"""Rounding may leave a relative A-norm error of FLOOR (1 + largest logit) eps kappa (see `Evidence.floor`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One task: the problem the stream carries, the true one, and what the network did.
+
+    Attributes:
+        spec: What the model was compiled for.
+        program: What it runs.
+        problem: The problem with the features the stream carries.
+        true: The problem with all features; the same object unless the model is sketched.
+        rows, query_rows: Supports and queries as they were given.
+        predictions: What the model returned, (queries, outputs).
+        values: Channels of the trace, name to (steps, tokens, outputs); alpha in the scale of `problem`.
+        eta: The step size found in context, in that scale, where the program has one.
+    """
+
+    spec: Specification
+    program: Program
+    problem: Problem
+    true: Problem
+    rows: Tensor
+    query_rows: Tensor
+    predictions: Tensor
+    values: dict[str, Tensor]
+    eta: float
+
+    @property
+    def alpha(self) -> Tensor:
+        """Coefficients after every step, (steps, supports, outputs)."""
+        return self.values["alpha"]
+
+    @property
+    def f(self) -> Tensor:
+        """Predictions after every step, (steps, queries, outputs)."""
+        return self.values["f"]
+
+    @property
+    def eps(self) -> float:
+        """The machine precision of the weights."""
+        return float(torch.finfo(self.spec.torch_dtype).eps)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether the gated units only approximate what they stand for."""
+        return self.spec.primitives == "relu"
+
+    @cached_property
+    def relative_eps(self) -> float:
+        """The relative error of a kernel entry: eps, and eps times the largest logit where it is exponentiated."""
+        if self.spec.route in ("linear", "imitation"):
+            return self.eps
+        rows = torch.cat([self.problem.system.X, self.problem.queries])
+        return self.eps * (1 + float(rows.square().sum(1).max()) / self.spec.temperature + abs(self.spec.sink))
+
+    @property
+    def floor(self) -> float:
+        """FLOOR relative_eps kappa: the relative A-norm error that rounding may leave, where curves flatten.
+
+        A relative error e of the entries of A moves the solution by at most about e kappa; the constant pays
+        for the sums of a step and for what steps pile up. Stock reciprocals idle below their range as well, and
+        what they leave is added.
+        """
+        return FLOOR * self.relative_eps * self.problem.kappa + self._idle
+
+    @cached_property
+    def _idle(self) -> float:
+        """The relative A-norm error at which divisors leave the range of stock reciprocals, 0 for exact units.
+
+        The divisors of CG are means of r^2 and of p'Ap, at least min(1, l) times the mean of r^2 with l the smallest
+        eigenvalue, and norm(e)_A <= norm(r)/sqrt(l).
+        """
+        if self.spec.reciprocal_range is None or self.spec.route == "vanilla":
+            return 0.0
+        low, problem = float(self.problem.eigenvalues[0]), self.problem
+        stuck = problem.system.n * self.spec.reciprocal_range[0] / min(1.0, low)
+        sizes = problem.solution_norms[problem.solution_norms > 0]
+        return (stuck / low) ** 0.5 / float(sizes.min()) if len(sizes) else 0.0
+
+    def prediction_floor(self) -> Tensor:
+        """Return what rounding may leave of a prediction, (queries, outputs), in absolute terms."""
+        problem = self.problem
+        solving = self.floor * problem.energies[:, None] * problem.solution_norms
+        summing = problem.own.sqrt()[:, None] * (problem.K.diagonal().clamp_min(0).sqrt() @ problem.alpha.abs())
+        return solving + FLOOR * self.relative_eps * summing
+
+
+def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence]:
+    """Run the model and return the evidence of every task; inputs are checked as the model checks them."""
+    spec = model.spec
+    carried = embedding(model)
+    task = check_task(replace(spec, dtype="float64"), X, y, Xq, carried)
+    rows, targets, queries = (t.detach() if t.ndim == 3 else t.detach()[None] for t in task.given)
+    with torch.no_grad():
+        predictions = model(rows, targets, queries).to(torch.float64)
+        trace = model.trace(rows, targets, queries).values
+        eta = _step_sizes(model, rows, targets, queries)
+    values = {name: value.to(torch.float64) for name, value in trace.items()}
+    if "alpha" in values:
+        values["alpha"] = values["alpha"] / _alpha_scale(model.program)
+    found = []
+    for i in range(len(rows)):
+        problem = pose(spec, carried, rows[i], targets[i], queries[i])
+        sketched = model.unsketched is not None
+        true = pose_true(model, rows[i], targets[i], queries[i]) if sketched else problem
+        kept = {name: value[:, i] for name, value in values.items()}
+        found.append(Evidence(spec, model.program, problem, true, rows[i], queries[i], predictions[i], kept, eta[i]))
+    return found
+
+
+def _alpha_scale(program: Program) -> float:
+    """Return what the trace multiplies the channel alpha by."""
+    return next(i.scale for _, i in program.timeline() if isinstance(i, Record) and i.name == "alpha")
+
+
+def _step_sizes(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> list[float]:
+    """Return the step size of every task, read from its channel before the first step; NaN without one."""
+    if "eta" not in model.program.channels:
+        return [nan] * len(X)
+    dtype = model.spec.torch_dtype
+    tokens = model.tokens(X.shape[-2], Xq.shape[-2])
+    stream = model.stream(X.to(dtype), y.to(dtype), Xq.to(dtype))
+    for section, _, sublayer in model.schedule:
+        if section != "prelude":
+            break
+        stream = stream if sublayer is None else sublayer(stream, tokens)
+    eta = model.channel("eta", stream, SUPPORT, tokens).to(torch.float64)
+    return [float(value) for value in eta.amax(dim=(-2, -1))]

@@ -1,0 +1,66 @@
+"""Softmax heads that imitate linear attention: how far a product may be off is known before the run.
+
+With x = epsilon S, whose rows sum to zero for centred supports, rho = e^x - 1 - x and d_i the mean of rho over row i,
+
+    (n/epsilon) (softmax(x) - 1/n) = S + E,   E_ij = (rho_ij - d_i (1 + x_ij)) / (epsilon (1 + d_i)):
+
+the imitated product is off by E v. What rounding adds to the difference of two means is multiplied by n/epsilon.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.certificate.apriori import Promise
+from ridgeformer.compiler.certificate.certificate import Finding
+from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.inexact import check_useful, measured_error, promise_inexact, steps_taken
+
+__all__ = ["check_products", "promise_imitation"]
+
+
+def promise_imitation(evidence: Evidence) -> Promise:
+    """Return the promise of inexact CG, the readout being off as the tilt makes it."""
+    problem = evidence.problem
+    travelled = steps_taken(evidence)[1].cumsum(0)
+    rounding = cancellation(evidence) / problem.system.n**0.5
+    row_error = remainder(problem.cross, evidence.spec.epsilon).norm(dim=1) + rounding
+    return promise_inexact(evidence, row_error[:, None] * travelled[:, None, :])
+
+
+def check_products(evidence: Evidence) -> list[Finding]:
+    """Return the findings on the products themselves: their error, and whether kappa times it is small."""
+    problem, norm = evidence.problem, float(evidence.problem.eigenvalues[-1])
+    expected = float(torch.linalg.matrix_norm(remainder(problem.K, evidence.spec.epsilon), ord=2))
+    return [
+        Finding(
+            "imitated product",
+            "a product is as far from linear attention's as the tilt makes it, relative to norm(A)",
+            f"supports centred in context; {FLOOR:g} eps n/epsilon is added for the difference of two means",
+            np.asarray(measured_error(evidence)),
+            np.asarray((expected + cancellation(evidence)) / norm),
+        ),
+        check_useful(evidence),
+    ]
+
+
+def remainder(S: Tensor, epsilon: float) -> Tensor:
+    """Return E, the imitated operator minus the linear one, for rows that sum to zero.
+
+    Example:
+        >>> S = torch.tensor([[0.5, -0.5]], dtype=torch.float64)
+        >>> exact = (2 / 0.1) * ((0.1 * S).softmax(-1) - 0.5) - S
+        >>> torch.allclose(remainder(S, 0.1), exact, atol=1e-14)
+        True
+    """
+    x = epsilon * S
+    rho = torch.expm1(x) - x
+    d = rho.mean(1, keepdim=True)
+    return (rho - d * (1 + x)) / (epsilon * (1 + d))
+
+
+def cancellation(evidence: Evidence) -> float:
+    """Return what rounding may add to norm(product)/norm(v): FLOOR eps n/epsilon."""
+    return FLOOR * evidence.eps * evidence.problem.system.n / evidence.spec.epsilon

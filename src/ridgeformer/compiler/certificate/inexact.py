@@ -1,0 +1,102 @@
+"""Conjugate gradients whose arithmetic is a little off (B3): imitated products, or units that only approximate.
+
+Whatever a step does, y - A alpha_t = r_t + sum_{j<t} e_j exactly, e_j = (r_j - r_{j+1}) - A (alpha_{j+1} - alpha_j).
+With the recursions of CG, e_j = gamma_j (q_j - A p_j): the error of one product. So the residual the network carries,
+and how far off its steps were, bound the true residual, and `posterior` takes it from there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ridgeformer import bounds
+from ridgeformer.compiler.certificate.apriori import Promise, relative
+from ridgeformer.compiler.certificate.certificate import Finding
+from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+
+__all__ = ["check_useful", "measured_error", "promise_approximate", "promise_inexact", "steps_taken"]
+
+
+def steps_taken(evidence: Evidence) -> tuple[Tensor, Tensor]:
+    """Return e_j, (steps, supports, outputs), and norm(alpha_{j+1} - alpha_j), (steps, outputs)."""
+    problem = evidence.problem
+    r = torch.cat([problem.y[None], evidence.values["r"]])
+    alpha = torch.cat([torch.zeros_like(problem.y)[None], evidence.alpha])
+    moves = alpha[1:] - alpha[:-1]
+    return (r[:-1] - r[1:]) - problem.A @ moves, moves.norm(dim=-2)
+
+
+def measured_error(evidence: Evidence) -> float:
+    """Return the largest norm(e_j)/(norm(A) norm(move)) over the steps that still move."""
+    errors, lengths = steps_taken(evidence)
+    moving = lengths > evidence.eps**0.5 * lengths.amax(0)
+    ratio = errors.norm(dim=-2) / (float(evidence.problem.eigenvalues[-1]) * lengths)
+    return float(ratio[moving].max()) if bool(moving.any()) else float("nan")
+
+
+def promise_inexact(evidence: Evidence, readout: Tensor) -> Promise:
+    """Return the promise of inexact CG.
+
+    Args:
+        evidence: One task.
+        readout: Bound on abs(f_t(x) - k(x)'alpha_t), (steps, queries, outputs).
+    """
+    problem = evidence.problem
+    norm, size = float(problem.eigenvalues[-1]), problem.y.norm(dim=0)
+    true = torch.stack([problem.system.residual(alpha, problem.y).norm(dim=0) for alpha in evidence.alpha])
+    travelled = steps_taken(evidence)[1].cumsum(0)
+    gap = measured_error(evidence) * norm * travelled
+    rounding = FLOOR * evidence.relative_eps * (size + norm * travelled)
+    residual = evidence.values["r"].norm(dim=-2) + gap + rounding
+    return Promise(
+        what="the true residual stays below the carried one plus what inexact steps did to it",
+        condition=f"none; {FLOOR:g} (1 + largest logit) eps is added for rounding",
+        met=bool(torch.isfinite(residual).all()),
+        measured=relative(true, size),
+        bound=relative(residual, size),
+        predictions=torch.stack([_reach(evidence, norms) for norms in residual])
+        + readout
+        + evidence.prediction_floor(),
+        coefficients=residual[-1] / problem.ridge + evidence.floor * problem.alpha.norm(dim=0),
+    )
+
+
+def promise_approximate(evidence: Evidence) -> Promise:
+    """Return the promise for units that only approximate (relu): inexact CG, the readout measured.
+
+    Methods that carry no residual have no such bound: their promise is not met.
+    """
+    if "r" in evidence.values:
+        return promise_inexact(evidence, (evidence.f - evidence.problem.cross @ evidence.alpha).abs())
+    unknown = torch.full_like(evidence.alpha[:, 0], torch.nan)
+    return Promise(
+        what="approximate units have a bound where the network carries its residual: conjugate gradients",
+        condition="not met: this solver carries no residual; use solver='cg'",
+        met=False,
+        measured=unknown,
+        bound=unknown,
+        predictions=torch.full_like(evidence.f, torch.nan),
+        coefficients=unknown[-1],
+    )
+
+
+def check_useful(evidence: Evidence) -> Finding:
+    """Return the finding that inexact steps still solve the same problem."""
+    return Finding(
+        "inexactness",
+        "condition number times the relative error of a step is below 1: it is still the same problem",
+        "none",
+        np.asarray(evidence.problem.kappa * measured_error(evidence)),
+        np.asarray(1.0),
+    )
+
+
+def _reach(evidence: Evidence, residual_norms: Tensor) -> Tensor:
+    """Return the most abs(k(x)'A^-1 r) can be, (queries, outputs)."""
+    problem = evidence.problem
+    if not bool(torch.isfinite(residual_norms).all()):
+        return torch.full((len(problem.own), len(residual_norms)), torch.nan, dtype=torch.float64)
+    energies = problem.energies.square()
+    return torch.from_numpy(bounds.prediction_error_from_energy(residual_norms, problem.ridge, energies))

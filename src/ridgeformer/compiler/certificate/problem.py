@@ -1,0 +1,133 @@
+"""The ridge problem that a run should have solved, in float64, with its direct solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp
+
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.roles import SUPPORT
+from ridgeformer.compiler.specification import Specification
+from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
+from ridgeformer.solvers import RidgeSystem
+from ridgeformer.solvers.direct import cholesky_solve
+
+__all__ = ["Problem", "embedding", "pose", "pose_true"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """(K + ridge I) alpha = y on float64 rows, its queries, and everything a bound asks of it.
+
+    Attributes:
+        system: The rows with their kernel and ridge. For softmax attention both are e^-sink times the given
+            ones, as in the network: predictions are the same, and alpha is e^sink times larger.
+        y: Targets, (supports, outputs).
+        queries: Query rows.
+    """
+
+    system: RidgeSystem
+    y: Tensor
+    queries: Tensor
+
+    @property
+    def ridge(self) -> float:
+        """The ridge, scaled like the kernel."""
+        return self.system.ridge
+
+    @cached_property
+    def A(self) -> Tensor:  # noqa: N802
+        """K + ridge I."""
+        return self.K + self.ridge * torch.eye(self.system.n, dtype=torch.float64)
+
+    @property
+    def K(self) -> Tensor:  # noqa: N802
+        """The kernel matrix."""
+        return self.system.matrix
+
+    @cached_property
+    def cross(self) -> Tensor:
+        """k(x) of every query, (queries, supports)."""
+        return self.system.kernel.dense(self.queries, self.system.X)
+
+    @cached_property
+    def own(self) -> Tensor:
+        """k(x, x) of every query."""
+        return self.system.kernel.diagonal(self.queries).clamp_min(0)
+
+    @cached_property
+    def alpha(self) -> Tensor:
+        """The direct solution, (supports, outputs)."""
+        return cholesky_solve(self.system, self.y).alpha
+
+    @cached_property
+    def f(self) -> Tensor:
+        """Its predictions, (queries, outputs)."""
+        return self.cross @ self.alpha
+
+    @cached_property
+    def eigenvalues(self) -> Tensor:
+        """Of A, ascending; none is below the ridge."""
+        return torch.linalg.eigvalsh(self.K).clamp_min(0) + self.ridge
+
+    @property
+    def kappa(self) -> float:
+        """The condition number of A."""
+        return float(self.eigenvalues[-1] / self.eigenvalues[0])
+
+    @cached_property
+    def energies(self) -> Tensor:
+        """sqrt(k(x)'A^-1 k(x)) of every query."""
+        return (self.cross * torch.linalg.solve(self.A, self.cross.T).T).sum(1).clamp_min(0).sqrt()
+
+    @cached_property
+    def solution_norms(self) -> Tensor:
+        """norm(alpha*)_A of every output."""
+        return self.a_norm(self.alpha)
+
+    def a_norm(self, v: Tensor) -> Tensor:
+        """Return sqrt(v'Av) of every column, (..., outputs)."""
+        return (v * (self.A @ v)).sum(-2).clamp_min(0).sqrt()
+
+    def in_precision(self, dtype: torch.dtype, order: Tensor) -> Problem:
+        """Return the same problem with its supports in another order, computed in another precision."""
+        rows = self.system.X[order].to(dtype)
+        return Problem(RidgeSystem(self.system.kernel, rows, self.ridge), self.y[order].to(dtype), self.queries)
+
+
+def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tensor) -> Problem:
+    """Return the problem of one task for features that `embedding` (features, carried) makes of the rows.
+
+    Args:
+        spec: Route, ridge, temperature and sink.
+        embedding: What the rows are multiplied by.
+        X: Supports, float64, (k, features).
+        y: Targets, (k, outputs).
+        Xq: Queries, (q, features).
+    """
+    rows, queries = X @ embedding, Xq @ embedding
+    if spec.route == "imitation":  # it solves for features centred over the supports
+        rows, queries = rows - rows.mean(0), queries - rows.mean(0)
+    ridge, kernel = spec.ridge, DotProduct()
+    if spec.route in ("linear", "imitation"):
+        return Problem(RidgeSystem(kernel, rows, ridge), y, queries)
+    shift = spec.sink if spec.route == "softmax" else 0.0
+    scaled: Kernel = Exponential(spec.temperature, log_scale=shift)
+    return Problem(RidgeSystem(scaled, rows, ridge * exp(-shift)), y, queries)
+
+
+def pose_true(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Problem:
+    """Return the problem of one task with all features, sketched or not by the model; arguments as in `pose`."""
+    full = model.unsketched
+    return pose(model.spec, embedding(model) if full is None else full, X, y, Xq)
+
+
+def embedding(model: CompiledTransformer) -> Tensor:
+    """Return what the weights do to the features of a support, in float64, (features, carried)."""
+    channel = next(name for name, c in model.program.channels.items() if c.source == "features" and SUPPORT in c.on)
+    weights = model.embed[SUPPORT.value].detach()
+    return weights[: model.spec.features, list(model.layout.columns[channel])].to(torch.float64)

@@ -1,0 +1,93 @@
+"""Are these the steps of the textbook? The network's coefficients beside the same method run without a network.
+
+Conjugate gradients lose orthogonality, and from then on even the textbook disagrees with itself when its rows
+are put in another order. So equality is claimed only as long as that control stays below sqrt(eps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.certificate.apriori import relative
+from ridgeformer.compiler.certificate.certificate import Finding
+from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.problem import Problem
+from ridgeformer.compiler.certificate.vanilla import diagonal
+from ridgeformer.seeds import torch_generator
+from ridgeformer.solvers import PRECONDITIONERS, Workshop
+from ridgeformer.solvers.chebyshev import chebyshev
+from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
+from ridgeformer.solvers.richardson import fixed_step
+
+__all__ = ["check_steps"]
+
+MARGIN = 1000.0
+"""How many times further from the textbook than the control the network may be, logits of order one."""
+
+CONTROLS = 4
+"""Orders tried: one alone may drift little by luck."""
+
+
+def check_steps(evidence: Evidence) -> list[Finding]:
+    """Return the finding that every step, up to the loss of orthogonality, is the textbook's."""
+    problem, steps = evidence.problem, evidence.spec.steps
+    whole = problem.solution_norms
+    reference = torch.stack(list(islice(_iterates(evidence, problem, None), steps)))
+    drift = _drift(evidence, reference)
+    claimed = int((drift.amax(1) <= evidence.eps**0.5).sum())
+    measured = relative(problem.a_norm(evidence.alpha - reference), whole)[:claimed]
+    return [
+        Finding(
+            "textbook steps",
+            f"steps 1 to {claimed} of {steps} are those of the textbook, relative to the size of the solution",
+            f"claimed while the textbook agrees with itself under permuted rows to sqrt(eps); at most {MARGIN:g} "
+            f"(1 + largest logit) times that, plus {FLOOR:g} (1 + largest logit) eps kappa",
+            torch.nn.functional.pad(measured, (0, 0, 0, steps - claimed)).numpy(),
+            (MARGIN * evidence.relative_eps / evidence.eps * drift + evidence.floor).numpy(),
+            ("step", "output"),
+            met=claimed > 0,
+        )
+    ]
+
+
+def _drift(evidence: Evidence, reference: Tensor) -> Tensor:
+    """Return how far the textbook drifts from itself up to every step, (steps, outputs), the worst of some orders."""
+    problem, worst = evidence.problem, torch.zeros(())
+    generator = torch_generator(0, "permuted control")
+    for _ in range(CONTROLS):
+        order = torch.randperm(problem.system.n, generator=generator)
+        control = problem.in_precision(evidence.spec.torch_dtype, order)
+        shuffled = torch.stack(list(islice(_iterates(evidence, control, order), len(reference)))).to(torch.float64)
+        gap = problem.a_norm(shuffled[:, order.argsort()] - reference)
+        worst = torch.maximum(worst, relative(gap, problem.solution_norms).cummax(0).values)
+    return worst
+
+
+def _iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iterator[Tensor]:
+    """Return the textbook's coefficients after step 1, 2, ..."""
+    spec = evidence.spec
+    if spec.route == "vanilla":
+        D = diagonal(evidence).to(problem.y.dtype)
+        return _preconditioned_descent(problem, D if order is None else D[order])
+    scale = problem.ridge / spec.ridge
+    low, high = (end * scale for end in spec.spectrum or (spec.ridge, spec.ridge))
+    builder = PRECONDITIONERS["jacobi" if spec.solver == "pcg" else "identity"]
+    workshop = Workshop(problem.system, (low, high), builder.build(problem.system, torch.Generator()))
+    if spec.solver in ("cg", "pcg"):
+        states = conjugate_gradients(workshop, problem.y)
+    elif spec.solver == "chebyshev":
+        states = chebyshev(workshop, problem.y)
+    else:
+        states = fixed_step(workshop, problem.y, evidence.eta)
+    return (state.alpha for state in states)
+
+
+def _preconditioned_descent(problem: Problem, D: Tensor) -> Iterator[Tensor]:
+    alpha = torch.zeros_like(problem.y)
+    while True:
+        alpha = alpha - (problem.system.apply(alpha) - problem.y) / D[:, None]
+        yield alpha

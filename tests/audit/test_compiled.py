@@ -1,0 +1,66 @@
+"""The audit's compiled transformers solve the audit's own problem."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ridgeformer import datasets
+from ridgeformer.audit import Settings
+from ridgeformer.audit.answer import _transformers
+from ridgeformer.audit.compiled import SUPPORTS, examine_compiled
+from ridgeformer.audit.fits import certified_fit
+from ridgeformer.audit.prepare import prepare
+
+
+def examine(name):
+    data = prepare(datasets.load(name), Settings())
+    certified = certified_fit(data, Settings())
+    return data, certified, examine_compiled(data, certified, 1.0, 0)
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    return examine("diabetes")
+
+
+def test_both_routes_hold_and_agree(diabetes):
+    _, _, compiled = diabetes
+    assert [model.route for model in compiled] == ["linear", "softmax"]
+    for model in compiled:
+        assert model.certificate.holds, str(model.certificate)
+        assert model.agreement < 1e-4
+        assert model.budget.width == model.features + model.budget.overhead
+        assert model.supports == SUPPORTS
+        assert len(model.errors) == len(model.bound) == model.steps
+        assert (model.errors <= model.bound).all()
+
+
+def test_it_is_the_audits_problem(diabetes):
+    """On data with fewer rows than the cap, the softmax route's exact answers are the certified fit's."""
+    data, certified, compiled = examine("wine")
+    exact = torch.from_numpy(compiled[1].certificate.exact[0])
+    torch.testing.assert_close(exact, certified.solution.predict(data.Xt[: len(exact)]), rtol=1e-6, atol=1e-9)
+
+
+def test_plain_json(diabetes):
+    record = json.loads(json.dumps([model.as_dict() for model in diabetes[2]]))
+    assert record[0]["holds"] is True
+    assert record[1]["sublayers"] == diabetes[2][1].budget.sublayers
+
+
+def test_the_answer_says_when_a_certificate_fails(diabetes):
+    first, second = diabetes[2]
+    assert _transformers((first, second)).endswith("Both runs are certified.")
+    bad = replace(first.certificate, checks=(replace(first.certificate.checks[0], holds=False),))
+    assert _transformers((replace(first, certificate=bad), second)).endswith("NOT certified: linear.")
+
+
+def test_logits_beyond_range_are_brought_into_it():
+    """A kernel this sharp has a ridge no float64 holds unscaled: the temperature is raised, the audit goes on."""
+    data = prepare(datasets.load("digits"), Settings(max_rows=60))
+    certified = certified_fit(data, Settings(temperatures=(0.001,)))
+    assert certified.solution.kernel.log_scale > 900
+    _, softmax = examine_compiled(data, certified, 1.0, 0)
+    assert softmax.certificate.holds, str(softmax.certificate)

@@ -1,0 +1,154 @@
+"""Compiled models on the command line: compile, explain, run, certify."""
+
+import json
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from ridgeformer.cli import main
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ridgeformer", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def model(run):
+    options = ("--features", 13, "--outputs", 3, "--ridge", 1, "--steps", 12, "--temperature", 13, "--out", "model")
+    code, out, err = run("compile", "--route", "softmax", *options)
+    assert (code, err) == (0, "")
+    assert out.strip().startswith("A transformer that runs 12 steps of softmax-attention conjugate gradients")
+    return "model"
+
+
+def test_explain(run, model):
+    code, out, _ = run("explain", model)
+    assert code == 0
+    assert "kernel product" in out
+    facts = json.loads(run("explain", model, "--json")[1])
+    assert facts["channels"]["alpha"] == "coefficients"
+    assert facts["budget"]["width"] == 13 + facts["budget"]["overhead"]
+
+
+def test_run(run, model):
+    code, out, _ = run("run", model, "wine")
+    assert code == 0
+    assert out.strip().startswith("The transformer reaches 9")
+    facts = json.loads(run("run", model, "wine", "--json")[1])
+    assert facts["held_out_score"] > 0.9
+    assert facts["largest_difference"] < 0.1 * facts["typical_output"]
+    assert facts["same_decisions"] == 1.0
+    assert facts["supports"] + facts["queries"] <= 300
+
+
+def test_certify(run, model):
+    code, out, _ = run("certify", model, "wine")
+    assert (code, out.splitlines()[0]) == (0, "Certified: all 9 checks hold.")
+    facts = json.loads(run("certify", model, "wine", "--json")[1])
+    assert facts["holds"] is True
+    assert "curves" not in facts
+    assert json.loads(run("certify", model, "wine", "--json", "--curves")[1])["curves"]["error per step"]["measured"]
+
+
+def test_a_certificate_that_does_not_hold_is_exit_code_1(run, model, tmp_path):
+    weights = load_file(tmp_path / model / "model.safetensors")
+    name = next(name for name in weights if name.startswith("steps.0.0.W_Q"))
+    save_file({**weights, name: weights[name] * 1.01}, tmp_path / model / "model.safetensors")
+    code, out, _ = run("certify", model, "wine")
+    assert code == 1
+    assert out.startswith("NOT certified")
+    assert run("certify", model, "wine", "--json")[0] == 1
+
+
+@pytest.mark.parametrize("route", ["linear", "vanilla", "imitation"])
+def test_every_route(run, route):
+    options = (
+        "--features",
+        13,
+        "--outputs",
+        3,
+        "--ridge",
+        2,
+        "--steps",
+        5,
+        "--temperature",
+        13,
+        "--precision",
+        "float64",
+    )
+    assert run("compile", "--route", route, *options, "--out", "m", "--json")[0] == 0
+    assert run("certify", "m", "wine", "--json")[0] == 0
+
+
+def test_chebyshev_and_a_sketch_of_reference_data(run):
+    many = ("--features", 13, "--outputs", 3, "--ridge", 1, "--steps", 5)
+    code, out, _ = run(
+        "compile", "--route", "linear", *many, "--solver", "chebyshev", "--spectrum", 1, 900, "--out", "c"
+    )
+    assert code == 0, out
+    assert run("certify", "c", "wine")[0] == 0
+    narrow = ("--width", 30, "--sketch", "pca", "--reference", "wine", "--out", "s", "--json")
+    facts = json.loads(run("compile", "--route", "linear", *many, *narrow)[1])
+    assert facts["specification"]["carried"] == 8
+    code, out, _ = run("certify", "s", "wine")
+    assert code == 0, out
+    assert "sketch, predictions" in out
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "explain", "certify"])
+def test_help_has_an_example(run, command):
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert f"Example: ridgeformer {command}" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("compile", "--out", "m"), "Missing option"),
+        (("compile", "--features", "3", "--route", "sofmax", "--out", "m"), "did you mean 'softmax'"),
+        (("compile", "--features", "3", "--solver", "pcg", "--out", "m"), "has no solver 'pcg'"),
+        (("compile", "--features", "3", "--ridge", "0", "--out", "m"), "ridge is 0"),
+        (("compile", "--features", "3", "--width", "5", "--out", "m"), "give a width of at least"),
+        (("compile", "--features", "30", "--width", "20", "--sketch", "pca", "--out", "m"), "needs reference"),
+        (("explain", "nowhere"), "not a saved model"),
+        (("run", "nowhere", "wine"), "not a saved model"),
+        (("certify", "model", "digits"), "digits has 64 features and the model was compiled for 13"),
+        (("run", "model", "digits"), "compile one with --features 64"),
+        (("run", "model", "wnie"), "did you mean 'wine'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(run, model, arguments, words, tmp_path):
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert words in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not (tmp_path / "m").exists()
+
+
+def test_another_number_of_outputs(run):
+    run("compile", "--features", 13, "--steps", 2, "--out", "one")
+    code, _, err = run("certify", "one", "wine")
+    assert code == 2
+    assert "wine has 3 outputs and the model was compiled for 1" in err
+
+
+def test_a_saved_float32_model_runs(run):
+    run("compile", "--features", 13, "--outputs", 3, "--steps", 3, "--temperature", 13, "--precision", "float32",
+        "--out", "f")  # fmt: skip
+    facts = json.loads(run("run", "f", "wine", "--json")[1])
+    assert torch.isfinite(torch.tensor(facts["held_out_score"]))

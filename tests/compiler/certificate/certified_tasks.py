@@ -1,0 +1,35 @@
+"""Random tasks that every certificate test draws from."""
+
+import torch
+
+import ridgeformer as rf
+from ridgeformer.seeds import torch_generator
+
+FEATURES = 5
+
+
+def draw(supports=24, queries=4, outputs=1, tasks=None, features=FEATURES, seed=0, size=0.5):
+    """Return (X, y, Xq); with `tasks`, all have a leading axis."""
+    generator = torch_generator(seed, "certificate tests")
+    lead = () if tasks is None else (tasks,)
+
+    def normal(*shape):
+        return torch.randn(*lead, *shape, generator=generator, dtype=torch.float64)
+
+    return size * normal(supports, features), normal(supports, outputs), size * normal(queries, features)
+
+
+def ends(X, route, ridge):
+    """Return the ends of the spectrum of K + ridge I."""
+    logits = X @ X.T
+    values = torch.linalg.eigvalsh(logits if route == "linear" else logits.exp())
+    return ridge + max(0.0, float(values[0])), ridge + float(values[-1])
+
+
+def build(route, solver, X, **options):
+    """Return a model for tasks like `draw`'s, with a ridge the solver converges for."""
+    ridge = options.pop("ridge", 500.0 if solver == "neumann" else 0.5)
+    if solver == "chebyshev":
+        options.setdefault("spectrum", ends(X.reshape(-1, X.shape[-1]), route, ridge))
+    options = {"features": X.shape[-1], "steps": 7, **options}
+    return rf.compile(route, solver=solver, ridge=ridge, **options)

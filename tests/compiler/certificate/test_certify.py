@@ -1,0 +1,128 @@
+"""Certificates of every route hold for what was compiled, and fall for what was broken."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from certified_tasks import FEATURES, build, draw
+
+import ridgeformer as rf
+from ridgeformer import errors
+
+PAIRS = [
+    ("linear", "cg"), ("linear", "pcg"), ("linear", "richardson"), ("linear", "neumann"), ("linear", "chebyshev"),
+    ("softmax", "cg"), ("softmax", "richardson"), ("softmax", "neumann"), ("softmax", "chebyshev"),
+    ("softmax", "nadaraya-watson"), ("vanilla", "richardson"), ("imitation", "cg"),
+]  # fmt: skip
+
+MAIN_HEAD = {"vanilla": "update memories", "imitation": "tilted head"}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("route", "solver"), PAIRS)
+def test_every_route_and_solver_holds(route, solver, dtype):
+    X, y, Xq = draw()
+    certificate = rf.certify(build(route, solver, X, dtype=dtype), X, y, Xq)
+    assert certificate.holds, str(certificate)
+    assert all(math.isfinite(check.measured) for check in certificate.checks)
+
+
+@pytest.mark.parametrize(("route", "solver"), [pair for pair in PAIRS if pair[1] != "nadaraya-watson"])
+def test_a_silenced_head_is_noticed(route, solver):
+    X, y, Xq = draw()
+    model = build(route, solver, X)
+    with model.ablated(MAIN_HEAD.get(route, "kernel product")) as broken:
+        assert not rf.certify(broken, X, y, Xq).holds
+    assert rf.certify(model, X, y, Xq).holds
+
+
+@pytest.mark.parametrize(("route", "solver"), PAIRS)
+def test_perturbed_weights_are_noticed(route, solver):
+    """The logits of one head, in the last step, by a thousandth: too little to see in a plot."""
+    X, y, Xq = draw()
+    model = build(route, solver, X)
+    model.steps[-1][0].W_Q[0].detach().mul_(1.001)
+    assert not rf.certify(model, X, y, Xq).holds
+
+
+def test_weights_that_return_nan_hold_nothing():
+    X, y, Xq = draw()
+    for route in ("linear", "softmax", "vanilla", "imitation"):
+        model = build(route, None, X)
+        model.steps[0][0].W_V[0].detach().fill_(torch.nan)
+        certificate = rf.certify(model, X, y, Xq)
+        assert not certificate.holds
+        assert not certificate["predictions"].holds
+        assert "NOT certified" in str(certificate)
+
+
+@pytest.mark.parametrize("route", ["linear", "softmax", "vanilla", "imitation"])
+def test_outputs_and_batches_are_judged_at_their_worst(route):
+    X, y, Xq = draw(outputs=3, tasks=2)
+    model = build(route, None, X, outputs=3)
+    certificate = rf.certify(model, X, y, Xq)
+    assert certificate.holds, str(certificate)
+    curve = certificate.curves["error per step"]
+    assert curve.axes == ("task", "step", "output")
+    assert curve.measured.shape == curve.bound.shape == (2, 7, 3)
+    assert certificate.exact.shape == (2, 4, 3)
+    alone = rf.certify(model, X[1], y[1], Xq[1])
+    np.testing.assert_allclose(alone.curves["error per step"].measured[0], curve.measured[1], rtol=1e-6, atol=1e-12)
+
+
+def test_one_bad_task_spoils_the_batch():
+    X, y, Xq = draw(tasks=2)
+    model = build("linear", "chebyshev", X[0])  # its spectrum is the first task's
+    assert rf.certify(model, X[0], y[0], Xq[0]).holds
+    certificate = rf.certify(model, torch.stack([X[0], 3 * X[1]]), y, Xq)
+    assert not certificate.holds
+    assert "ends compiled in" in certificate["error per step"].condition
+
+
+def test_errors_are_those_of_a_solve_of_ones_own():
+    X, y, Xq = draw()
+    model = build("softmax", "cg", X, temperature=0.7)
+    K, k = (X @ X.T / 0.7).exp(), (Xq @ X.T / 0.7).exp()
+    exact = k @ torch.linalg.solve(K + 0.5 * torch.eye(len(X), dtype=torch.float64), y)
+    measured = rf.certify(model, X, y, Xq).curves["predictions"].measured[0]
+    np.testing.assert_allclose(measured, (model(X, y, Xq) - exact).abs(), rtol=1e-6, atol=1e-12)
+
+
+def test_the_projection_belongs_to_the_problem():
+    X, y, Xq = draw()
+    U = draw(supports=3, seed=1)[0]
+    for width in (None, 12):
+        model = build("linear", "cg", X, projection=U, width=width, sketch="gaussian", steps=30)
+        certificate = rf.certify(model, X, y, Xq)
+        assert certificate.holds, str(certificate)
+        K, k = X @ U.T @ U @ X.T, Xq @ U.T @ U @ X.T
+        exact = k @ torch.linalg.solve(K + 0.5 * torch.eye(len(X), dtype=torch.float64), y)
+        np.testing.assert_allclose(certificate.exact[0], exact, rtol=1e-8)
+
+
+def test_it_is_plain_json_and_readable():
+    X, y, Xq = draw()
+    certificate = rf.certify(build("softmax", "cg", X), X, y, Xq)
+    record = json.loads(json.dumps(certificate.as_dict()))
+    assert record["holds"] is True
+    assert record["curves"]["error per step"]["axes"] == ["task", "step", "output"]
+    first, second, *_ = str(certificate).splitlines()
+    assert first == f"Certified: all {len(certificate.checks)} checks hold."
+    assert "softmax-attention conjugate gradients, 7 steps" in second
+
+
+def test_bad_input_is_refused_as_the_model_refuses_it():
+    X, y, Xq = draw()
+    with pytest.raises(errors.ShapeError, match="compiled for"):
+        rf.certify(build("softmax", "cg", X), X[:, : FEATURES - 1], y, Xq[:, : FEATURES - 1])
+
+
+def test_stock_units_hold_and_crude_ones_do_not():
+    X, y, Xq = draw()
+    assert rf.certify(build("softmax", "cg", X, primitives="swiglu"), X, y, Xq).holds
+    crude = rf.certify(build("softmax", "cg", X, primitives="relu", relu_knots=8), X, y, Xq)
+    assert not crude.holds
+    assert not crude["inexactness"].holds
+    assert not rf.certify(build("softmax", "richardson", X, primitives="relu"), X, y, Xq).holds

@@ -1,0 +1,62 @@
+"""A mask that lets a support or the aggregator read a query is caught, wherever it stands."""
+
+import pytest
+from certified_tasks import build, draw
+
+import ridgeformer as rf
+from ridgeformer.compiler.roles import AGGREGATOR, ANCHOR, QUERY, SUPPORT, Mask, Rule
+from ridgeformer.compiler.sublayers import Attention
+
+
+def leak(model, head, reader):
+    """Let tokens of a role read the queries in every head of this name."""
+    for layer in model.modules():
+        if isinstance(layer, Attention):
+            for number, name in enumerate(layer.heads):
+                if name == head:
+                    layer.masks[number] = Mask((*layer.masks[number].rules, Rule(reader, QUERY)))
+
+
+@pytest.mark.parametrize(
+    ("route", "head", "reader"),
+    [
+        ("linear", "kernel product", SUPPORT),
+        ("linear", "p'u", SUPPORT),
+        ("softmax", "mean", SUPPORT),
+        ("softmax", "mean", AGGREGATOR),
+        ("softmax", "kernel product", SUPPORT),
+        ("vanilla", "update anchors", ANCHOR),
+        ("imitation", "centre", SUPPORT),
+        ("imitation", "count", AGGREGATOR),
+    ],
+)
+def test_a_leaking_mask_is_caught(route, head, reader):
+    X, y, Xq = draw()
+    model = build(route, None, X)
+    assert rf.certify(model, X, y, Xq)["leakage"].measured == 0.0
+    leak(model, head, reader)
+    check = rf.certify(model, X, y, Xq)["leakage"]
+    assert not check.holds
+    assert check.measured > 0
+    assert "depends on a query from sublayer" in check.what
+
+
+def test_every_sublayer_is_looked_at():
+    X, y, Xq = draw()
+    model = build("softmax", "cg", X)
+    measured = rf.certify(model, X, y, Xq).curves["leakage"].measured
+    assert measured.shape == (1, model.budget.sublayers)
+    assert (measured == 0.0).all()
+
+
+def test_long_after_convergence_it_is_still_exactly_zero():
+    X, y, Xq = draw(supports=10)
+    for dtype in ("float32", "float64"):
+        assert rf.certify(build("softmax", "cg", X, steps=80, dtype=dtype), X, y, Xq)["leakage"].holds
+
+
+def test_a_network_whose_queries_nothing_moves_proves_nothing():
+    from ridgeformer.compiler.certificate.leakage import _finding
+
+    assert not _finding([("step 1.mean", 0.0)], alive=False).met
+    assert _finding([("step 1.mean", 0.0)], alive=True).met

@@ -1,0 +1,87 @@
+"""The rates hold because of their numbers: with wrong ones they fail."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from certified_tasks import build, draw
+
+import ridgeformer as rf
+from ridgeformer import bounds
+from ridgeformer.compiler.certificate.evidence import gather
+from ridgeformer.compiler.certificate.rates import preconditioned_kappa, promise_rate
+from ridgeformer.compiler.certificate.vanilla import diagonal, promise_vanilla
+
+
+def test_the_curve_is_the_classical_bound_plus_the_floor():
+    X, y, Xq = draw()
+    certificate = rf.certify(build("linear", "cg", X), X, y, Xq)
+    values = torch.linalg.eigvalsh(X @ X.T).clamp_min(0) + 0.5
+    kappa = float(values[-1] / values[0])
+    expected = [bounds.cg_error_factor(kappa, t) + float(certificate.floor[0]) for t in range(1, 8)]
+    np.testing.assert_allclose(certificate.curves["error per step"].bound[0, :, 0], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("route", ["linear", "softmax"])
+def test_gradient_descent_is_judged_by_the_step_it_took(route):
+    X, y, Xq = draw()
+    (evidence,) = gather(build(route, "richardson", X), X, y, Xq)
+    high = float(evidence.problem.eigenvalues[-1])
+    assert 0 < evidence.eta < 2 / high
+    assert promise_rate(evidence).met
+    assert not promise_rate(replace(evidence, eta=2.1 / high)).met
+    faster = promise_rate(replace(evidence, eta=1.5 / high))
+    assert not bool((faster.measured <= faster.bound).all())
+
+
+def test_a_step_size_that_diverges_is_said():
+    X, y, Xq = draw()
+    certificate = rf.certify(build("linear", "richardson", X, step_size=3.0), X, y, Xq)
+    assert not certificate.holds
+    assert "2/(largest eigenvalue)" in certificate["error per step"].condition
+
+
+def test_jacobi_has_its_own_condition_number():
+    A = torch.diag(torch.tensor([1.0, 100.0, 1e4], dtype=torch.float64))
+    assert preconditioned_kappa(A) == pytest.approx(1.0)
+
+
+def test_the_vanilla_iteration_contracts_in_the_d_norm_as_derived():
+    X, y, Xq = draw()
+    (evidence,) = gather(build("vanilla", None, X, sink=0.3, steps=40), X, y, Xq)
+    D, A = diagonal(evidence), evidence.problem.A
+    symmetric = torch.eye(len(D), dtype=torch.float64) - A / (D[:, None] * D).sqrt()
+    values = torch.linalg.eigvalsh(symmetric)
+    rate = 1 - 0.5 / float(D.max())
+    assert float(values[0]) >= -1e-12
+    assert float(values[-1]) <= rate + 1e-12
+    promise = promise_vanilla(evidence)
+    np.testing.assert_allclose(promise.bound[-1, 0], rate**40 + evidence.floor, rtol=1e-12)
+    assert promise.met
+
+
+def test_a_query_slot_that_oscillates_away_is_said():
+    """With Z_x + e^c below one half the recursion of a prediction does not converge."""
+    X, y, Xq = draw(supports=1)
+    X, Xq = torch.full_like(X, 1.0), torch.full_like(Xq, -1.0)
+    model = build("vanilla", None, X, ridge=0.05, steps=5)
+    certificate = rf.certify(model, X, y, Xq)
+    (evidence,) = gather(model, X, y, Xq)
+    slow = evidence.problem.cross.sum(1) + 0.05 < 0.5
+    assert certificate["predictions"].holds is not bool(slow.any())
+
+
+def test_zero_targets_are_solved_exactly():
+    X, y, Xq = draw(outputs=2)
+    y[:, 1] = 0
+    for route in ("linear", "softmax", "vanilla", "imitation"):
+        certificate = rf.certify(build(route, None, X, outputs=2), X, y, Xq)
+        assert certificate.holds, str(certificate)
+
+
+def test_a_condition_number_float32_cannot_hold_is_said():
+    X, y, Xq = draw(size=1.0)
+    certificate = rf.certify(build("softmax", "cg", X, ridge=1e-6, dtype="float32"), X, y, Xq)
+    assert not certificate["precision"].holds
+    assert certificate.floor[0] > 1
