@@ -41,7 +41,7 @@ def machine() -> dict[str, Any]:
 
 
 def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Print a table and write the same as JSON into benchmarks/results."""
+    """Print a table, write the same as JSON into benchmarks/results and as a page into docs/benchmarks."""
     print(f"\n{name}: {', '.join(f'{key} {value}' for key, value in settings.items())}")
     heads = list(rows[0])
     widths = [max(len(head), *(len(str(row[head])) for row in rows)) for head in heads]
@@ -49,5 +49,27 @@ def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]]) -> N
         print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
+    _page(name, settings, rows)
     record = {"benchmark": name, "machine": machine(), "settings": settings, "rows": rows}
     (results / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _page(name: str, settings: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Write the table as Markdown, with what it depends on."""
+    heads = list(rows[0])
+    lines = [
+        f"# {name.replace('_', ' ').capitalize()}",
+        "",
+        "Written by `make bench`; best of several runs that take turns in one process.",
+        "",
+        f"Settings: {', '.join(f'{key} {value}' for key, value in settings.items())}.",
+        f"Machine: {', '.join(f'{key} {value}' for key, value in machine().items())}.",
+        "",
+        f"| {' | '.join(heads)} |",
+        f"|{'---|' * len(heads)}",
+        *(f"| {' | '.join(str(row[head]) for head in heads)} |" for row in rows),
+        "",
+    ]
+    pages = Path(__file__).parents[1] / "docs" / "benchmarks"
+    pages.mkdir(exist_ok=True)
+    (pages / f"{name}.md").write_text("\n".join(lines))

@@ -9,7 +9,7 @@ import pytest
 from ridgeformer.cli import main
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -29,16 +29,18 @@ def test_python_blocks_run(block, capsys):
     exec(compile(block, "document", "exec"), {"__name__": "document"})
 
 
-@pytest.mark.parametrize(
-    "line",
-    [line for block in blocks("") for line in block.values[0].splitlines() if line.startswith("ridgeformer ")],
-)
-def test_commands_run(line, monkeypatch, tmp_path, capsys):
+def commands(block):
+    return [line for line in block.splitlines() if line.startswith("ridgeformer ")]
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("") if commands(block.values[0])])
+def test_commands_run_one_after_the_other(block, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", line.split())
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 0
+    for line in commands(block):
+        monkeypatch.setattr(sys, "argv", line.split())
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 0, line
 
 
 def test_make_targets_named_in_documents_exist():

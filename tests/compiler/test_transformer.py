@@ -26,7 +26,9 @@ def test_weights_do_not_know_the_data(name):
             if relative(expected[step], exact) < 1e-9:
                 break  # converged: what follows is round-off on both sides
             assert relative(trace.alpha[step, :, 0], expected[step]) < 1e-10, (seed, step)
-            assert relative(trace.f[step, :, 0], kernel_of(net)(Xq, X) @ expected[step]) < 1e-9
+            cross = kernel_of(net)(Xq, X)
+            gap = (trace.f[step, :, 0] - cross @ expected[step]).abs()
+            assert bool((gap < 1e-10 * cross.norm(dim=1) * expected[step].norm()).all())
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
 
 
@@ -157,6 +159,20 @@ def test_float32_is_as_good_as_textbook_float32(kappa, most):
     theirs = relative(textbook_cg(A, y.float(), 40)[-1], exact)
     assert ours < most
     assert ours < 10 * theirs + 1e-6
+
+
+@pytest.mark.parametrize("kappa", [1e1, 1e2, 1e3, 1e4, 1e5])
+def test_depth_and_accuracy_follow_the_cg_bound(kappa):
+    """Claim B2 on the network itself: the A-norm error after every step is below 2 rho^t, down to round-off."""
+    X, y = problem_with_condition(kappa, 60, 40)
+    A = X @ X.T + torch.eye(60, dtype=torch.float64)
+    exact = torch.linalg.solve(A, y)
+    whole = float(exact @ A @ exact) ** 0.5
+    alphas = rf.compile("linear", features=40, ridge=1.0, steps=40).trace(X, y, X[:1]).alpha[:, :, 0]
+    for step, alpha in enumerate(alphas, start=1):
+        error = max(float((alpha - exact) @ A @ (alpha - exact)), 0.0) ** 0.5 / whole
+        assert error <= rf.bounds.cg_error_factor(kappa, step) + 16 * kappa * torch.finfo(torch.float64).eps
+    assert float((alphas[0] - exact).norm()) > 1e-3 * float(exact.norm())
 
 
 # -- looking inside ----------------------------------------------------------------------------------

@@ -10,7 +10,10 @@ from torch import Tensor, nn
 
 from ridgeformer.compiler.roles import Mask, Tokens
 
-__all__ = ["GATES", "Attention", "GatedMLP", "HeadWeights", "reciprocal"]
+__all__ = ["GATES", "Attention", "GatedMLP", "HeadWeights", "guarded", "reciprocal"]
+
+
+SMALLEST_DIVISOR = {dtype: 1e8 * torch.finfo(dtype).tiny for dtype in (torch.float32, torch.float64)}
 
 
 def reciprocal(b: Tensor) -> Tensor:
@@ -19,7 +22,12 @@ def reciprocal(b: Tensor) -> Tensor:
     A converged network divides nothing by nothing from then on; with the guard it idles instead of turning
     NaN.
     """
-    return torch.where(b.abs() >= 1e8 * torch.finfo(b.dtype).tiny, b, torch.inf).reciprocal()
+    return guarded(b).reciprocal()
+
+
+def guarded(b: Tensor) -> Tensor:
+    """Return b, and infinity where it is too small to divide by: what is divided by it is then exactly 0."""
+    return torch.where(b.abs() >= SMALLEST_DIVISOR[b.dtype], b, torch.inf)
 
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {

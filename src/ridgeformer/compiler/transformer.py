@@ -196,8 +196,15 @@ class CompiledTransformer(nn.Module):
         """Run fast, or literally where a gradient is wanted."""
         tokens, stream = self.tokens(X.shape[-2], Xq.shape[-2]), self.stream(X, y, Xq)
         if torch.is_grad_enabled() and stream.requires_grad:
-            return run_literally(self, stream, tokens, wanted=wanted)
-        return run_fast(self, stream.detach(), tokens, self._plans, wanted)
+            readings = run_literally(self, stream, tokens, wanted=wanted)
+        else:
+            readings = run_fast(self, stream.detach(), tokens, self._plans, wanted)
+        return readings if self.spec.primitives == "exact" else self._refusing_overflow(readings)
+
+    def _refusing_overflow(self, readings: Iterator[Reading]) -> Iterator[Reading]:
+        from ridgeformer.compiler.primitives.ranges import refuse_overflow  # ranges knows this class
+
+        return refuse_overflow(readings, self.spec)
 
     def tokens(self, supports: int, queries: int) -> Tokens:
         """Return the sequence for so many supports and queries."""

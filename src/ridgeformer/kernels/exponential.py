@@ -93,6 +93,10 @@ class Exponential(Kernel):
         self._refuse(own)
         return own.exp()
 
+    def check_range(self, X: Float[Tensor, "n d"], name: str) -> Float[Tensor, "n d"]:
+        """Return X: what the precision cannot hold is decided logit by logit, in `logits`."""
+        return X
+
     def largest_logit(self, X: Float[Tensor, "n d"]) -> float:
         """Return max_i |U x_i|^2 / temperature, which no logit between rows of X exceeds."""
         return float(self.scaled(X.detach()).square().sum(1).max())

@@ -126,3 +126,12 @@ def test_stock_units_hold_and_crude_ones_do_not():
     assert not crude.holds
     assert not crude["inexactness"].holds
     assert not rf.certify(build("softmax", "richardson", X, primitives="relu"), X, y, Xq).holds
+
+
+def test_data_beyond_the_range_of_the_units_are_said():
+    X, y, Xq = draw()
+    assert rf.certify(build("softmax", "cg", X, primitives="swiglu"), X, y, Xq)["operand range"].holds
+    narrow = build("softmax", "cg", X, primitives="relu", relu_bound=0.1)
+    assert not rf.certify(narrow, X, y, Xq)["operand range"].holds
+    with pytest.raises(errors.InputError, match="wider reciprocal_range"):
+        build("linear", "cg", X, primitives="swiglu", reciprocal_range=(1e-6, 1.0))(X, y, Xq)

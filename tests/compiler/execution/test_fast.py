@@ -45,14 +45,16 @@ def test_operations_in_place_read_what_was_there_before():
     for _ in range(300):
         pick = lambda n: int(torch.randint(n, (1,), generator=generator))  # noqa: E731
         operations = [
-            Operation(pick(4), (pick(4), pick(4)), float(pick(5) - 2), pick(4) if pick(3) == 0 else None)
+            Operation(pick(4), (pick(4),), float(pick(5) - 2), pick(4))
+            if pick(3) == 0
+            else Operation(pick(4), (pick(4), pick(4)), float(pick(5) - 2))
             for _ in range(1 + pick(5))
         ]
         rows = list(torch.rand(4, 6, generator=generator, dtype=torch.float64) + 0.5)
         expected = [row.clone() for row in rows]
         for op in operations:
-            change = op.coefficient * rows[op.factors[0]] * rows[op.factors[1]]
-            expected[op.target] += change / rows[op.divisor] if op.divisor is not None else change
+            other = 1 / rows[op.divisor] if op.divisor is not None else rows[op.factors[1]]
+            expected[op.target] += op.coefficient * rows[op.factors[0]] * other
         sequence(operations).apply(rows)
         for found, wanted in zip(rows, expected, strict=True):
             torch.testing.assert_close(found, wanted)

@@ -14,6 +14,7 @@ from ridgeformer.compiler.certificate.inexact import check_useful, promise_appro
 from ridgeformer.compiler.certificate.leakage import check_leakage
 from ridgeformer.compiler.certificate.outcome import check_average, check_outcome, check_precision
 from ridgeformer.compiler.certificate.posterior import check_residual
+from ridgeformer.compiler.certificate.ranges import check_ranges
 from ridgeformer.compiler.certificate.rates import promise_rate
 from ridgeformer.compiler.certificate.sketching import check_sketch, measure_sketch
 from ridgeformer.compiler.certificate.textbook import check_steps
@@ -53,11 +54,14 @@ def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> Certificate:
     findings = [_examine(task) for task in evidence]
     first = evidence[0]
     checks, curves = merge(findings)
-    leak_checks, leak_curves = merge([check_leakage(model, first.rows, first.problem.y, first.query_rows)])
+    whole = list(check_leakage(model, first.rows, first.problem.y, first.query_rows))
+    if model.spec.primitives != "exact":
+        whole.append(check_ranges(model, X, y, Xq))
+    model_checks, model_curves = merge([whole])
     return Certificate(
         subject=_subject(model, evidence),
-        checks=(*checks, *leak_checks),
-        curves={**curves, **leak_curves},
+        checks=(*checks, *model_checks),
+        curves={**curves, **model_curves},
         kappa=np.array([task.problem.kappa for task in evidence]),
         floor=np.array([task.floor for task in evidence]),
         exact=np.stack([task.true.f.numpy() for task in evidence]),

@@ -19,10 +19,11 @@ from ridgeformer.compiler.execution.plans import (
     GatedPlan,
     HeadPlan,
     fingerprint,
+    never_written,
     plan_attention,
     plan_gated,
 )
-from ridgeformer.compiler.program import Record
+from ridgeformer.compiler.program import Instruction, Record
 from ridgeformer.compiler.roles import Tokens
 from ridgeformer.compiler.sublayers import GATES, Attention, GatedMLP
 
@@ -32,36 +33,37 @@ if TYPE_CHECKING:
 __all__ = ["Plans", "run_fast"]
 
 
+Move = tuple[str, Instruction, Attention | GatedMLP | None, AttentionPlan | GatedPlan | None]
+"""One entry of the schedule with its plan: section, instruction, sublayer, plan."""
+
+
 class Plans:
     """The plans of a model's sublayers, kept while its weights and the sequence stay the same."""
 
     def __init__(self) -> None:
         self.weights: Tensor | None = None
-        self.found: dict[tuple[int, Tokens | None], AttentionPlan | GatedPlan] = {}
+        self.constant: list[int] = []
+        self.moves: dict[tuple[Tokens, frozenset[int]], list[Move]] = {}
 
     def refresh(self, model: CompiledTransformer) -> None:
         """Forget the plans if any weight has changed."""
         weights = fingerprint(model)
         if self.weights is None or not torch.equal(weights, self.weights):
-            self.weights, self.found = weights, {}
+            self.weights, self.moves, self.constant = weights, {}, never_written(model)
 
-    def attention(self, sublayer: Attention, tokens: Tokens) -> AttentionPlan:
-        """Return the plan of an attention sublayer."""
-        key = (id(sublayer), tokens)
-        if key not in self.found:
-            self.found[key] = plan_attention(sublayer, tokens)
-        plan = self.found[key]
-        assert isinstance(plan, AttentionPlan)
-        return plan
-
-    def gated(self, sublayer: GatedMLP) -> GatedPlan:
-        """Return the plan of a gated sublayer."""
-        key = (id(sublayer), None)
-        if key not in self.found:
-            self.found[key] = plan_gated(sublayer)
-        plan = self.found[key]
-        assert isinstance(plan, GatedPlan)
-        return plan
+    def of(self, model: CompiledTransformer, tokens: Tokens, ones: frozenset[int]) -> list[Move]:
+        """Return the model's schedule with plans, for a sequence and the columns that hold 1 throughout."""
+        if (tokens, ones) not in self.moves:
+            found: dict[int, AttentionPlan | GatedPlan] = {}
+            moves: list[Move] = []
+            for section, instruction, sublayer in model.schedule:
+                if isinstance(sublayer, Attention) and id(sublayer) not in found:
+                    found[id(sublayer)] = plan_attention(sublayer, tokens)
+                elif isinstance(sublayer, GatedMLP) and id(sublayer) not in found:
+                    found[id(sublayer)] = plan_gated(sublayer, ones)
+                moves.append((section, instruction, sublayer, found.get(id(sublayer))))
+            self.moves[tokens, ones] = moves
+        return self.moves[tokens, ones]
 
 
 def run_fast(
@@ -73,26 +75,34 @@ def run_fast(
     """
     plans.refresh(model)
     state = _State(stream, tokens)
-    for place, (section, instruction, sublayer) in enumerate(model.schedule):
-        if isinstance(instruction, Record):
-            if wanted is None or place in wanted:
-                columns = model.layout.columns[instruction.channel]
-                value = stack(state.rows, columns)[..., tokens.rows(instruction.role), :]
-                yield section, instruction, instruction.scale * value
-        elif isinstance(sublayer, Attention):
-            state.attend(sublayer, plans.attention(sublayer, tokens))
-        elif isinstance(sublayer, GatedMLP):
-            state.gate(sublayer, plans.gated(sublayer))
+    for place, (section, instruction, sublayer, plan) in enumerate(plans.of(model, tokens, state.ones(plans.constant))):
+        if isinstance(plan, GatedPlan):
+            assert isinstance(sublayer, GatedMLP)
+            state.gate(sublayer, plan)
+        elif isinstance(plan, AttentionPlan):
+            assert isinstance(sublayer, Attention)
+            state.attend(sublayer, plan)
+        elif isinstance(instruction, Record) and (wanted is None or place in wanted):
+            columns = model.layout.columns[instruction.channel]
+            value = stack(state.rows, columns)[..., tokens.rows(instruction.role), :]
+            yield section, instruction, instruction.scale * value
 
 
 class _State:
     """The stream as a list of rows, one a column, and what has been made of rows that have not changed since."""
 
     def __init__(self, stream: Tensor, tokens: Tokens) -> None:
-        self.rows = list(stream.movedim(-1, 0).clone(memory_format=torch.contiguous_format).unbind(0))
+        self.columns = stream.movedim(-1, 0).clone(memory_format=torch.contiguous_format)
+        self.rows = list(self.columns.unbind(0))
         self.tokens = tokens
         self.kept: dict[tuple[object, ...], Tensor] = {}
+        self.weighted_by: dict[tuple[object, ...], Tensor] = {}
         self.dependents: list[set[tuple[object, ...]]] = [set() for _ in self.rows]
+
+    def ones(self, columns: list[int]) -> frozenset[int]:
+        """Return those of the columns that hold 1 on every token."""
+        found = (self.columns[columns] == 1).flatten(1).all(1).tolist()
+        return frozenset(column for column, one in zip(columns, found, strict=True) if one)
 
     def gate(self, sublayer: GatedMLP, plan: GatedPlan) -> None:
         """Carry out a gated sublayer."""
@@ -115,30 +125,36 @@ class _State:
     def attend(self, sublayer: Attention, plan: AttentionPlan) -> None:
         """Carry out an attention sublayer: what heads read first, then what tokens do to themselves."""
         found = [(head, self._read(sublayer, head)) for head in plan.heads]
-        plan.own.apply(self.rows)
-        self._changed(plan.own.written)
+        if plan.own.operations:
+            plan.own.apply(self.rows)
+            self._changed(plan.own.written)
         for head, outputs in found:
-            for (target, _, _), output in zip(head.values, outputs, strict=True):
-                for span in head.readers:
-                    self.rows[target][..., span].add_(output if output.shape[-1] == 1 else output[..., span])
-            self._changed(tuple(target for target, _, _ in head.values))
+            for (target, _, scale), output in zip(head.values, outputs, strict=True):
+                if head.readers is None:
+                    self.rows[target].add_(output, alpha=scale)
+                for span in head.readers or ():
+                    part = output if output.shape[-1] == 1 else output[..., span]
+                    self.rows[target][..., span].add_(part, alpha=scale)
+            self._changed(head.targets)
 
     def _read(self, sublayer: Attention, head: HeadPlan) -> list[Tensor]:
-        """Return what a head brings to each of its values: (..., tokens), or (..., 1) if the same to all."""
+        """Return what a head brings of each of its sources: (..., tokens), or (..., 1) if the same to all."""
         span = head.sources or slice(0, self.tokens.total)
         if head.kind == "mean":
-            return [scale * self.rows[source][..., span].mean(-1, keepdim=True) for _, source, scale in head.values]
+            return [self.rows[source][..., span].mean(-1, keepdim=True) for _, source, _ in head.values]
         if head.kind == "sum":
-            V = torch.stack([self.rows[source][..., span] * scale for _, source, scale in head.values], dim=-1)
+            V = torch.stack([self.rows[source][..., span] for _, source, _ in head.values], dim=-1)
             Q, K = self._factor(sublayer, head, "query"), self._factor(sublayer, head, "key")[..., span, :]
             return list((Q @ (K.mT @ V)).unbind(-1))
-        return [scale * self._weighted(sublayer, head, source, span) for _, source, scale in head.values]
+        return [self._weighted(sublayer, head, source, span) for _, source, _ in head.values]
 
     def _weighted(self, sublayer: Attention, head: HeadPlan, source: int, span: slice) -> Tensor:
         """Return the attention-weighted sum of one row: (..., tokens)."""
-        P = self._pattern(sublayer, head)
-        columns = (*head.query[0], *head.key[0], source)
-        return self._keep((sublayer, head.number, source), columns, lambda: _weigh(P, self.rows[source][..., span]))
+        P, key = self._pattern(sublayer, head), (sublayer, head.number, source)
+        if self.weighted_by.get(key) is not P:  # another pattern than the one it was made with
+            self.kept.pop(key, None)
+            self.weighted_by[key] = P
+        return self._keep(key, (source,), lambda: _weigh(P, self.rows[source][..., span]))
 
     def _pattern(self, sublayer: Attention, head: HeadPlan) -> Tensor:
         """Return the attention weights (..., tokens, sources)."""
@@ -150,7 +166,10 @@ class _State:
             return sublayer.pattern(head.number, torch.stack(self.rows, dim=-1), self.tokens)
         Q = stack(self.rows, head.query[0]) @ head.query[1]
         K = stack(self.rows, head.key[0])[..., head.sources, :] @ head.key[1]
-        return torch.softmax(Q @ K.mT, dim=-1)
+        P = torch.softmax(Q @ K.mT, dim=-1)
+        for span in head.idle:
+            P[..., span, :] = 0.0
+        return P
 
     def _factor(self, sublayer: Attention, head: HeadPlan, side: str) -> Tensor:
         """Return X W_Q or X W_K."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.sublayers import reciprocal
+from ridgeformer.compiler.sublayers import guarded
 
 __all__ = ["Operation", "Sequenced", "sequence"]
 
@@ -22,7 +22,7 @@ Where = tuple[slice, ...] | None
 
 @dataclass(frozen=True)
 class Operation:
-    """row[target] += coefficient * product of row[f] over factors / row[divisor], on some tokens."""
+    """row[target] += coefficient * the product of its factors, on some tokens; or coefficient * factor / divisor."""
 
     target: int
     factors: tuple[int, ...]
@@ -37,10 +37,18 @@ class Operation:
 
     def apply(self, rows: list[Tensor], before: list[Tensor]) -> None:
         """Carry it out in place; what it reads is read from `before`."""
+        if self.where is None and self.divisor is None and len(self.factors) == 2:  # by far the commonest
+            first, second = self.factors
+            rows[self.target].addcmul_(before[first], before[second], value=self.coefficient)
+            return
+        if self.where is None and self.factors == (self.target,) and self.coefficient == -1.0 and self.divisor is None:
+            rows[self.target].zero_()  # x + (-x)
+            return
+        if self.divisor is not None:
+            rows[self.target].addcdiv_(before[self.factors[0]], guarded(before[self.divisor]), value=self.coefficient)
+            return
         for part in self.where or (None,):
             factors = [_part(before[f], part) for f in self.factors]
-            if self.divisor is not None:
-                factors.append(reciprocal(_part(before[self.divisor], part)))
             target = _part(rows[self.target], part)
             if len(factors) == 1:
                 target.add_(factors[0], alpha=self.coefficient)

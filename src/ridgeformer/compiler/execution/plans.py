@@ -6,6 +6,7 @@ Nothing here knows the program; a plan is made from matrices and masks alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -35,7 +36,8 @@ class HeadPlan:
         kind: "mean" (every score zero), "pattern" (softmax) or "sum" (linear attention).
         query, key: Rows that the scores read, with the nonzero parts of W_Q and W_K.
         values: (target row, source row, coefficient).
-        readers: Tokens that get something.
+        readers: Tokens that get something; None is all of them, or that the others get an exact zero.
+        idle: Tokens that get nothing.
         sources: Tokens that are read, if every reader reads the same ones.
     """
 
@@ -44,8 +46,14 @@ class HeadPlan:
     query: tuple[tuple[int, ...], Tensor]
     key: tuple[tuple[int, ...], Tensor]
     values: tuple[tuple[int, int, float], ...]
-    readers: tuple[slice, ...]
+    readers: tuple[slice, ...] | None
+    idle: tuple[slice, ...]
     sources: slice | None
+
+    @cached_property
+    def targets(self) -> tuple[int, ...]:
+        """Rows it writes to."""
+        return tuple(target for target, _, _ in self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +64,8 @@ class AttentionPlan:
     own: Sequenced
 
 
-def plan_gated(sublayer: GatedMLP) -> GatedPlan:
-    """Return the plan of a gated sublayer."""
+def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
+    """Return the plan of a gated sublayer; columns in `ones` hold 1 on every token and need no multiplication."""
     operations = []
     reads, gated, writes = _columns(sublayer.W_a), _columns(sublayer.W_b), _columns(sublayer.W_d.T)
     for unit, gate in enumerate(sublayer.gates):
@@ -68,7 +76,8 @@ def plan_gated(sublayer: GatedMLP) -> GatedPlan:
         for target, weight in out:
             for row, coefficient in a:
                 if gate == "identity":
-                    operations.append(Operation(target, (row, other), coefficient * scale * weight))
+                    factors = (row,) if other in ones else (row, other)
+                    operations.append(Operation(target, factors, coefficient * scale * weight))
                 else:
                     operations.append(Operation(target, (row,), coefficient * weight / scale, other))
     return GatedPlan(sequence(operations))
@@ -97,8 +106,10 @@ def _head_plan(
     sources = _same_sources(mask, tokens)
     flat = softmax and not (query[0] and key[0]) and sources is not None
     kind = "mean" if flat else "pattern" if softmax or sources is None else "sum"
-    readers = _spans(sorted({rule.reader for rule in mask.rules}, key=list(tokens.counts).index), tokens)
-    return HeadPlan(number, kind, query, key, tuple(values), readers or (slice(0, tokens.total),), sources)
+    readers = {rule.reader for rule in mask.rules}
+    idle = [tokens.rows(role) for role in tokens.counts if role not in readers]
+    spans = None if kind == "pattern" else _spans(list(readers), tokens)
+    return HeadPlan(number, kind, query, key, tuple(values), spans, tuple(idle), sources)
 
 
 def _own_operations(
@@ -167,6 +178,18 @@ def _same_sources(mask: Mask, tokens: Tokens) -> slice | None:
     if spans is None:
         return slice(0, tokens.total)
     return spans[0] if len(spans) == 1 else None
+
+
+def never_written(model: torch.nn.Module) -> list[int]:
+    """Return the columns that no sublayer of a model writes to: they keep what the embedding put there."""
+    written: Tensor | int = 0
+    for layer in model.modules():
+        if isinstance(layer, Attention):
+            written = written + sum(W.abs().sum(0) for W in layer.W_O)
+        elif isinstance(layer, GatedMLP):
+            written = written + layer.W_d.abs().sum(0)
+    assert isinstance(written, Tensor)
+    return [int(column) for column in (written == 0).nonzero().flatten()]
 
 
 def fingerprint(model: torch.nn.Module) -> Tensor:

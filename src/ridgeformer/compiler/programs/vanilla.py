@@ -36,8 +36,8 @@ def vanilla(ridge: float, temperature: float, sink: float) -> Program:
     gradient = [("alpha", -1.0), ("copy", -ridge * small), ("y", small)]
     memories = net.head("update memories", scores, {"alpha": gradient}, _mask(roles, SUPPORT, ANCHOR))
     anchors = net.head("update anchors", scores, {"copy": gradient}, _mask(roles, ANCHOR, ANCHOR))
-    queries = net.head("update queries", scores, {"f": [("alpha", 1.0), ("f", -small)]}, _mask(roles, QUERY, QUERY))
-    caption = "alpha -= ((K + ridge) alpha - y) / (Z + e^c), f += (k(x)'alpha - f) / (Z_x + e^c)"
+    queries = net.head("update queries", scores, {"f": [("alpha", 1 / small), ("f", -1.0)]}, _mask(roles, QUERY, QUERY))
+    caption = "alpha -= ((K + ridge) alpha - y) / (Z + e^c), f += e^c (k(x)'alpha - f) / (Z_x + e^c)"
     net.attend("descend", caption, memories, anchors, queries)
     net.record("alpha")
     net.record("f", "f", QUERY)
