@@ -84,11 +84,13 @@ class CompiledTransformer(nn.Module):
         def build(section: list[Instruction]) -> nn.ModuleList:
             nonlocal position
             modules = nn.ModuleList()
+            cleared: set[str] = set()  # in this section, and not written since
             for instruction in section:
                 if isinstance(instruction, Record):
                     continue
-                empty = frozenset(n for n, life in alive.items() if life is not None and position in life.births)
-                modules.append(self._module(instruction, empty))
+                born = {name for name, life in alive.items() if life is not None and position in life.births}
+                modules.append(self._module(instruction, frozenset(born | cleared)))
+                cleared = (cleared | set(instruction.clear)) - instruction.writes
                 position += 1
             return modules
 
