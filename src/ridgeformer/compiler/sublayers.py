@@ -17,17 +17,17 @@ SMALLEST_DIVISOR = {dtype: 1e8 * torch.finfo(dtype).tiny for dtype in (torch.flo
 
 
 def reciprocal(b: Tensor) -> Tensor:
-    """Return 1 / b, and exactly 0 where |b| is below 1e8 times the smallest normal number.
+    """Return 1 / b, and exactly 0 where b is not above 1e8 times the smallest normal number.
 
     A converged network divides nothing by nothing from then on; with the guard it idles instead of turning
-    NaN.
+    NaN. Every divisor of our programs is positive, so a negative one is round-off: the network idles then too.
     """
     return guarded(b).reciprocal()
 
 
 def guarded(b: Tensor) -> Tensor:
     """Return b, and infinity where it is too small to divide by: what is divided by it is then exactly 0."""
-    return torch.where(b.abs() >= SMALLEST_DIVISOR[b.dtype], b, torch.inf)
+    return nn.functional.threshold(b, SMALLEST_DIVISOR[b.dtype], torch.inf)
 
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {

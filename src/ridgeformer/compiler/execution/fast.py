@@ -18,8 +18,8 @@ from ridgeformer.compiler.execution.plans import (
     AttentionPlan,
     GatedPlan,
     HeadPlan,
+    always_one,
     fingerprint,
-    never_written,
     plan_attention,
     plan_gated,
 )
@@ -42,28 +42,28 @@ class Plans:
 
     def __init__(self) -> None:
         self.weights: Tensor | None = None
-        self.constant: list[int] = []
-        self.moves: dict[tuple[Tokens, frozenset[int]], list[Move]] = {}
+        self.ones: frozenset[int] = frozenset()
+        self.moves: dict[Tokens, list[Move]] = {}
 
     def refresh(self, model: CompiledTransformer) -> None:
         """Forget the plans if any weight has changed."""
         weights = fingerprint(model)
         if self.weights is None or not torch.equal(weights, self.weights):
-            self.weights, self.moves, self.constant = weights, {}, never_written(model)
+            self.weights, self.moves, self.ones = weights, {}, always_one(model)
 
-    def of(self, model: CompiledTransformer, tokens: Tokens, ones: frozenset[int]) -> list[Move]:
-        """Return the model's schedule with plans, for a sequence and the columns that hold 1 throughout."""
-        if (tokens, ones) not in self.moves:
+    def of(self, model: CompiledTransformer, tokens: Tokens) -> list[Move]:
+        """Return the model's schedule with plans, for a sequence."""
+        if tokens not in self.moves:
             found: dict[int, AttentionPlan | GatedPlan] = {}
             moves: list[Move] = []
             for section, instruction, sublayer in model.schedule:
                 if isinstance(sublayer, Attention) and id(sublayer) not in found:
                     found[id(sublayer)] = plan_attention(sublayer, tokens)
                 elif isinstance(sublayer, GatedMLP) and id(sublayer) not in found:
-                    found[id(sublayer)] = plan_gated(sublayer, ones)
+                    found[id(sublayer)] = plan_gated(sublayer, self.ones)
                 moves.append((section, instruction, sublayer, found.get(id(sublayer))))
-            self.moves[tokens, ones] = moves
-        return self.moves[tokens, ones]
+            self.moves[tokens] = moves
+        return self.moves[tokens]
 
 
 def run_fast(
@@ -75,7 +75,7 @@ def run_fast(
     """
     plans.refresh(model)
     state = _State(stream, tokens)
-    for place, (section, instruction, sublayer, plan) in enumerate(plans.of(model, tokens, state.ones(plans.constant))):
+    for place, (section, instruction, sublayer, plan) in enumerate(plans.of(model, tokens)):
         if isinstance(plan, GatedPlan):
             assert isinstance(sublayer, GatedMLP)
             state.gate(sublayer, plan)
@@ -92,17 +92,11 @@ class _State:
     """The stream as a list of rows, one a column, and what has been made of rows that have not changed since."""
 
     def __init__(self, stream: Tensor, tokens: Tokens) -> None:
-        self.columns = stream.movedim(-1, 0).clone(memory_format=torch.contiguous_format)
-        self.rows = list(self.columns.unbind(0))
+        self.rows = list(stream.movedim(-1, 0).clone(memory_format=torch.contiguous_format).unbind(0))
         self.tokens = tokens
         self.kept: dict[tuple[object, ...], Tensor] = {}
         self.weighted_by: dict[tuple[object, ...], Tensor] = {}
         self.dependents: list[set[tuple[object, ...]]] = [set() for _ in self.rows]
-
-    def ones(self, columns: list[int]) -> frozenset[int]:
-        """Return those of the columns that hold 1 on every token."""
-        found = (self.columns[columns] == 1).flatten(1).all(1).tolist()
-        return frozenset(column for column, one in zip(columns, found, strict=True) if one)
 
     def gate(self, sublayer: GatedMLP, plan: GatedPlan) -> None:
         """Carry out a gated sublayer."""
@@ -141,7 +135,8 @@ class _State:
         """Return what a head brings of each of its sources: (..., tokens), or (..., 1) if the same to all."""
         span = head.sources or slice(0, self.tokens.total)
         if head.kind == "mean":
-            return [self.rows[source][..., span].mean(-1, keepdim=True) for _, source, _ in head.values]
+            share = 1 / (span.stop - span.start)  # one sum and one product are cheaper than a mean
+            return [share * self.rows[source][..., span].sum(-1, keepdim=True) for _, source, _ in head.values]
         if head.kind == "sum":
             V = torch.stack([self.rows[source][..., span] for _, source, _ in head.values], dim=-1)
             Q, K = self._factor(sublayer, head, "query"), self._factor(sublayer, head, "key")[..., span, :]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from torch import Tensor
 from ridgeformer.compiler.execution.operations import Operation, Sequenced, Where, sequence
 from ridgeformer.compiler.roles import Mask, Role, Tokens
 from ridgeformer.compiler.sublayers import Attention, GatedMLP
+
+if TYPE_CHECKING:
+    from ridgeformer.compiler.transformer import CompiledTransformer
 
 __all__ = ["AttentionPlan", "GatedPlan", "HeadPlan", "plan_attention", "plan_gated"]
 
@@ -180,16 +184,13 @@ def _same_sources(mask: Mask, tokens: Tokens) -> slice | None:
     return spans[0] if len(spans) == 1 else None
 
 
-def never_written(model: torch.nn.Module) -> list[int]:
-    """Return the columns that no sublayer of a model writes to: they keep what the embedding put there."""
-    written: Tensor | int = 0
-    for layer in model.modules():
-        if isinstance(layer, Attention):
-            written = written + sum(W.abs().sum(0) for W in layer.W_O)
-        elif isinstance(layer, GatedMLP):
-            written = written + layer.W_d.abs().sum(0)
-    assert isinstance(written, Tensor)
-    return [int(column) for column in (written == 0).nonzero().flatten()]
+def always_one(model: CompiledTransformer) -> frozenset[int]:
+    """Return the columns that hold 1 on every token throughout: so the embedding fills them, and no sublayer writes."""
+    writes = [W for layer in model.modules() if isinstance(layer, Attention) for W in layer.W_O]
+    writes += [layer.W_d for layer in model.modules() if isinstance(layer, GatedMLP)]
+    one = torch.stack([(W[:-1] == 0).all(0) & (W[-1] == 1) for W in model.embed.values()]).all(0)
+    written = torch.stack([(W != 0).any(0) for W in writes]).any(0)
+    return frozenset(int(column) for column in (one & ~written).nonzero().flatten())
 
 
 def fingerprint(model: torch.nn.Module) -> Tensor:
