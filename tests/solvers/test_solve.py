@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -40,6 +43,15 @@ def steps_to_error(method, kappa, error=1e-6):
 )  # fmt: skip
 def test_iteration_counts_of_claim_a5(method, kappa, published):
     assert steps_to_error(method, kappa) == pytest.approx(published, rel=0.06)
+
+
+def test_the_table_of_the_docs_is_what_solve_does():
+    """All but Richardson at 1e3 and 1e4, which take long; the exact count may move by a step between machines."""
+    text = (Path(__file__).parents[2] / "docs" / "solving.md").read_text()
+    for method, columns in (("richardson", 2), ("chebyshev", 4), ("cg", 4)):
+        row = re.search(rf"^\| {method} \| (\d.*) \|$", text, re.M).group(1).split(" | ")
+        for column in range(columns):
+            assert steps_to_error(method, 10.0 ** (column + 1)) == pytest.approx(int(row[column]), rel=0.02, abs=1)
 
 
 @pytest.mark.slow

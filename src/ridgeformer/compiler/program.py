@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ridgeformer.compiler.expressions import Expression, Term, parse
+from ridgeformer.compiler.expressions import Expression, parse
 from ridgeformer.compiler.roles import SUPPORT, Mask, Role, own, reads
 from ridgeformer.errors import InputError
 
 __all__ = ["Attend", "Channel", "Gate", "Head", "Instruction", "Program", "Record"]
 
 Size = Literal["features", "outputs", "one"]
-Section = Literal["prelude", "step", "readout"]
 
 
 @dataclass(frozen=True)
@@ -243,13 +242,6 @@ class Program:
                 yield ("step" if self.uniform else f"step {number + 1}"), instruction
         for instruction in self.readout:
             yield "readout", instruction
-
-    def expression_terms(self) -> Iterator[Term]:
-        """Yield every term of every gated sublayer."""
-        for _, instruction in self.timeline():
-            if isinstance(instruction, Gate):
-                for _, terms in instruction.assignments:
-                    yield from terms
 
 
 def _scaled(sources: str | tuple[str, float] | list[tuple[str, float]]) -> list[tuple[str, float]]:
