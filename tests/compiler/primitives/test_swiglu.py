@@ -4,7 +4,7 @@ from torch import nn
 
 from ridgeformer.compiler.interpreter import interpret, read
 from ridgeformer.compiler.primitives import Operand, SwiGLU, newton_error, newton_sweeps
-from ridgeformer.compiler.program import Record
+from ridgeformer.compiler.program import Gate, Record
 from ridgeformer.compiler.sublayers import GatedMLP
 from ridgeformer.errors import InputError
 
@@ -191,7 +191,10 @@ def test_the_interpreter_runs_the_sweeps_and_agrees():
         if isinstance(instruction, Record) and instruction.name == "f":
             readings.append(read(instruction, state, tokens))
     assert difference(model.trace(X, y, Xq).f, torch.stack(readings)) < 1e-12
-    assert not any(term.divisor for term in model.program.expression_terms())
+    gates = [gate for _, gate in model.program.timeline() if isinstance(gate, Gate)]
+    terms = [term for gate in gates for _, found in gate.assignments for term in found]
+    assert terms
+    assert not any(term.divisor for term in terms)
 
 
 def test_what_it_costs_is_in_the_budget():
