@@ -33,15 +33,20 @@ def as_tensor(value: Any, name: str) -> Tensor:
         value = value.to(torch.float32)
     elif not value.is_floating_point():
         value = value.to(torch.float64)
-    bad = ~torch.isfinite(value.detach())
+    if not math.isfinite(float(value.detach().sum())):  # one pass; a finite sum has finite terms only
+        _refuse_nonfinite(value.detach(), name)
+    return value
+
+
+def _refuse_nonfinite(value: Tensor, name: str) -> None:
+    bad = ~torch.isfinite(value)
     if bool(bad.any()):
         where = tuple(bad.nonzero()[0].tolist())
-        found = value.detach()[where].item()
+        found = value[where].item()
         raise InputError(
             f"{name} has {int(bad.sum())} entries that are NaN or infinite, the first ({found}) at index {where}: "
             "drop those rows or fill them in before fitting."
         )
-    return value
 
 
 def _from_array(value: Any, name: str) -> Tensor:

@@ -27,7 +27,7 @@ def reciprocal(b: Tensor) -> Tensor:
 
 def guarded(b: Tensor) -> Tensor:
     """Return b, and infinity where it is too small to divide by: what is divided by it is then exactly 0."""
-    return nn.functional.threshold(b, SMALLEST_DIVISOR[b.dtype], torch.inf)
+    return torch.threshold(b, SMALLEST_DIVISOR[b.dtype], torch.inf)
 
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {

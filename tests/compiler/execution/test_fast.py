@@ -5,7 +5,7 @@ import torch
 from tasks import MODELS, model, task
 
 from ridgeformer.compiler.execution import run_literally
-from ridgeformer.compiler.execution.operations import Operation, sequence
+from ridgeformer.compiler.execution.operations import Operation, Rows, update
 from ridgeformer.compiler.trace import collect
 
 
@@ -40,21 +40,37 @@ def test_other_sequence_lengths_get_their_own_plan():
         torch.testing.assert_close(net(X, y, Xq), trace.f[-1], rtol=1e-9, atol=1e-12)
 
 
-def test_operations_in_place_read_what_was_there_before():
+def test_operations_read_what_was_there_before():
     generator = torch.Generator().manual_seed(0)
-    for _ in range(300):
-        pick = lambda n: int(torch.randint(n, (1,), generator=generator))  # noqa: E731
-        operations = [
-            Operation(pick(4), (pick(4),), float(pick(5) - 2), pick(4))
-            if pick(3) == 0
-            else Operation(pick(4), (pick(4), pick(4)), float(pick(5) - 2))
-            for _ in range(1 + pick(5))
-        ]
-        rows = list(torch.rand(4, 6, generator=generator, dtype=torch.float64) + 0.5)
-        expected = [row.clone() for row in rows]
+    pick = lambda n: int(torch.randint(n, (1,), generator=generator))  # noqa: E731
+    cleared = 0
+    for _ in range(600):
+        operations = [_operation(pick) for _ in range(1 + pick(6))]
+        stream = torch.rand(2, 6, 4, generator=generator, dtype=torch.float64) + 0.5
+        shared = stream[:, :1, 3].expand(2, 6)  # a row that holds the same on every token
+        expected = [*stream[..., :3].clone().unbind(-1), shared.clone()]
+        before = [row.clone() for row in expected]
         for op in operations:
-            other = 1 / rows[op.divisor] if op.divisor is not None else rows[op.factors[1]]
-            expected[op.target] += op.coefficient * rows[op.factors[0]] * other
-        sequence(operations).apply(rows)
-        for found, wanted in zip(rows, expected, strict=True):
-            torch.testing.assert_close(found, wanted)
+            other = 1 / before[op.divisor] if op.divisor is not None else torch.ones(2, 6, dtype=torch.float64)
+            for factor in op.factors:
+                other = other * before[factor]
+            for part in op.where or (slice(0, 6),):
+                expected[op.target][:, part] += op.coefficient * other[:, part]
+        rows = Rows(stream)
+        rows[3] = stream[:, :1, 3]
+        steps = update(operations)
+        steps.apply(rows)
+        cleared += len(steps.cleared)
+        for column, wanted in enumerate(expected):
+            torch.testing.assert_close(rows.full(column), wanted)
+    assert cleared > 50  # such operations were among them
+
+
+def _operation(pick):
+    target, kind = pick(4), pick(5)
+    where = (slice(0, 2), slice(3, 5)) if pick(4) == 0 else None
+    if kind == 0:
+        return Operation(target, (pick(4),), float(pick(5) - 2), pick(4))
+    if kind == 1:
+        return Operation(target, (target,), -1.0)
+    return Operation(target, tuple(pick(4) for _ in range(kind - 1)), float(pick(5) - 2), None, where)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.execution.literal import Reading
-from ridgeformer.compiler.execution.operations import stack
+from ridgeformer.compiler.execution.operations import Rows
 from ridgeformer.compiler.execution.plans import (
     AttentionPlan,
     GatedPlan,
@@ -84,15 +84,15 @@ def run_fast(
             state.attend(sublayer, plan)
         elif isinstance(instruction, Record) and (wanted is None or place in wanted):
             columns = model.layout.columns[instruction.channel]
-            value = stack(state.rows, columns)[..., tokens.rows(instruction.role), :]
+            value = state.rows.stack(columns)[..., tokens.rows(instruction.role), :]
             yield section, instruction, instruction.scale * value
 
 
 class _State:
-    """The stream as a list of rows, one a column, and what has been made of rows that have not changed since."""
+    """The stream as rows, and what has been made of those that have not changed since."""
 
     def __init__(self, stream: Tensor, tokens: Tokens) -> None:
-        self.rows = list(stream.movedim(-1, 0).clone(memory_format=torch.contiguous_format).unbind(0))
+        self.rows = Rows(stream)
         self.tokens = tokens
         self.kept: dict[tuple[object, ...], Tensor] = {}
         self.weighted_by: dict[tuple[object, ...], Tensor] = {}
@@ -104,7 +104,7 @@ class _State:
             plan.operations.apply(self.rows)
             self._changed(plan.operations.written)
             return
-        stream = torch.stack(self.rows, dim=-1)
+        stream = self.rows.stack(range(len(self.rows)))
         b = stream @ sublayer.W_b
         g = torch.empty_like(b)
         for kind in set(sublayer.gates):
@@ -113,22 +113,18 @@ class _State:
         targets = sublayer.W_d.abs().sum(0).nonzero().flatten().tolist()
         change = ((stream @ sublayer.W_a) * g) @ sublayer.W_d[:, targets]
         for position, target in enumerate(targets):
-            self.rows[target].add_(change[..., position])
+            self.rows.add(target, change[..., position])
         self._changed(tuple(targets))
 
     def attend(self, sublayer: Attention, plan: AttentionPlan) -> None:
         """Carry out an attention sublayer: what heads read first, then what tokens do to themselves."""
         found = [(head, self._read(sublayer, head)) for head in plan.heads]
-        if plan.own.operations:
+        if plan.own.written:
             plan.own.apply(self.rows)
             self._changed(plan.own.written)
         for head, outputs in found:
             for (target, _, scale), output in zip(head.values, outputs, strict=True):
-                if head.readers is None:
-                    self.rows[target].add_(output, alpha=scale)
-                for span in head.readers or ():
-                    part = output if output.shape[-1] == 1 else output[..., span]
-                    self.rows[target][..., span].add_(part, alpha=scale)
+                self.rows.add(target, self.rows.scale(output, scale), head.readers)
             self._changed(head.targets)
 
     def _read(self, sublayer: Attention, head: HeadPlan) -> list[Tensor]:
@@ -136,12 +132,17 @@ class _State:
         span = head.sources or slice(0, self.tokens.total)
         if head.kind == "mean":
             share = 1 / (span.stop - span.start)  # one sum and one product are cheaper than a mean
-            return [share * self.rows[source][..., span].sum(-1, keepdim=True) for _, source, _ in head.values]
+            sums = [self._part(source, span).sum(-1, keepdim=True) for _, source, _ in head.values]
+            return [self.rows.scale(total, share) for total in sums]
         if head.kind == "sum":
-            V = torch.stack([self.rows[source][..., span] for _, source, _ in head.values], dim=-1)
+            V = torch.stack([self._part(source, span) for _, source, _ in head.values], dim=-1)
             Q, K = self._factor(sublayer, head, "query"), self._factor(sublayer, head, "key")[..., span, :]
             return list((Q @ (K.mT @ V)).unbind(-1))
         return [self._weighted(sublayer, head, source, span) for _, source, _ in head.values]
+
+    def _part(self, column: int, span: slice) -> Tensor:
+        row = self.rows.full(column)
+        return row[span] if row.ndim == 1 else row[..., span]
 
     def _weighted(self, sublayer: Attention, head: HeadPlan, source: int, span: slice) -> Tensor:
         """Return the attention-weighted sum of one row: (..., tokens)."""
@@ -149,7 +150,7 @@ class _State:
         if self.weighted_by.get(key) is not P:  # another pattern than the one it was made with
             self.kept.pop(key, None)
             self.weighted_by[key] = P
-        return self._keep(key, (source,), lambda: _weigh(P, self.rows[source][..., span]))
+        return self._keep(key, (source,), lambda: _weigh(P, self._part(source, span)))
 
     def _pattern(self, sublayer: Attention, head: HeadPlan) -> Tensor:
         """Return the attention weights (..., tokens, sources)."""
@@ -158,9 +159,9 @@ class _State:
 
     def _form(self, sublayer: Attention, head: HeadPlan) -> Tensor:
         if head.sources is None:  # an irregular mask: form it as the literal pass does
-            return sublayer.pattern(head.number, torch.stack(self.rows, dim=-1), self.tokens)
-        Q = stack(self.rows, head.query[0]) @ head.query[1]
-        K = stack(self.rows, head.key[0])[..., head.sources, :] @ head.key[1]
+            return sublayer.pattern(head.number, self.rows.stack(range(len(self.rows))), self.tokens)
+        Q = self.rows.stack(head.query[0]) @ head.query[1]
+        K = self.rows.stack(head.key[0])[..., head.sources, :] @ head.key[1]
         P = torch.softmax(Q @ K.mT, dim=-1)
         for span in head.idle:
             P[..., span, :] = 0.0
@@ -169,7 +170,7 @@ class _State:
     def _factor(self, sublayer: Attention, head: HeadPlan, side: str) -> Tensor:
         """Return X W_Q or X W_K."""
         columns, weights = head.query if side == "query" else head.key
-        return self._keep((sublayer, head.number, side), columns, lambda: stack(self.rows, columns) @ weights)
+        return self._keep((sublayer, head.number, side), columns, lambda: self.rows.stack(columns) @ weights)
 
     def _keep(self, key: tuple[object, ...], columns: tuple[int, ...], make: Callable[[], Tensor]) -> Tensor:
         """Return what was made before, or make it again if any of the columns it reads has changed since."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.execution.operations import Operation, Sequenced, Where, sequence
+from ridgeformer.compiler.execution.operations import Operation, Update, Where, update
 from ridgeformer.compiler.roles import Mask, Role, Tokens
 from ridgeformer.compiler.sublayers import Attention, GatedMLP
 
@@ -28,7 +28,7 @@ Entries = list[tuple[int, float]]
 class GatedPlan:
     """A gated sublayer as operations on rows; None where its gates are not products and quotients."""
 
-    operations: Sequenced | None
+    operations: Update | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class AttentionPlan:
     """An attention sublayer: heads that read other tokens, and operations of tokens on themselves."""
 
     heads: tuple[HeadPlan, ...]
-    own: Sequenced
+    own: Update
 
 
 def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
@@ -84,7 +84,7 @@ def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
                     operations.append(Operation(target, factors, coefficient * scale * weight))
                 else:
                     operations.append(Operation(target, (row,), coefficient * weight / scale, other))
-    return GatedPlan(sequence(operations))
+    return GatedPlan(update(operations))
 
 
 def plan_attention(sublayer: Attention, tokens: Tokens) -> AttentionPlan:
@@ -99,7 +99,7 @@ def plan_attention(sublayer: Attention, tokens: Tokens) -> AttentionPlan:
             own += _own_operations(sublayer, number, values, _spans([rule.reader for rule in mask.rules], tokens))
         else:
             heads.append(_head_plan(sublayer, number, values, mask, tokens))
-    return AttentionPlan(tuple(heads), sequence(own))
+    return AttentionPlan(tuple(heads), update(own))
 
 
 def _head_plan(
@@ -195,4 +195,4 @@ def always_one(model: CompiledTransformer) -> frozenset[int]:
 
 def fingerprint(model: torch.nn.Module) -> Tensor:
     """Return all weights of a model as one vector: plans hold as long as it does not change."""
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return torch.cat([parameter.reshape(-1) for parameter in model.parameters()]).detach()
