@@ -1,0 +1,34 @@
+"""Every theorem of the source documents as a check that runs, with the corrected statement where one is needed.
+
+One package a source, one claim a file. A new claim is a file with a `Claim` and a line in its package's list.
+"""
+
+from ridgeformer.claims import width_rank
+from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict, outcome
+from ridgeformer.claims.ledger import DEEP_CASES, NORMAL_CASES, Finding, judge, run_claims
+from ridgeformer.claims.search import Found, Inequality, search, try_to_break
+
+__all__ = [
+    "CLAIMS",
+    "DEEP_CASES",
+    "NORMAL_CASES",
+    "Claim",
+    "Counterexample",
+    "Curve",
+    "Evidence",
+    "Figure",
+    "Finding",
+    "Found",
+    "Inequality",
+    "Plot",
+    "Trial",
+    "Verdict",
+    "judge",
+    "outcome",
+    "run_claims",
+    "search",
+    "try_to_break",
+]
+
+CLAIMS: tuple[Claim, ...] = (*width_rank.CLAIMS,)
+"""The ledger, in order."""
