@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
-.PHONY: help audit test test-slow check format bench figures clean
+.PHONY: help audit test test-slow check format bench claims-deep figures clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -48,8 +48,12 @@ $(VENV)/docs.stamp: $(VENV)/base.stamp
 bench: $(VENV)/base.stamp  ## benchmarks against rivals in one run; tables here, JSON in benchmarks/results
 	@$(BIN)/python benchmarks/compiled_forward.py
 
+claims-deep: $(VENV)/base.stamp  ## the ledger of claims with 100,000 cases a search
+	@$(BIN)/ridgeformer claims --deep
+
 figures: $(VENV)/docs.stamp  ## measure again what the docs show
 	@$(BIN)/python docs/measure_compiled.py
+	@$(BIN)/python docs/measure_claims.py
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) audit build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -52,5 +52,5 @@ def test_writing_replaces_the_old_page_and_leaves_nothing_else(wine, tmp_path):
 
 def test_a_directory_that_cannot_be_made(wine, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(errors.RidgeformerError, match="choose another directory"):
+    with pytest.raises(errors.RidgeformerError, match="choose another place"):
         report.write(wine, Path(tmp_path / "file" / "inner"))

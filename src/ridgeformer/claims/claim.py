@@ -126,7 +126,7 @@ class Evidence:
 class Counterexample:
     """Small arrays that one can verify by hand, and the arithmetic in words."""
 
-    arrays: Mapping[str, list[list[float]] | list[float] | float]
+    arrays: Mapping[str, list[list[float]] | list[float] | float | str]
     arithmetic: str
 
 

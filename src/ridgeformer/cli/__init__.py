@@ -10,6 +10,7 @@ import typer
 
 from ridgeformer.cli.audit import audit
 from ridgeformer.cli.certify import certify
+from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import compile_
 from ridgeformer.cli.data import data
 from ridgeformer.cli.explain import explain
@@ -31,6 +32,7 @@ app.command("compile")(compile_)
 app.command("run")(run)
 app.command("explain")(explain)
 app.command("certify")(certify)
+app.command("claims")(claims)
 app.add_typer(data, name="data")
 
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from ridgeformer import bounds
 from ridgeformer.audit import Audit
 
-__all__ = ["compiled_figure", "convergence_figure", "spectrum_figure", "width_figure"]
+__all__ = ["PALETTE", "compiled_figure", "convergence_figure", "spectrum_figure", "styled", "width_figure"]
 
 PALETTE = ("#3b6fd4", "#d1603d", "#2f9e77", "#8a63c9", "#b08a1e")
 
@@ -25,7 +25,7 @@ def spectrum_figure(audit: Audit) -> go.Figure:
     figure.add_scatter(x=span, y=[ridge, ridge], name="ridge", mode="lines", line={"color": PALETTE[2], "dash": "dash"})
     figure.update_xaxes(title="eigenvalue number", type="log")
     figure.update_yaxes(title="eigenvalue", type="log", exponentformat="power")
-    return _styled(figure)
+    return styled(figure)
 
 
 def width_figure(audit: Audit) -> go.Figure:
@@ -46,7 +46,7 @@ def width_figure(audit: Audit) -> go.Figure:
     )  # fmt: skip
     figure.update_xaxes(title="width m", type="log")
     figure.update_yaxes(title="worst relative error", range=[0, 1.05])
-    return _styled(figure)
+    return styled(figure)
 
 
 def convergence_figure(audit: Audit) -> go.Figure:
@@ -60,7 +60,7 @@ def convergence_figure(audit: Audit) -> go.Figure:
     )
     figure.update_xaxes(title="step")
     figure.update_yaxes(title="relative error (A-norm)", type="log", exponentformat="power")
-    return _styled(figure)
+    return styled(figure)
 
 
 def compiled_figure(audit: Audit) -> go.Figure:
@@ -75,10 +75,11 @@ def compiled_figure(audit: Audit) -> go.Figure:
         )
     figure.update_xaxes(title="step (one block of layers)")
     figure.update_yaxes(title="relative error (A-norm)", type="log", exponentformat="power")
-    return _styled(figure)
+    return styled(figure)
 
 
-def _styled(figure: go.Figure) -> go.Figure:
+def styled(figure: go.Figure) -> go.Figure:
+    """Return the figure in the dress that every page of ours has."""
     figure.update_layout(
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",

@@ -1,36 +1,27 @@
-"""One self-contained HTML page from a finished audit: no outside request, ever."""
+"""The page of a finished audit."""
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-import plotly.io
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from plotly.offline import get_plotlyjs
-
 from ridgeformer.audit import Audit
-from ridgeformer.errors import RidgeformerError
-from ridgeformer.report.sections import Picture, sections
+from ridgeformer.claims import CLAIMS
+from ridgeformer.report.sections import sections
+from ridgeformer.report.writing import fill, write_page
 
 __all__ = ["render", "write"]
 
 
 def render(audit: Audit) -> str:
     """Return the page as text."""
-    environment = Environment(
-        loader=PackageLoader("ridgeformer.report", "."),
-        autoescape=select_autoescape(["html", "j2"]),
-        undefined=StrictUndefined,
-    )
     dataset = audit.data.dataset
-    return environment.get_template("page.html.j2").render(
+    return fill(
+        "page.html.j2",
         title=f"ridgeformer audit of {dataset.name}",
         subtitle=f"{dataset.n:,} rows, {dataset.d:,} features, {dataset.task}",
         answer=audit.sentences,
         sections=sections(audit),
-        plotly_js=get_plotlyjs(),
-        draw=_draw,
+        claims=CLAIMS,
     )
 
 
@@ -40,20 +31,4 @@ def write(audit: Audit, directory: Path) -> Path:
     Raises:
         RidgeformerError: the directory cannot be written to.
     """
-    text = render(audit)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory, prefix=".report-") as work:
-            page = Path(work) / "report.html"
-            page.write_text(text, encoding="utf-8")
-            return page.replace(directory / "report.html")
-    except OSError as error:
-        raise RidgeformerError(
-            f"cannot write into {directory} ({error.strerror}): choose another directory with --out."
-        ) from None
-
-
-def _draw(picture: Picture) -> str:
-    config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
-    html: str = plotly.io.to_html(picture.figure, full_html=False, include_plotlyjs=False, config=config)
-    return html
+    return write_page(render(audit), directory / "report.html")

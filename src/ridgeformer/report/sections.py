@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from ridgeformer.audit import Audit
 from ridgeformer.audit.answer import show_score
+from ridgeformer.claims.on_data import examine_claims
 from ridgeformer.compiler import Certificate
 from ridgeformer.report.figures import compiled_figure, convergence_figure, spectrum_figure, width_figure
 
@@ -43,7 +44,15 @@ class Section:
 
 def sections(audit: Audit) -> list[Section]:
     """Return the sections of the page, in order."""
-    return [_data(audit), _fits(audit), _spectra(audit), _depth(audit), _compiled(audit), _settings(audit)]
+    return [
+        _data(audit),
+        _fits(audit),
+        _spectra(audit),
+        _depth(audit),
+        _compiled(audit),
+        _claims(audit),
+        _settings(audit),
+    ]
 
 
 def _data(audit: Audit) -> Section:
@@ -172,6 +181,14 @@ def _verdict(certificate: Certificate) -> str:
     if certificate.holds:
         return f"holds ({len(certificate.checks)} checks)"
     return "does NOT hold: " + ", ".join(check.name for check in certificate.failed)
+
+
+def _claims(audit: Audit) -> Section:
+    applied = examine_claims(audit.data, audit.certified, audit.spectra)
+    rows = tuple((row.claim, row.what, f"{row.value:.4g}", "yes" if row.informative else "no") for row in applied.rows)
+    return Section(
+        "The theorems on these data", applied.sentences, Table(("claim", "says here", "value", "informative"), rows)
+    )
 
 
 def _settings(audit: Audit) -> Section:

@@ -1,0 +1,79 @@
+"""A claim's plot as text, for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ridgeformer.claims import Plot
+
+__all__ = ["draw"]
+
+HEIGHT = 14
+MARKS = "*o+x#@"
+
+
+def draw(plot: Plot, width: int = 80) -> str:
+    """Return the curves as characters on a grid, with the ends of both axes and a legend.
+
+    Example:
+        >>> from ridgeformer.claims import Curve
+        >>> line = Curve("y = x", (0.0, 1.0, 2.0), (0.0, 1.0, 2.0))
+        >>> print(draw(Plot((line,), "x", "y", ""), 40).splitlines()[-1])
+        * y = x
+    """
+    curves = [
+        [
+            (_scaled(x, plot.log_x), _scaled(y, plot.log_y))
+            for x, y in zip(curve.x, curve.y, strict=True)
+            if _drawable(x, plot.log_x) and _drawable(y, plot.log_y)
+        ]
+        for curve in plot.curves
+    ]
+    if not any(curves):
+        return "(nothing to draw)"
+    xs, ys = (_ends([point[axis] for curve in curves for point in curve]) for axis in (0, 1))
+    columns = max(width - 12, 20)
+    grid = [[" "] * columns for _ in range(HEIGHT)]
+    for mark, curve in reversed(list(zip(MARKS, curves, strict=False))):  # the first curve stays on top
+        places = [(_place(x, xs, columns), _place(y, ys, HEIGHT)) for x, y in curve]
+        for column, row in _joined(places):
+            grid[HEIGHT - 1 - row][column] = mark
+    labels = {0: _label(ys[1], plot.log_y), HEIGHT - 1: _label(ys[0], plot.log_y)}
+    lines = [plot.y, *(f"{labels.get(number, ''):>9} |{''.join(row)}" for number, row in enumerate(grid))]
+    left, right = _label(xs[0], plot.log_x), _label(xs[1], plot.log_x)
+    lines.append(f"{'':>9} +{'-' * columns}")
+    lines.append(f"{'':>11}{left}{plot.x:^{max(1, columns - len(left) - len(right))}}{right}")
+    lines += [f"{mark} {curve.name}" for mark, curve in zip(MARKS, plot.curves, strict=False)]
+    return "\n".join(lines)
+
+
+def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the places and those on straight lines between them."""
+    yield from places[:1]
+    for (left, low), (right, high) in pairwise(places):
+        steps = max(abs(right - left), abs(high - low), 1)
+        for step in range(1, steps + 1):
+            yield left + round((right - left) * step / steps), low + round((high - low) * step / steps)
+
+
+def _drawable(value: float, log: bool) -> bool:
+    return math.isfinite(value) and (not log or value > 0)
+
+
+def _scaled(value: float, log: bool) -> float:
+    return math.log10(value) if log and value > 0 else value
+
+
+def _ends(values: list[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _place(value: float, ends: tuple[float, float], count: int) -> int:
+    return round((value - ends[0]) / (ends[1] - ends[0]) * (count - 1))
+
+
+def _label(value: float, log: bool) -> str:
+    return f"{10**value:.3g}" if log else f"{value:.3g}"

@@ -1,0 +1,59 @@
+"""What every page shares: one self-contained file, no outside request, written in one step."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import plotly.io
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from latex2mathml.converter import convert
+from plotly.offline import get_plotlyjs
+
+from ridgeformer.errors import RidgeformerError
+
+__all__ = ["fill", "formula", "write_page"]
+
+
+def fill(template: str, **values: Any) -> str:
+    """Return a template of this package, filled in; plotly's script is part of the page."""
+    environment = Environment(
+        loader=PackageLoader("ridgeformer.report", "."),
+        autoescape=select_autoescape(["html", "j2"]),
+        undefined=StrictUndefined,
+    )
+    return environment.get_template(template).render(plotly_js=get_plotlyjs(), draw=_draw, formula=formula, **values)
+
+
+def formula(latex: str) -> str:
+    """Return a formula as MathML, which browsers typeset without any script.
+
+    Example:
+        >>> formula(r"x^2").startswith("<math")
+        True
+    """
+    return convert(latex, display="block")
+
+
+def write_page(text: str, path: Path) -> Path:
+    """Write a page, replacing an old one in one step.
+
+    Raises:
+        RidgeformerError: it cannot be written there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".page-") as work:
+            page = Path(work) / "page.html"
+            page.write_text(text, encoding="utf-8")
+            return page.replace(path)
+    except OSError as error:
+        raise RidgeformerError(f"cannot write {path} ({error.strerror}): choose another place.") from None
+
+
+def _draw(figure: go.Figure) -> str:
+    config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
+    html: str = plotly.io.to_html(figure, full_html=False, include_plotlyjs=False, config=config)
+    return html
