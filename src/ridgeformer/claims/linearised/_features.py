@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -49,4 +51,4 @@ def condition_number(F: Tensor, rank: int) -> float:
 
 def width_formula(kappa: float, n: int) -> float:
     """Return kappa^6 n log n, the width that the source asks for."""
-    return float(kappa**6 * n * torch.tensor(float(n)).log())
+    return kappa**6 * n * math.log(n)

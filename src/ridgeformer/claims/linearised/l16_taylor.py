@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -64,7 +66,9 @@ def check(cases: int) -> Evidence:
     gaps = {centred: [_gap(_rows(0, centred=centred), eps) for eps in SCALES] for centred in (True, False)}
     smallest = [[_gap(_rows(seed, centred=c), SCALES[-1]) for seed in range(DRAWS)] for c in (True, False)]
     return Evidence(
-        stated=(within("the relative gap of (eps/n) X X'X at eps = .001 is of first order, any rows", smallest[1], 0.01),),
+        stated=(
+            within("the relative gap of (eps/n) X X'X at eps = .001 is of first order, any rows", smallest[1], 0.01),
+        ),
         corrected=(
             within("the same for centred rows", smallest[0], 0.01),
             _first_order(gaps[True]),
@@ -77,11 +81,11 @@ def check(cases: int) -> Evidence:
             for eps, gap in zip(SCALES, found, strict=True)
         ),
         plot=_plot(),
-    )  # fmt: skip
+    )
 
 
 def _first_order(gaps: list[float]) -> Trial:
-    falls = [a / b for a, b in zip(gaps, gaps[1:], strict=False)]
+    falls = [a / b for a, b in pairwise(gaps)]
     return Trial("the centred gap falls tenfold with eps, by 8 to 13", len(falls), sum(not 8 < f < 13 for f in falls))
 
 

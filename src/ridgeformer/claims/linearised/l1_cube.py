@@ -6,45 +6,46 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
 from ridgeformer.claims.trials import within
 from ridgeformer.kernels import GramPower
 
-ROWS, FEATURES, DRAWS = 12, 5, 20
+SIZE, DRAWS = 5, 20
 CONDITIONS = (1e1, 3e1, 1e2, 3e2, 1e3, 1e4, 1e5)
 
 
 def _rows(condition: float, seed: int) -> Tensor:
-    """Return rows whose Gram matrix has this condition number on its five nonzero eigenvalues."""
-    return torch.from_numpy(datasets.synthetic(ROWS, FEATURES, condition_number=condition, seed=seed).X)
+    """Return square X whose Gram matrix has eigenvalues from 1 down to 1/condition."""
+    return torch.from_numpy(datasets.synthetic(SIZE, SIZE, condition_number=condition, seed=seed).X)
 
 
 def _smallest_formed(X: Tensor, dtype: torch.dtype) -> float:
-    """Return the fifth eigenvalue of G^3 multiplied out in this precision; the eigenvalues are taken in float64."""
+    """Return the smallest eigenvalue of G^3 multiplied out in this precision; eigenvalues are taken in float64."""
     G = (X @ X.T).to(dtype)
-    return float(torch.linalg.eigvalsh((G @ G @ G).double())[-FEATURES])
+    return float(torch.linalg.eigvalsh((G @ G @ G).double())[0])
 
 
 def check(cases: int) -> Evidence:
     """Compare kernels, condition numbers, and the smallest eigenvalue by three ways of computing it."""
-    kernels, conditions, spectra, kept = [], [], [], 0
+    kernels, conditions, spectra, formed = [], [], [], []
     for seed in range(DRAWS):
         X = _rows(100.0, seed)
         G, attended = X @ X.T, X @ X.T @ X
         cube = G @ G @ G
         kernels.append(float((attended @ attended.T - cube).norm() / cube.norm()))
-        singular = torch.linalg.svdvals(attended)[:FEATURES]
+        singular = torch.linalg.svdvals(attended)
         conditions.append(abs(float((singular[0] / singular[-1]) ** 2) / 100.0**3 - 1))
         hard = _rows(1e3, seed)
         spectra.append(abs(float(GramPower(3, hard).spectrum()[-1]) * 1e9 - 1))
-        kept += abs(_smallest_formed(hard, torch.float32) * 1e9 - 1) < 0.5
-    formed = _smallest_formed(_rows(1e3, 0), torch.float32)
+        formed.append(_smallest_formed(hard, torch.float32))
+    lost = float(torch.tensor(formed).mul(1e9).sub(1).abs().median())
     X = _rows(100.0, 0)
     figures = (
         Figure("condition number of G^3 where that of G is 100", _condition(GramPower(3, X).spectrum()), shown="1e6"),
-        Figure("smallest of five eigenvalues at condition 1e3, sixth powers", _smallest(1e3), shown="1e-9"),
-        Figure("the same, G^3 multiplied out in float32", formed),
-        Figure("float32 draws, of 20, that keep half a digit of it", float(kept), shown="0"),
+        Figure("smallest eigenvalue at condition 1e3, sixth powers", _smallest(1e3)),
+        Figure("the same, G^3 multiplied out in float32, lowest of 20 draws", min(formed)),
+        Figure("median relative error in float32", lost),
+        Figure("float32 draws, of 20, in which it is negative", float(sum(value < 0 for value in formed))),
     )
     return Evidence(
         stated=(
@@ -53,7 +54,7 @@ def check(cases: int) -> Evidence:
         ),
         corrected=(
             within("sixth powers of singular values keep the smallest eigenvalue at 1e3", spectra, 1e-10),
-            Trial("G^3 multiplied out in float32 loses it", DRAWS, kept),
+            Trial("G^3 multiplied out in float32 errs there by more than all of it, in the median", 1, int(lost <= 1)),
         ),
         figures=figures,
         plot=_plot(),
@@ -95,9 +96,4 @@ L1 = Claim(
     condition="The condition number counts the nonzero spectrum only. G^3 is never to be multiplied out: take sixth "
     "powers of the singular values of X, in float64.",
     check=check,
-    counterexample=Counterexample(
-        {"X": [[1.0, 0.0], [0.0, 10.0]]},
-        "Not a counterexample but the claim by hand: G = diag(1, 100), X X'X = diag(1, 1000), whose Gram matrix is "
-        "diag(1, 10^6).",
-    ),
 )

@@ -80,7 +80,7 @@ def _plot(X: Tensor, rank: int) -> Plot:
     kept = tuple(float(r) for r in ranks)
     return Plot(
         (Curve("condition number", kept, conditions), Curve("kappa^6 n log n", kept, widths, dashed=True)),
-        "directions kept", "", "The width asked for is set by where one cuts: any answer from 1e3 up can be had.",
+        "directions kept", "", "The width asked for is set by where one cuts: any answer from n log n up can be had.",
         log_y=True,
     )  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -72,8 +74,8 @@ def check(cases: int) -> Evidence:
         Figure("digits: the same with unit rows", after),
         Figure("digits: ReLU tangent kernel of X", plain),
         Figure("digits: ReLU tangent kernel of the unit attention rows", attended),
-        Figure("digits: the exponent e in plain^e = attended", float(torch.tensor(attended).log() / torch.tensor(plain).log())),
-    )  # fmt: skip
+        Figure("digits: the exponent e in plain^e = attended", math.log(attended) / math.log(plain)),
+    )
     kept = max(before, after) / min(before, after)
     return Evidence(
         stated=(
@@ -82,14 +84,16 @@ def check(cases: int) -> Evidence:
         ),
         corrected=(
             Trial("digits keep kappa^3 up to a factor 2", 1, int(kept > TOLERANCE), kept),
-            Trial("on digits the ReLU tangent kernel's is raised, and not cubed", 1, int(not plain < attended < plain**3)),
+            Trial(
+                "on digits the ReLU tangent kernel's is raised, and not cubed", 1, int(not plain < attended < plain**3)
+            ),
             try_to_break(LOWER, cases),
             try_to_break(UPPER, cases),
         ),
         relation="amends",
         figures=figures,
         plot=_plot(),
-    )  # fmt: skip
+    )
 
 
 def condition_of_ntk(rows: Tensor) -> float:
@@ -105,7 +109,12 @@ def _plot() -> Plot:
         F, rank = attention_features(X), rank_of(X)
         for name, value in zip(
             curves,
-            (condition_number(F, rank), condition_number(unit(F), rank), condition_of_ntk(X), condition_of_ntk(unit(F))),
+            (
+                condition_number(F, rank),
+                condition_number(unit(F), rank),
+                condition_of_ntk(X),
+                condition_of_ntk(unit(F)),
+            ),
             strict=True,
         ):
             curves[name].append(value)

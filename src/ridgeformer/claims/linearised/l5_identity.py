@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Verdict
+from ridgeformer.claims.claim import Claim, Evidence, Figure, Verdict
 from ridgeformer.claims.trials import within
 from ridgeformer.kernels import GramPower
 from ridgeformer.seeds import torch_generator
@@ -53,8 +53,4 @@ L5 = Claim(
     condition="First layer trained, a_r = +-1. It holds at every width and for all weights, so that no width is asked "
     "for at all.",
     check=check,
-    counterexample=Counterexample(
-        {"X": [[2.0]], "width": 1.0},
-        "By hand: the attention row is 2 * 2 * 2 = 8, the gradient of one neuron is +-8, its square 64 = 4^3 = G^3.",
-    ),
 )

@@ -66,12 +66,16 @@ def check(cases: int) -> Evidence:
         corrected=(
             try_to_break(FIXED, cases),
             within("the attack eps sign(C^2 x_j) attains it", ratios, 1e-9),
-            within("gradient where x_i moves inside X, against autograd", [_against_autograd(s) for s in range(DRAWS)], 1e-12),
+            within(
+                "gradient where x_i moves inside X, against autograd",
+                [_against_autograd(s) for s in range(DRAWS)],
+                1e-12,
+            ),
         ),
         relation="replaces",
         figures=figures,
         plot=_plot(),
-    )  # fmt: skip
+    )
 
 
 def _random_rows(seed: int) -> Tensor:

@@ -50,11 +50,13 @@ def check(cases: int) -> Evidence:
         ),
         relation="amends",
         figures=(
-            Figure("two layers, attention fixed, kappa(G) = 4: condition number", float(kept[0] / kept[3]), shown="1024"),
+            Figure(
+                "two layers, attention fixed, kappa(G) = 4: condition number", float(kept[0] / kept[3]), shown="1024"
+            ),
             Figure("two layers, attention recomputed", float(again[0] / again[3]), shown="262144"),
         ),
         plot=_plot(),
-    )  # fmt: skip
+    )
 
 
 def _plot() -> Plot:

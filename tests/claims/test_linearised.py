@@ -1,0 +1,196 @@
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from ridgeformer import datasets
+from ridgeformer.claims.claim import Verdict
+from ridgeformer.claims.ledger import NORMAL_CASES, judge, run_claims
+from ridgeformer.claims.linearised import CLAIMS
+from ridgeformer.claims.linearised._features import attention_features, condition_number, rank_of, width_formula
+from ridgeformer.claims.linearised._finite_ntk import BLOCK, finite_relu_ntk
+from ridgeformer.claims.linearised.l4_width import distances
+from ridgeformer.claims.linearised.l6_random_heads import expected_kernel
+from ridgeformer.claims.linearised.l16_taylor import attention, expansion
+from ridgeformer.claims.search import ROUND_OFF
+
+BY_ID = {claim.id: claim for claim in CLAIMS}
+CHECKED = [claim for claim in CLAIMS if not claim.pending]
+TIGHT = {"L3": "kappa^3 / spread", "L7": "change <= eps norm1(C^2 x_j)", "L8": "abs(y'R(G^3)y"}
+BROKEN = {"L3": "kappa^3 is kept", "L7": "change <= eps norm1(G x_j)"}
+
+
+@cache
+def finding(claim_id):
+    (found,) = run_claims([BY_ID[claim_id]], NORMAL_CASES)
+    return found
+
+
+def arrays(claim_id):
+    return {name: np.array(value) for name, value in BY_ID[claim_id].counterexample.arrays.items()}
+
+
+def test_all_sixteen_are_there_in_order():
+    assert [claim.id for claim in CLAIMS] == [f"L{k}" for k in range(1, 17)]
+    assert [claim.id for claim in CLAIMS if claim.pending] == ["L10", "L11", "L12"]
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_the_record_is_what_the_evidence_says(claim):
+    assert finding(claim.id).problems == ()
+
+
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
+def test_no_other_verdict_would_pass(claim):
+    evidence = finding(claim.id).evidence
+    for verdict in Verdict:
+        assert judge(replace(claim, verdict=verdict), evidence).agrees == (verdict is claim.verdict)
+
+
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
+def test_figures_are_numbers(claim):
+    found = finding(claim.id)
+    assert found.evidence.figures
+    assert all(np.isfinite(figure.value) and figure.agrees for figure in found.evidence.figures)
+
+
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
+def test_no_search_breaks_a_correction(claim):
+    for trial in finding(claim.id).evidence.corrected:
+        if trial.seed is not None:
+            assert trial.cases >= NORMAL_CASES
+            assert trial.worst <= 1 + ROUND_OFF
+
+
+@pytest.mark.parametrize("claim_id", TIGHT)
+def test_tight_bounds_are_approached(claim_id):
+    (trial,) = [t for t in finding(claim_id).evidence.corrected if t.statement.startswith(TIGHT[claim_id])]
+    assert trial.worst > 0.9
+
+
+@pytest.mark.parametrize("claim_id", BROKEN)
+def test_the_search_has_teeth(claim_id):
+    (trial,) = [t for t in finding(claim_id).evidence.stated if t.statement.startswith(BROKEN[claim_id])]
+    assert trial.worst > 10
+
+
+@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.pending], ids=lambda claim: claim.id)
+def test_a_pending_check_refuses_with_its_reason(claim):
+    assert claim.verdict is Verdict.PENDING
+    with pytest.raises(NotImplementedError, match=claim.pending):
+        claim.check(NORMAL_CASES)
+
+
+# -- counterexamples, by hand in numpy ------------------------------------------------------------------
+
+
+def test_l2_counterexample():
+    X = arrays("L2")["X"]
+    np.testing.assert_allclose(np.linalg.eigvalsh(X @ X.T), [0, 1, 3], atol=1e-12)
+    assert min(X.shape) == 3
+
+
+def test_l3_counterexample():
+    X = arrays("L3")["X"]
+    attended = X @ X.T @ X
+    assert np.linalg.cond(attended @ attended.T) == pytest.approx(1e6)
+    rows = attended / np.linalg.norm(attended, axis=1, keepdims=True)
+    assert np.linalg.cond(rows @ rows.T) == pytest.approx(1)
+
+
+def test_l4_counterexample():
+    given = arrays("L4")
+    X, W = given["X"], given["W"]
+    H = X @ X.T @ X
+    np.testing.assert_allclose(H, given["X X'X"], atol=1e-15)
+    D = (H @ W.T > 0).astype(float)
+    np.testing.assert_allclose((H @ H.T) * (D @ D.T) / len(W), np.diag([1, 1e-6]) / 2, atol=1e-18)
+    assert width_formula(np.linalg.cond(X @ X.T), 2) == pytest.approx(1e12 * 2 * np.log(2))
+
+
+def test_l6_counterexample():
+    given = arrays("L6")
+    G = given["X"] @ given["X"].T
+    mean = np.trace(G @ G) / given["d_k"] * G
+    np.testing.assert_allclose(mean, G)
+    assert np.linalg.cond(mean) == pytest.approx(4)
+    np.testing.assert_allclose(expected_kernel(torch.from_numpy(given["X"]), 17, tied=False), mean)
+
+
+def test_l7_counterexample():
+    given = arrays("L7")
+    X, delta, x = given["X"], given["delta over eps"], given["x_j"]
+    C, G = X.T @ X, X @ X.T
+    assert abs(delta @ C @ C @ x) == 32
+    assert np.abs(G @ x).sum() == 8
+
+
+def test_l9_counterexample():
+    X = arrays("L9")["X"]
+    G = (X @ X.T).item()
+    one = G * X.item()
+    again, kept = (one * one) * one, G * one
+    assert (again**2, kept**2) == (G**9, G**5)
+
+
+def test_l15_counterexample():
+    given = arrays("L15")
+    C = given["X"].T @ given["X"]
+    assert (C @ C * given["z"]).item() == 48
+
+
+def test_l16_counterexample():
+    X = arrays("L16")["X"]
+    for eps in (1.0, 0.1):
+        weights = np.exp(eps * X @ X.T)
+        np.testing.assert_allclose(weights / weights.sum(1, keepdims=True) @ X, 1)
+        np.testing.assert_allclose(eps / 2 * X @ X.T @ X, eps)
+
+
+# -- the parts the checks are made of, against naive code -----------------------------------------------
+
+
+def test_attention_features_are_x_xt_x_up_to_a_rotation():
+    X = torch.from_numpy(datasets.synthetic(7, 3, seed=1).X)
+    F, naive = attention_features(X), X @ X.T @ X
+    torch.testing.assert_close(F @ F.T, naive @ naive.T)
+
+
+def test_condition_number_counts_the_nonzero_spectrum():
+    X = torch.from_numpy(datasets.synthetic(7, 5, spectrum=[8.0, 4.0, 2.0]).X)
+    assert rank_of(X) == 3
+    assert condition_number(X, 3) == pytest.approx(4)
+    assert condition_number(attention_features(X), 3) == pytest.approx(64)
+
+
+@pytest.mark.parametrize("width", [3, BLOCK + 5])
+def test_finite_kernel_is_the_network_s_jacobian(width):
+    X = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    K = finite_relu_ntk(X, width, torch.Generator().manual_seed(1))
+    generator = torch.Generator().manual_seed(1)
+    draws = [
+        torch.randn(m, 3, generator=generator, dtype=torch.float32) for m in (min(width, BLOCK), width - BLOCK) if m > 0
+    ]
+    W = torch.cat(draws).double().requires_grad_()
+    J = torch.stack([torch.autograd.grad((x @ W.T).relu().sum() / width**0.5, W)[0].flatten() for x in X])
+    torch.testing.assert_close(K, J @ J.T)
+
+
+def test_distances_of_a_known_change():
+    K = torch.diag(torch.tensor([4.0, 2.0], dtype=torch.float64))
+    found = distances(K + torch.diag(torch.tensor([0.0, 0.5], dtype=torch.float64)), K)
+    assert found.additive == pytest.approx(0.5 / (2 / 4))
+    assert found.frobenius == pytest.approx(0.5 / 20**0.5)
+    assert found.multiplicative == pytest.approx(0.5 / 2)
+    assert found.whitened == pytest.approx(0.5 / 5)
+
+
+def test_expansion_is_the_derivative_of_softmax_attention():
+    X = torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+    value, slope = torch.func.jvp(
+        lambda eps: attention(X, eps), (torch.zeros((), dtype=torch.float64),), (torch.ones((), dtype=torch.float64),)
+    )
+    torch.testing.assert_close(expansion(X, 0.0).expand_as(X), value)
+    torch.testing.assert_close(expansion(X, 1.0) - expansion(X, 0.0), slope)
