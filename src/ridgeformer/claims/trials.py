@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -20,4 +21,5 @@ def within(statement: str, errors: Any, tolerance: float) -> Trial:
     """
     values = torch.as_tensor(errors, dtype=torch.float64).flatten()
     outside = int((~(values <= tolerance)).sum())
-    return Trial(statement, values.numel(), outside, float((values / tolerance).nan_to_num(nan=torch.inf).max()))
+    worst = max((values / tolerance).nan_to_num(nan=torch.inf, posinf=torch.inf).tolist(), default=math.nan)
+    return Trial(statement, values.numel(), outside, worst)

@@ -85,7 +85,7 @@ def check(cases: int) -> Evidence:
     """Sweep targets from the top to the bottom of the spectrum, each kernel at its best ridge."""
     splits = [split(seed) for seed in range(SEEDS)]
     errors = {name: torch.stack([_errors(name, data) for data in splits]) for name in KERNELS}
-    noiseless = [_errors(name, data, noise=0.0)[0].mean() for name in ("G", "G^3") for data in splits]
+    noiseless = [float(_errors(name, data, noise=0.0)[0].mean()) for name in ("G", "G^3") for data in splits]
     top = {name: found[:, 0] for name, found in errors.items()}  # (seeds, targets)
     bottom = {name: found[:, -1] for name, found in errors.items()}
     relu, attended = "ReLU kernel", "ReLU kernel of attention rows"

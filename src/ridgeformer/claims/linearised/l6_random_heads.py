@@ -118,8 +118,8 @@ L6 = Claim(
     formula=r"\kappa(K_{QKV}) \approx \kappa(G)^3",
     verdict=Verdict.AMENDED,
     corrected="True of one head, and of tied weights as d_k grows. With independent query and key matrices the "
-    "expected logits are zero and the expected kernel is a multiple of G: averaging heads takes the condition number back to "
-    "that of G.",
+    "expected logits are zero and the expected kernel is a multiple of G: averaging heads takes the condition number "
+    "back to that of G.",
     corrected_formula=r"E[K] = \frac{\operatorname{tr} G^2}{d_k} G \;\text{(independent)}, \qquad "
     r"E[K] = \frac{\operatorname{tr} G^2}{d_k} G + \Big(1 + \frac{1}{d_k}\Big) G^3 \;\text{(tied)}",
     condition="Linear attention Q K'X with Gaussian weights of variance 1/d_k and d_k >= d.",
