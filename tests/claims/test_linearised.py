@@ -7,17 +7,24 @@ import torch
 
 from ridgeformer import datasets
 from ridgeformer.claims.claim import Verdict
-from ridgeformer.claims.ledger import NORMAL_CASES, judge, run_claims
-from ridgeformer.claims.linearised import CLAIMS
+from ridgeformer.claims.ledger import DEEP_CASES, NORMAL_CASES, judge, run_claims
+from ridgeformer.claims.linearised import CLAIMS, l3_row_normalisation, l7_sensitivity, l8_sensitivity_rates, l16_taylor
 from ridgeformer.claims.linearised._features import attention_features, condition_number, rank_of, width_formula
 from ridgeformer.claims.linearised._finite_ntk import BLOCK, finite_relu_ntk
 from ridgeformer.claims.linearised.l4_width import distances
 from ridgeformer.claims.linearised.l6_random_heads import expected_kernel
-from ridgeformer.claims.linearised.l16_taylor import attention, expansion
-from ridgeformer.claims.search import ROUND_OFF
+from ridgeformer.claims.linearised.l16_taylor import attention, beyond_first_order, expansion
+from ridgeformer.claims.search import ROUND_OFF, try_to_break
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
 CHECKED = [claim for claim in CLAIMS if not claim.pending]
+CORRECTED = [
+    l3_row_normalisation.LOWER,
+    l3_row_normalisation.UPPER,
+    l7_sensitivity.FIXED,
+    l8_sensitivity_rates.BOUND,
+    l16_taylor.REMAINDER,
+]
 TIGHT = {"L3": "kappa^3 / spread", "L7": "change <= eps norm1(C^2 x_j)", "L8": "abs(y'R(G^3)y"}
 BROKEN = {"L3": "kappa^3 is kept", "L7": "change <= eps norm1(G x_j)"}
 
@@ -64,6 +71,12 @@ def test_no_search_breaks_a_correction(claim):
             assert trial.worst <= 1 + ROUND_OFF
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("inequality", CORRECTED, ids=lambda inequality: inequality.name)
+def test_a_deep_search_with_another_seed_breaks_none_either(inequality):
+    assert try_to_break(inequality, DEEP_CASES, seed=1).holds
+
+
 @pytest.mark.parametrize("claim_id", TIGHT)
 def test_tight_bounds_are_approached(claim_id):
     (trial,) = [t for t in finding(claim_id).evidence.corrected if t.statement.startswith(TIGHT[claim_id])]
@@ -81,6 +94,23 @@ def test_a_pending_check_refuses_with_its_reason(claim):
     assert claim.verdict is Verdict.PENDING
     with pytest.raises(NotImplementedError, match=claim.pending):
         claim.check(NORMAL_CASES)
+
+
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim.id)
+def test_plots_can_be_drawn(claim):
+    plot = finding(claim.id).evidence.plot
+    for curve in plot.curves if plot else ():
+        x, y = np.array(curve.x), np.array(curve.y)
+        assert len(x) == len(y) > 1
+        assert np.isfinite(x).all()
+        assert np.isfinite(y).all()
+        assert not (plot.log_x and (x <= 0).any())
+        assert not (plot.log_y and (y <= 0).any())
+
+
+def test_claims_that_a_picture_explains_have_one():
+    for claim_id in ("L1", "L2", "L3", "L4", "L6", "L7", "L8", "L9", "L13", "L14", "L16"):
+        assert finding(claim_id).evidence.plot is not None
 
 
 # -- counterexamples, by hand in numpy ------------------------------------------------------------------
@@ -194,3 +224,10 @@ def test_expansion_is_the_derivative_of_softmax_attention():
     )
     torch.testing.assert_close(expansion(X, 0.0).expand_as(X), value)
     torch.testing.assert_close(expansion(X, 1.0) - expansion(X, 0.0), slope)
+
+
+@pytest.mark.parametrize("eps", [1e-4, 0.1, 2.0])
+def test_remainder_is_what_the_expansion_leaves(eps):
+    X = torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+    left = beyond_first_order(X, torch.tensor(eps, dtype=torch.float64))
+    torch.testing.assert_close(left, attention(X, eps) - expansion(X, eps), rtol=1e-6, atol=1e-15)

@@ -11,7 +11,7 @@ from ridgeformer.claims.trials import within
 from ridgeformer.kernels import GramPower
 
 SIZE, DRAWS = 5, 20
-CONDITIONS = (1e1, 3e1, 1e2, 3e2, 1e3, 1e4, 1e5)
+CONDITIONS = (1e1, 3e1, 1e2, 3e2, 1e3, 1e4, 1e5, 1e6)
 
 
 def _rows(condition: float, seed: int) -> Tensor:
@@ -41,7 +41,9 @@ def check(cases: int) -> Evidence:
     lost = float(torch.tensor(formed).mul(1e9).sub(1).abs().median())
     X = _rows(100.0, 0)
     figures = (
-        Figure("condition number of G^3 where that of G is 100", _condition(GramPower(3, X).spectrum()), shown="1e6"),
+        Figure(
+            "condition number of G^3 where that of G is 100", _condition(GramPower(3, X).spectrum()), shown="1000000"
+        ),
         Figure("smallest eigenvalue at condition 1e3, sixth powers", _smallest(1e3)),
         Figure("the same, G^3 multiplied out in float32, lowest of 20 draws", min(formed)),
         Figure("median relative error in float32", lost),
@@ -70,7 +72,7 @@ def _smallest(condition: float) -> float:
 
 
 def _plot() -> Plot:
-    error = {"float32": [], "float64": [], "sixth powers": []}  # type: dict[str, list[float]]
+    error: dict[str, list[float]] = {"float32": [], "float64": [], "sixth powers": []}
     for condition in CONDITIONS:
         X, exact = _rows(condition, 0), condition**-3
         error["float32"].append(abs(_smallest_formed(X, torch.float32) / exact - 1))
@@ -80,7 +82,7 @@ def _plot() -> Plot:
     return Plot(
         tuple(Curve(names[key], CONDITIONS, tuple(values)) for key, values in error.items()),
         "condition number of G", "relative error of the smallest eigenvalue of G^3",
-        "Above 1 nothing is left of it: float32 is lost before 1e3, float64 before 1e6, sixth powers never here.",
+        "Above 1 nothing is left of it: float32 is lost by 1e3, float64 by 1e6, sixth powers never here.",
         log_x=True, log_y=True,
     )  # fmt: skip
 

@@ -68,7 +68,7 @@ def check(cases: int) -> Evidence:
     D = attention_features(torch.diag(torch.tensor([1.0, 10.0], dtype=torch.float64)))
     diagonal = condition_number(unit(D), 2)
     figures = (
-        Figure("diag(1, 10): condition number of G^3", condition_number(D, 2), shown="1e6"),
+        Figure("diag(1, 10): condition number of G^3", condition_number(D, 2), shown="1000000"),
         Figure("diag(1, 10): the same with unit rows", diagonal, shown="1"),
         Figure("digits, n = 200: condition number of G^3", before),
         Figure("digits: the same with unit rows", after),

@@ -92,6 +92,9 @@ def check(cases: int) -> Evidence:
             for name in inputs
             for criterion in ("additive", "frobenius", "multiplicative", "whitened")
         ),
+        Figure(
+            "width at which the additive distance would be met, attention", WIDTHS[-1] * last["attention"].additive ** 2
+        ),
         Figure("attention over raw, multiplicative", last["attention"].multiplicative / last["raw"].multiplicative),
     )
     early = [d.multiplicative <= CONVERGED for d in last.values()]
@@ -106,6 +109,7 @@ def check(cases: int) -> Evidence:
                 2.0,
             ),
             _rate(measured["attention"]),
+            Trial("the additive criterion is not met there by attention rows", 1, int(last["attention"].additive <= 1)),
             Trial(
                 "attention slows it: a larger multiplicative distance than raw rows at every width",
                 len(WIDTHS),
@@ -162,7 +166,7 @@ L4 = Claim(
     verdict=Verdict.FALSE,
     corrected="Concentration gives widths that suffice, never widths that are needed. Relative to K, or to K + l I, a "
     "width linear in norm(G) over the smallest eigenvalue is enough (matrix Chernoff), and far less is needed on "
-    "digits. Only the additive criterion, an error below a quarter of the smallest eigenvalue, asks for its square. "
+    "digits. The additive criterion, an error below a quarter of the smallest eigenvalue, asks for more, its square. "
     "Attention does slow convergence, by about ten in the multiplicative distance on digits.",
     corrected_formula=r"m \ge \frac{3}{\delta^2}\,\frac{\|G\|+\lambda}{\lambda_{\min}(K)+\lambda}\log\frac{2n}{p} "
     r"\;\Rightarrow\; P\Big(\big\|(K+\lambda I)^{-1/2}(K_m-K)(K+\lambda I)^{-1/2}\big\| \le \delta\Big) \ge 1-p",

@@ -20,7 +20,7 @@ ANGLES = tuple(10.0**-k for k in range(1, 6))
 
 
 def _quadratic_form(theta: Tensor) -> tuple[Tensor, Tensor]:
-    """Return abs(y'Ry - y'R2 y) for G and G2 = G + E, without cancellation, and the bound."""
+    """Return abs(y'Ry - y'R2 y) for G and G2 = G + E, E >= 0, without cancellation, and the bound."""
     take = Numbers(theta)
     G = prescribed(take.matrix(SIZE, SIZE), take.spectrum(SIZE))
     E = prescribed(take.matrix(SIZE, SIZE), take.spectrum(SIZE))
