@@ -3,7 +3,7 @@
 One package a source, one claim a file. A new claim is a file with a `Claim` and a line in its package's list.
 """
 
-from ridgeformer.claims import width_rank
+from ridgeformer.claims import leave_one_out, linearised, width_rank
 from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict, outcome
 from ridgeformer.claims.ledger import DEEP_CASES, NORMAL_CASES, Finding, judge, run_claims
 from ridgeformer.claims.search import Found, Inequality, search, try_to_break
@@ -30,5 +30,9 @@ __all__ = [
     "try_to_break",
 ]
 
-CLAIMS: tuple[Claim, ...] = (*width_rank.CLAIMS,)
+CLAIMS: tuple[Claim, ...] = (
+    *width_rank.CLAIMS,
+    *linearised.CLAIMS,
+    *leave_one_out.CLAIMS,
+)
 """The ledger, in order."""
