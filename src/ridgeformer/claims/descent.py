@@ -1,0 +1,93 @@
+"""Iterations on batched systems with a diagonal A, differentiable, for the searches.
+
+A method that only multiplies by A and takes inner products does the same in every orthonormal basis, so the
+eigenbasis of A loses no case. `solvers` holds the methods themselves; these differ in the leading axis of cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ridgeformer.claims.matrices import Numbers
+
+__all__ = ["Steps", "a_norm", "chebyshev", "conjugate_gradients", "eigenvalues_and_kappa", "richardson"]
+
+LEAST_KAPPA = 1.1
+"""Condition numbers nearer to 1 than this make errors so small that only their rounding is seen."""
+
+
+def eigenvalues_and_kappa(take: Numbers, size: int) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues of A, (cases, size), largest first, and their condition number between 1.1 and about 1e3.
+
+    Takes size free numbers.
+    """
+    low, kappa = take.positive(), LEAST_KAPPA + take.positive()
+    inner = torch.sigmoid(take.vector(size - 2)).sort(dim=-1, descending=True).values
+    relative = torch.cat([torch.ones_like(low)[:, None], inner, torch.zeros_like(low)[:, None]], dim=-1)
+    return low[:, None] * (1 + (kappa[:, None] - 1) * relative), kappa
+
+
+def a_norm(eigenvalues: Tensor, v: Tensor) -> Tensor:
+    """Return sqrt(v'Av) of every case."""
+    return (eigenvalues * v.square()).sum(-1).sqrt()
+
+
+def richardson(eigenvalues: Tensor, b: Tensor, steps: int) -> Tensor:
+    """Return alpha after `steps` of gradient descent with the step 2/(smallest + largest eigenvalue)."""
+    alpha, eta = torch.zeros_like(b), 2 / (eigenvalues[:, :1] + eigenvalues[:, -1:])
+    for _ in range(steps):
+        alpha = alpha + eta * (b - eigenvalues * alpha)
+    return alpha
+
+
+def chebyshev(eigenvalues: Tensor, b: Tensor, steps: int) -> Tensor:
+    """Return alpha after `steps` of Chebyshev iteration on the ends of the spectrum."""
+    high, low = eigenvalues[:, :1], eigenvalues[:, -1:]
+    centre, quotient = (high + low) / 2, ((high - low) / (high + low)) ** 2
+    alpha, change, omega = torch.zeros_like(b), torch.zeros_like(b), torch.ones_like(centre)
+    for t in range(steps):
+        change = (omega - 1) * change + omega / centre * (b - eigenvalues * alpha)
+        alpha = alpha + change
+        omega = 1 / (1 - quotient * omega / (2 if t == 0 else 4))
+    return alpha
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Conjugate gradients after some steps: coefficients, the residual carried along, and the path's length.
+
+    Attributes:
+        alpha: (cases, size).
+        residual: As the recursion has it, which is b - A alpha only if every product was exact.
+        length: sum_j abs(gamma_j) norm(p_j), (cases,).
+    """
+
+    alpha: Tensor
+    residual: Tensor
+    length: Tensor
+
+
+def conjugate_gradients(
+    eigenvalues: Tensor, b: Tensor, steps: int, error: Callable[[int, Tensor], Tensor] | None = None
+) -> Steps:
+    """Return `steps` of conjugate gradients in which the product A p_j is off by `error(j, p_j)`.
+
+    Example:
+        >>> A, b = torch.tensor([[2.0, 1.0]]), torch.tensor([[2.0, 3.0]])
+        >>> conjugate_gradients(A, b, steps=2).alpha.round(decimals=4)
+        tensor([[1., 3.]])
+    """
+    alpha, r, p = torch.zeros_like(b), b, b
+    length, rho = b.new_zeros(len(b)), b.square().sum(-1, keepdim=True)
+    for j in range(steps):
+        q = eigenvalues * p if error is None else eigenvalues * p + error(j, p)
+        gamma = rho / (p * q).sum(-1, keepdim=True)
+        alpha, r = alpha + gamma * p, r - gamma * q
+        length = length + (gamma[:, 0].abs() * p.norm(dim=-1))
+        rho, previous = r.square().sum(-1, keepdim=True), rho
+        p = r + rho / previous * p
+    return Steps(alpha, r, length)

@@ -1,0 +1,109 @@
+"""A1: does one block with one softmax head do kernel ridge regression?"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ridgeformer import compiler
+from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.kernels import Exponential
+from ridgeformer.seeds import torch_generator
+from ridgeformer.solvers import solve
+
+NEAR, THIRD, QUERY, RIDGE = [[0.0], [1.0]], [1.1], [[0.6]], 0.1
+KERNEL = Exponential(temperature=1.0)
+DRAWS = 200
+
+
+def _head(supports: list[list[float]]) -> Tensor:
+    """Return the weights a compiled one-head network puts on the supports: its answer to unit targets."""
+    k = len(supports)
+    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=1, solver="nadaraya-watson", outputs=k)
+    return model(supports, torch.eye(k, dtype=torch.float64), QUERY)[0]
+
+
+def _deep(supports: list[list[float]]) -> Tensor:
+    """Return the same of a compiled deep network, one step of conjugate gradients for each support and some more."""
+    k = len(supports)
+    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=k + 3, outputs=k)
+    return model(supports, torch.eye(k, dtype=torch.float64), QUERY)[0]
+
+
+def _ridge(supports: list[list[float]]) -> Tensor:
+    """Return the weights of ridge regression."""
+    targets = torch.eye(len(supports), dtype=torch.float64)
+    return solve(KERNEL, supports, targets, RIDGE).predict(QUERY)[0]
+
+
+def _ratio(weights: Tensor) -> float:
+    return float(weights[0] / weights[1])
+
+
+def _unmoved() -> Trial:
+    """Try whether a third support leaves the ratio of ridge regression's first two weights where it was, as a head's."""
+    places = 2 * torch.rand(DRAWS, generator=torch_generator(0, "A1", "third"), dtype=torch.float64) - 0.5
+    alone = _ratio(_ridge(NEAR))
+    moved = [abs(_ratio(_ridge([*NEAR, [float(x)]])) - alone) > 1e-6 * abs(alone) for x in places]
+    return Trial("a third support does not move the ratio of the first two ridge weights", DRAWS, sum(moved))
+
+
+def check(cases: int) -> Evidence:
+    """Read the weights off networks with and without a third support, and compare with ridge regression."""
+    few, more = NEAR, [*NEAR, THIRD]
+    head, ridge = (_head(few), _head(more)), (_ridge(few), _ridge(more))
+    gap = max(float((a - b).abs().max()) for a, b in zip(head, ridge, strict=True))
+    same = abs(_ratio(head[1]) / _ratio(head[0]) - 1)
+    deep = max(float((_deep(s) - w).abs().max()) for s, w in zip((few, more), ridge, strict=True))
+    figures = (
+        Figure("ridge: ratio of the first two weights, three supports", _ratio(ridge[1]), shown="1.2986"),
+        Figure("ridge: the same with two supports", _ratio(ridge[0]), shown="0.9919"),
+        Figure("one head: the ratio with three supports", _ratio(head[1]), shown="0.5488"),
+        Figure("one head: the same with two supports", _ratio(head[0]), shown="0.5488"),
+        Figure("largest weight error of the deep network", deep),
+    )
+    return Evidence(
+        stated=(Trial("one head has the weights of ridge regression, to 1e-6", 2, 2 * int(gap > 1e-6)), _unmoved()),
+        corrected=(
+            Trial("a head's ratio is the same whatever else it reads, to 1e-12", 1, int(same > 1e-12)),
+            Trial("the deep network has the weights of ridge regression, to 1e-9", 2, 2 * int(deep > 1e-9)),
+        ),
+        relation="replaces",
+        figures=figures,
+        plot=_plot(),
+    )
+
+
+def _plot() -> Plot:
+    places = tuple(float(x) for x in torch.linspace(-0.5, 2.0, 26))
+    ridge = tuple(_ratio(_ridge([*NEAR, [x]])) for x in places)
+    head = tuple(_ratio(_head([*NEAR, [x]])) for x in places)
+    return Plot(
+        (Curve("ridge regression", places, ridge), Curve("one softmax head", places, head)),
+        "place of the third support", "first weight / second weight",
+        "The head does not notice the third support; ridge regression shares the second one's weight with it.",
+    )  # fmt: skip
+
+
+A1 = Claim(
+    id="A1",
+    source="001, theorem 1",
+    title="One block with one softmax head does kernel ridge regression",
+    stated="A transformer block with a single softmax head and an aggregator token computes the ridge prediction with "
+    "the exponential kernel.",
+    formula=r"f(x) = \tilde k(x)^\top(\tilde K+\lambda I)^{-1}y, \quad "
+    r"\tilde K_{ij}=\exp(\tfrac1\tau\langle U\phi_i,U\phi_j\rangle)",
+    verdict=Verdict.FALSE,
+    corrected="The ratio of a head's weights on two supports depends on these two alone; in ridge regression a third "
+    "support changes it. A deep network does compute it, one step of an iteration a block.",
+    corrected_formula=r"\frac{w_1}{w_2}\Big|_{\text{head}} = e^{S_1-S_2} \quad\text{whatever else is read};\qquad "
+    r"w_{\text{ridge}} = (\tilde K+\lambda I)^{-1}\tilde k(x)",
+    condition="More than two supports; depth one step of conjugate gradients a support is always enough.",
+    check=check,
+    counterexample=Counterexample(
+        {"supports": [0.0, 1.0, 1.1], "query": 0.6, "ridge": 0.1, "temperature": 1.0},
+        "k(x) = (e^0, e^0.6, e^0.66), so a head has w_1/w_2 = e^-0.6 = 0.5488 with or without the third. Ridge "
+        "regression with the first two: (1.1, 1; 1, e + 0.1) w = (1, e^0.6) gives w_1/w_2 = "
+        "(e + 0.1 - e^0.6)/(1.1 e^0.6 - 1) = 0.9919; with all three, 1.2986.",
+    ),
+)
