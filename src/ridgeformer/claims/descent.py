@@ -6,15 +6,16 @@ eigenbasis of A loses no case. `solvers` holds the methods themselves; these dif
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 
 import torch
 from torch import Tensor
 
 from ridgeformer.claims.matrices import Numbers
 
-__all__ = ["Steps", "a_norm", "chebyshev", "conjugate_gradients", "eigenvalues_and_kappa", "richardson"]
+__all__ = ["Steps", "a_norm", "chebyshev", "conjugate_gradients", "each_step", "eigenvalues_and_kappa", "richardson"]
 
 LEAST_KAPPA = 1.1
 """Condition numbers nearer to 1 than this make errors so small that only their rounding is seen."""
@@ -81,13 +82,20 @@ def conjugate_gradients(
         >>> conjugate_gradients(A, b, steps=2).alpha.round(decimals=4)
         tensor([[1., 3.]])
     """
+    return next(islice(each_step(eigenvalues, b, error), steps - 1, None))
+
+
+def each_step(
+    eigenvalues: Tensor, b: Tensor, error: Callable[[int, Tensor], Tensor] | None = None
+) -> Iterator[Steps]:
+    """Yield the same after step 1, 2, ... without end."""
     alpha, r, p = torch.zeros_like(b), b, b
     length, rho = b.new_zeros(len(b)), b.square().sum(-1, keepdim=True)
-    for j in range(steps):
+    for j in count():
         q = eigenvalues * p if error is None else eigenvalues * p + error(j, p)
         gamma = rho / (p * q).sum(-1, keepdim=True)
         alpha, r = alpha + gamma * p, r - gamma * q
-        length = length + (gamma[:, 0].abs() * p.norm(dim=-1))
+        length = length + gamma[:, 0].abs() * p.norm(dim=-1)
+        yield Steps(alpha, r, length)
         rho, previous = r.square().sum(-1, keepdim=True), rho
         p = r + rho / previous * p
-    return Steps(alpha, r, length)

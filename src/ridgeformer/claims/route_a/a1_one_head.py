@@ -52,21 +52,21 @@ def check(cases: int) -> Evidence:
     """Read the weights off networks with and without a third support, and compare with ridge regression."""
     few, more = NEAR, [*NEAR, THIRD]
     head, ridge = (_head(few), _head(more)), (_ridge(few), _ridge(more))
-    gap = max(float((a - b).abs().max()) for a, b in zip(head, ridge, strict=True))
+    gaps = [float((a - b).abs().max()) for a, b in zip(head, ridge, strict=True)]
     same = abs(_ratio(head[1]) / _ratio(head[0]) - 1)
-    deep = max(float((_deep(s) - w).abs().max()) for s, w in zip((few, more), ridge, strict=True))
+    deep = [float((_deep(s) - w).abs().max()) for s, w in zip((few, more), ridge, strict=True)]
     figures = (
         Figure("ridge: ratio of the first two weights, three supports", _ratio(ridge[1]), shown="1.2986"),
         Figure("ridge: the same with two supports", _ratio(ridge[0]), shown="0.9919"),
         Figure("one head: the ratio with three supports", _ratio(head[1]), shown="0.5488"),
         Figure("one head: the same with two supports", _ratio(head[0]), shown="0.5488"),
-        Figure("largest weight error of the deep network", deep),
+        Figure("largest weight error of the deep network", max(deep)),
     )
     return Evidence(
-        stated=(Trial("one head has the weights of ridge regression, to 1e-6", 2, 2 * int(gap > 1e-6)), _unmoved()),
+        stated=(Trial("one head has the weights of ridge regression, to 1e-6", 2, sum(g > 1e-6 for g in gaps)), _unmoved()),
         corrected=(
             Trial("a head's ratio is the same whatever else it reads, to 1e-12", 1, int(same > 1e-12)),
-            Trial("the deep network has the weights of ridge regression, to 1e-9", 2, 2 * int(deep > 1e-9)),
+            Trial("the deep network has the weights of ridge regression, to 1e-9", 2, sum(g > 1e-9 for g in deep)),
         ),
         relation="replaces",
         figures=figures,

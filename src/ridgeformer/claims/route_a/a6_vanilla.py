@@ -15,7 +15,7 @@ from ridgeformer.claims.tasks import unit_task
 from ridgeformer.kernels import Exponential
 from ridgeformer.solvers import solve
 
-SIZE, SUPPORTS, QUERIES, STEPS = 4, 12, 4, 400
+SIZE, SUPPORTS, QUERIES, STEPS, DEEP = 4, 12, 4, 200, 2000
 RIDGE, TEMPERATURE = 0.3, 0.5
 SINKS = (math.log(RIDGE), 0.0, 2.0)
 """Logits c of the anchors, from e^c = l on."""
@@ -56,12 +56,12 @@ def check(cases: int) -> Evidence:
     exact = solve(kernel, X, y, RIDGE)
     runs = [_run(sink, X, y, Xq, exact.alpha) for sink in SINKS]
     measured = [(error, bound) for errors, rate in runs for error, bound in zip(errors, _powers(rate), strict=True)]
-    model = _network(SINKS[0], 20 * STEPS)
+    model = _network(SINKS[0], DEEP)
     answer, wanted = model(X, y, Xq), exact.predict(Xq)
     distance = float((answer - wanted).norm() / wanted.norm())
     extra = model.budget.gated_per_step + len(model.budget.beyond_stock)
     figures = (
-        Figure("distance from ridge regression after 8000 layers", distance),
+        Figure("distance from ridge regression after 2000 layers", distance),
         Figure("sublayers a step", float(model.budget.attention_per_step)),
         Figure("gated sublayers, and parts that a stock transformer does not have", float(extra)),
         Figure("rate allowed at e^c = l", runs[0][1]),

@@ -1,0 +1,170 @@
+"""B4: does preconditioning restore convergence?"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ridgeformer import compiler
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.matrices import Numbers, orthonormal, spectrum_of
+from ridgeformer.claims.search import Inequality, try_to_break
+from ridgeformer.datasets import synthetic
+from ridgeformer.kernels import DotProduct
+from ridgeformer.solvers import Nystrom, solve
+
+SIZE, STEPS = 4, 2
+SUPPORTS, FEATURES, RIDGE, DEPTH, TASKS = 64, 32, 1e-6, 40, 5
+SPECTRUM = np.geomspace(1.0, 0.01, FEATURES)
+"""Of Phi Phi': the singular values of Phi go from 1 to 0.1, so its condition number is 10."""
+ACCURACY = 1e-6
+
+
+def _case(take: Numbers) -> tuple[Tensor, Tensor]:
+    """Return A with a condition number between 1.1 and about 1e3, and that number."""
+    kappa, inner = 1.1 + take.positive(), torch.sigmoid(take.vector(SIZE - 2))
+    ends = torch.ones_like(kappa)[:, None]
+    values = 1 + (kappa[:, None] - 1) * torch.cat([ends, inner, 0 * ends], dim=-1)
+    Q = orthonormal(take.matrix(SIZE, SIZE))
+    return (Q * values[:, None, :]) @ Q.mT, kappa
+
+
+def _scaled(A: Tensor, M: Tensor) -> Tensor:
+    """Return the condition number of M^-1/2 A M^-1/2, M diagonal."""
+    root = M.rsqrt()
+    values = spectrum_of(root[..., :, None] * A * root[..., None, :])
+    return values[..., 0] / values[..., -1]
+
+
+def _jacobi(A: Tensor) -> Tensor:
+    return _scaled(A, A.diagonal(dim1=-2, dim2=-1))
+
+
+def _as_stated(theta: Tensor) -> tuple[Tensor, Tensor]:
+    A, kappa = _case(Numbers(theta))
+    return _jacobi(A), kappa
+
+
+def _no_worse_than(theta: Tensor) -> tuple[Tensor, Tensor]:
+    take = Numbers(theta)
+    A, _ = _case(take)
+    return _jacobi(A), SIZE * _scaled(A, torch.stack([take.positive() for _ in range(SIZE)], dim=-1))
+
+
+def _rate(theta: Tensor) -> tuple[Tensor, Tensor]:
+    take = Numbers(theta)
+    A, _ = _case(take)
+    M, exact = torch.stack([take.positive() for _ in range(SIZE)], dim=-1), take.vector(SIZE)
+    root = _scaled(A, M).sqrt()
+    error = _preconditioned(A, M, exact) - exact
+    return _a_norm(A, error), 2 * ((root - 1) / (root + 1)) ** STEPS * _a_norm(A, exact)
+
+
+def _a_norm(A: Tensor, v: Tensor) -> Tensor:
+    return (v[..., None, :] @ A @ v[..., :, None])[..., 0, 0].clamp_min(0).sqrt()
+
+
+def _preconditioned(A: Tensor, M: Tensor, exact: Tensor) -> Tensor:
+    """Return alpha after STEPS of conjugate gradients preconditioned by the diagonal M."""
+    r = (A @ exact[..., None])[..., 0]
+    alpha, p = torch.zeros_like(r), r / M
+    for _ in range(STEPS):
+        u, rho = (A @ p[..., None])[..., 0], (r * r / M).sum(-1, keepdim=True)
+        gamma = rho / (p * u).sum(-1, keepdim=True)
+        alpha, r = alpha + gamma * p, r - gamma * u
+        p = r / M + (r * r / M).sum(-1, keepdim=True) / rho * p
+    return alpha
+
+
+FREE = SIZE * SIZE + 3 * SIZE
+STATED = Inequality("B4 as stated", FREE, _as_stated, "Jacobi's scaling does not raise the condition number")
+SLUIS = Inequality(
+    "B4 Jacobi", FREE, _no_worse_than, "Jacobi's condition number <= n times that of any diagonal scaling"
+)
+RATE = Inequality("B4 rate", FREE, _rate, "PCG: A-norm error <= 2 ((sqrt k - 1)/(sqrt k + 1))^2, k preconditioned")
+
+
+def check(cases: int) -> Evidence:
+    """Run plain and Jacobi networks where k > p, other preconditioners beside them, and search the bounds."""
+    runs = [{solver: _residuals(solver, number) for solver in ("cg", "pcg")} for number in range(TASKS)]
+    first = runs[0]
+    worse = sum(run["pcg"][-1] > run["cg"][-1] for run in runs)
+    nystrom, plain = (_steps_with(*how) for how in (("pcg", Nystrom(rank=FEATURES + 8)), ("cg", None)))
+    helped, unhelped = _badly_scaled()
+    figures = (
+        Figure("relative residual of the Jacobi network after 40 steps", first["pcg"][-1]),
+        Figure("of the plain network", first["cg"][-1]),
+        Figure("tasks in which Jacobi is worse, of 5", float(worse)),
+        Figure("steps to 1e-6 with Nystrom's preconditioner of rank p + 8", float(nystrom)),
+        Figure("steps to 1e-6 without", float(plain)),
+        Figure("rows of length 1e-2 to 1e2: steps with Jacobi", float(helped)),
+        Figure("and without", float(unhelped)),
+    )
+    return Evidence(
+        stated=(
+            Trial("a network with Jacobi's preconditioner is nearer than one without", TASKS, worse),
+            try_to_break(STATED, cases),
+        ),
+        corrected=(
+            Trial("Nystrom's preconditioner, which knows the spectrum, saves steps", 1, int(nystrom >= plain)),
+            Trial("Jacobi's saves steps where rows differ in length only", 1, int(helped >= unhelped)),
+            try_to_break(SLUIS, cases),
+            try_to_break(RATE, cases),
+        ),
+        relation="amends",
+        figures=figures,
+        plot=_plot(first),
+    )
+
+
+def _residuals(solver: str, number: int) -> list[float]:
+    """Return the relative residual of a compiled network's coefficients after every step."""
+    data = synthetic(SUPPORTS, FEATURES, spectrum=SPECTRUM, noise=1.0, seed=number)
+    X, y = torch.from_numpy(data.X), torch.from_numpy(data.y)
+    model = compiler.compile("linear", features=FEATURES, ridge=RIDGE, steps=DEPTH, solver=solver)
+    alpha = model.trace(X, y, X[:1]).alpha[..., 0]
+    return ((y - alpha @ X @ X.T - RIDGE * alpha).norm(dim=1) / y.norm()).tolist()
+
+
+def _steps_with(method: str, preconditioner: Nystrom | None) -> int:
+    data = synthetic(SUPPORTS, FEATURES, spectrum=SPECTRUM, noise=1.0, seed=0)
+    return solve(DotProduct(), data.X, data.y, RIDGE, method=method, preconditioner=preconditioner, tol=ACCURACY).steps
+
+
+def _badly_scaled() -> tuple[int, int]:
+    """Return the steps with and without Jacobi for orthogonal rows of very different lengths."""
+    data = synthetic(FEATURES, FEATURES, spectrum=np.ones(FEATURES), seed=0)
+    X = np.geomspace(1e-2, 1e2, FEATURES)[:, None] * data.X
+    how = (("pcg", "jacobi"), ("cg", None))
+    found = [solve(DotProduct(), X, data.y, RIDGE, method=m, preconditioner=p, tol=ACCURACY).steps for m, p in how]
+    return found[0], found[1]
+
+
+def _plot(run: dict[str, list[float]]) -> Plot:
+    steps = tuple(float(t) for t in range(1, DEPTH + 1))
+    names = {"cg": "plain network", "pcg": "Jacobi network"}
+    return Plot(
+        tuple(Curve(names[solver], steps, tuple(found)) for solver, found in run.items()),
+        "steps", "relative residual",
+        "64 supports, 32 features of condition number 10: plain CG meets 33 distinct eigenvalues, Jacobi's makes it 64.",
+        log_y=True,
+    )  # fmt: skip
+
+
+B4 = Claim(
+    id="B4",
+    source="001, lemma 3",
+    title="Preconditioning restores convergence",
+    stated="Where conjugate gradients are slow, the preconditioned step of the block restores convergence.",
+    formula=r"\kappa(M^{-1/2}AM^{-1/2}) \ll \kappa(A)",
+    verdict=Verdict.AMENDED,
+    corrected="It depends on the preconditioner. A token can only scale its own row (Jacobi), which helps where rows "
+    "differ in length, never loses more than a factor n in condition number, and often hurts: with more supports than "
+    "features A has at most p + 1 distinct eigenvalues, and scaling destroys that. A preconditioner that knows the "
+    "spectrum, such as Nystrom's, does restore it.",
+    corrected_formula=r"\kappa(D^{-1/2}AD^{-1/2}) \le n\,\min_{M\text{ diagonal}}\kappa(M^{-1/2}AM^{-1/2}), \quad "
+    r"D=\mathrm{diag}(A)",
+    condition="The rate of PCG is that of CG at the condition number of the preconditioned matrix.",
+    check=check,
+)
