@@ -85,9 +85,7 @@ def conjugate_gradients(
     return next(islice(each_step(eigenvalues, b, error), steps - 1, None))
 
 
-def each_step(
-    eigenvalues: Tensor, b: Tensor, error: Callable[[int, Tensor], Tensor] | None = None
-) -> Iterator[Steps]:
+def each_step(eigenvalues: Tensor, b: Tensor, error: Callable[[int, Tensor], Tensor] | None = None) -> Iterator[Steps]:
     """Yield the same after step 1, 2, ... without end."""
     alpha, r, p = torch.zeros_like(b), b, b
     length, rho = b.new_zeros(len(b)), b.square().sum(-1, keepdim=True)

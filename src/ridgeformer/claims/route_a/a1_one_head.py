@@ -41,7 +41,7 @@ def _ratio(weights: Tensor) -> float:
 
 
 def _unmoved() -> Trial:
-    """Try whether a third support leaves the ratio of ridge regression's first two weights where it was, as a head's."""
+    """Try whether a third support leaves the ratio of the first two ridge weights alone, as it does in a head."""
     places = 2 * torch.rand(DRAWS, generator=torch_generator(0, "A1", "third"), dtype=torch.float64) - 0.5
     alone = _ratio(_ridge(NEAR))
     moved = [abs(_ratio(_ridge([*NEAR, [float(x)]])) - alone) > 1e-6 * abs(alone) for x in places]
@@ -63,7 +63,10 @@ def check(cases: int) -> Evidence:
         Figure("largest weight error of the deep network", max(deep)),
     )
     return Evidence(
-        stated=(Trial("one head has the weights of ridge regression, to 1e-6", 2, sum(g > 1e-6 for g in gaps)), _unmoved()),
+        stated=(
+            Trial("one head has the weights of ridge regression, to 1e-6", 2, sum(g > 1e-6 for g in gaps)),
+            _unmoved(),
+        ),
         corrected=(
             Trial("a head's ratio is the same whatever else it reads, to 1e-12", 1, int(same > 1e-12)),
             Trial("the deep network has the weights of ridge regression, to 1e-9", 2, sum(g > 1e-9 for g in deep)),

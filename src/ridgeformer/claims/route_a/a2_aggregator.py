@@ -69,7 +69,9 @@ def check(cases: int) -> Evidence:
     return Evidence(
         stated=(Trial("the network's product is Kt v, to 1e-13 in float64", count, sum(e > 1e-13 for e in double)),),
         corrected=(
-            Trial("to 1e-6 in float32, where logits are exact", count, sum(e > 1e-6 for e in single), max(single) / 1e-6),
+            Trial(
+                "to 1e-6 in float32, where logits are exact", count, sum(e > 1e-6 for e in single), max(single) / 1e-6
+            ),
             Trial("softmax alone does not see a common shift of the logits", 1, int(change > 1e-12)),
             Trial("the recovered product does", 1, int(abs(raised - float(torch.e)) > 1e-9)),
         ),

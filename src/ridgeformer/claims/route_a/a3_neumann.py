@@ -131,9 +131,9 @@ A3 = Claim(
     title="For a small ridge a Neumann series inverts exactly",
     stated="With the product by the kernel at hand, the network inverts exactly by a Neumann series if the ridge is "
     "small.",
-    formula=r"(\tilde K+\lambda I)^{-1} = \tfrac1\lambda\sum_{j\ge0}(-\tilde K/\lambda)^j \quad\text{for small }\lambda",
+    formula=r"(\tilde K+\lambda I)^{-1} = \tfrac1\lambda\sum_{j\ge0}(-\tilde K/\lambda)^j, \quad \lambda\text{ small}",
     verdict=Verdict.FALSE,
-    corrected="It is the other way round: the series converges if and only if the ridge exceeds the norm of the kernel. "
+    corrected="It is the other way round: the series converges if and only if the ridge exceeds the kernel's norm. "
     "The exponential kernel has ones or more on its diagonal, so it diverges for every ridge below 1; the mean of the "
     "logits is never negative, so its norm is at least the number of supports, and it diverges below that too.",
     corrected_formula=r"\|\alpha_t-\alpha^*\| \le (\|K\|/\lambda)^t\,\|\alpha^*\|, \qquad \|\tilde K\|_2 \ge "

@@ -64,7 +64,7 @@ def check(cases: int) -> Evidence:
     X, y, Xq, _ = _data()
     heads = {s: _head(s) for s in SHARPNESS}
     averages = {s: NadarayaWatson(temperature=1 / s).fit(X, y).predict(Xq) for s in SHARPNESS}
-    ridges = {(s, l): _ridge(s, l) for s in SHARPNESS for l in RIDGES}
+    ridges = {(s, ridge): _ridge(s, ridge) for s in SHARPNESS for ridge in RIDGES}
     unequal = sum(_gap(heads[s], averages[s]) > 1e-10 for s in SHARPNESS)
     gaps = [_gap(heads[s], f) for (s, _), f in ridges.items()]
     limits = [_in_the_limit(ridge) for ridge in LIMIT_RIDGES]
@@ -81,7 +81,11 @@ def check(cases: int) -> Evidence:
     return Evidence(
         stated=(
             Trial("one head is the kernel average", len(SHARPNESS), unequal),
-            Trial("its predictions differ from ridge regression's by over 1 %", len(gaps), sum(gap <= 0.01 for gap in gaps)),
+            Trial(
+                "its predictions differ from ridge regression's by over 1 %",
+                len(gaps),
+                sum(gap <= 0.01 for gap in gaps),
+            ),
         ),
         corrected=(
             Trial("l f_l/Z is within 1e3/l of it", len(limits), _beyond(limits)),
@@ -98,7 +102,7 @@ def _beyond(limits: list[float]) -> int:
 
 
 def _plot(heads: dict[float, float], ridges: dict[tuple[float, float], float]) -> Plot:
-    curves = [Curve(f"ridge regression, l = {l:g}", SHARPNESS, tuple(ridges[s, l] for s in SHARPNESS)) for l in RIDGES]
+    curves = [Curve(f"ridge, l = {ridge:g}", SHARPNESS, tuple(ridges[s, ridge] for s in SHARPNESS)) for ridge in RIDGES]
     return Plot(
         (Curve("one softmax head", SHARPNESS, tuple(heads.values())), *curves),
         "1/temperature", "test error, in standard deviations",

@@ -122,7 +122,8 @@ A6 = Claim(
     verdict=Verdict.TRUE,
     corrected="Exactly so: with an anchor of logit c beside every support, softmax attention alone is gradient descent "
     "preconditioned by D. It needs no step size and has a rate.",
-    corrected_formula=r"\|\alpha_{t+1}-\alpha^*\|_D \le \Big(1-\frac{\lambda}{e^c+Z_{\max}}\Big)\|\alpha_t-\alpha^*\|_D",
+    corrected_formula=r"\|\alpha_{t+1}-\alpha^*\|_D \le "
+    r"\Big(1-\frac{\lambda}{e^c+Z_{\max}}\Big)\|\alpha_t-\alpha^*\|_D",
     condition="e^c >= l: D - A is then a graph Laplacian plus (e^c - l) I, so no eigenvalue of D^-1 A exceeds 1.",
     check=check,
 )

@@ -54,7 +54,7 @@ def _leak(mask: Mask, layers: int) -> float:
     start = torch.randn(tokens.total, WIDTH, generator=generator, dtype=torch.float64)
 
     def supports(queries: Tensor) -> Tensor:
-        stream = torch.cat([start[: -QUERIES], queries])
+        stream = torch.cat([start[:-QUERIES], queries])
         for layer in network:
             stream = layer(stream, tokens)
         return stream[tokens.rows(SUPPORT)]
@@ -76,7 +76,9 @@ def check(cases: int) -> Evidence:
     )
     return Evidence(
         stated=(
-            Trial("no derivative of another row by a query is other than 0.0", len(found), sum(a != 0 for a, _ in found)),
+            Trial(
+                "no derivative of another row by a query is other than 0.0", len(found), sum(a != 0 for a, _ in found)
+            ),
         ),
         corrected=(
             Trial("the predictions do depend on the queries", len(found), sum(own == 0 for _, own in found)),

@@ -90,8 +90,8 @@ B1 = Claim(
     formula=r"\alpha_{t+1}=\alpha_t+\gamma_tp_t,\quad r_{t+1}=r_t-\gamma_tAp_t,\quad p_{t+1}=r_{t+1}+\beta_tp_t",
     verdict=Verdict.AMENDED,
     corrected="The formula shown is plain CG; PCG turns with the preconditioned residual. In the known construction a "
-    "step takes four attention sublayers and two gated ones, because product, step size, move and turn need each other's "
-    "results. Fewer has not been shown impossible.",
+    "step takes four attention sublayers and two gated ones, because product, step size, move and turn need each "
+    "other's results. Fewer has not been shown impossible.",
     corrected_formula=r"z_{t+1}=M^{-1}r_{t+1},\quad \beta_t = \frac{r_{t+1}^\top z_{t+1}}{r_t^\top z_t},\quad "
     r"p_{t+1}=z_{t+1}+\beta_tp_t",
     condition="Equality of steps holds until conjugate gradients lose orthogonality.",

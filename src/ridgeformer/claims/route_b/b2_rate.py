@@ -72,8 +72,8 @@ def check(cases: int) -> Evidence:
     )
     return Evidence(
         stated=(
-            Trial("the error of compiled networks stays within it", len(errors), sum(e > 1 for e in errors), max(errors)),
-            Trial("their predictions do", len(predictions), sum(e > 1 for e in predictions), max(predictions)),
+            Trial("compiled networks stay within the rate", len(errors), sum(e > 1 for e in errors), max(errors)),
+            Trial("so do their predictions", len(predictions), sum(e > 1 for e in predictions), max(predictions)),
             *(try_to_break(inequality, cases) for inequality in RATES),
         ),
         corrected=tuple(try_to_break(inequality, cases) for inequality in POSTERIOR),
@@ -114,7 +114,7 @@ def _plot(run: _Run) -> Plot:
             Curve("2 ((sqrt k - 1)/(sqrt k + 1))^t", steps, tuple(run.allowed), dashed=True),
         ),
         "steps", "relative A-norm error",
-        "Six features leave seven distinct eigenvalues: the network is done after seven steps, the bound does not know.",
+        "Six features leave seven distinct eigenvalues: the network ends after seven steps, the bound does not.",
         log_y=True,
     )  # fmt: skip
 
@@ -131,7 +131,7 @@ B2 = Claim(
     corrected="Once an answer is there, its residual bounds its error without any rate; the project reports these "
     "bounds with every solution.",
     corrected_formula=r"|f-f^*| \le \sqrt{\frac{k(x,x)}{\lambda}}\,\frac{\|r\|}{2}, \quad r = y-(K+\lambda I)\alpha",
-    condition="K positive semidefinite and a start at zero; rounding adds about kappa eps. The bounds from the diagonal "
+    condition="K positive semidefinite and a start at zero; rounding adds about kappa eps. Bounds from the diagonal "
     "need a kernel, not just a vector k(x).",
     check=check,
 )

@@ -1,0 +1,150 @@
+import numpy as np
+import pytest
+import torch
+from ledger_case import LedgerCase
+
+from ridgeformer import bounds
+from ridgeformer.claims.route_a import CLAIMS, a3_neumann, a5_depth, a6_vanilla, a7_leakage
+from ridgeformer.claims.route_a.a1_one_head import A1
+from ridgeformer.claims.route_a.a3_neumann import A3
+from ridgeformer.compiler.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
+from ridgeformer.kernels import DotProduct
+from ridgeformer.seeds import torch_generator
+from ridgeformer.solvers import solve
+
+
+class TestLedger(LedgerCase):
+    claims = CLAIMS
+
+
+def cases(inequality, count=50):
+    generator = torch_generator(1, inequality.name)
+    return torch.randn(count, inequality.size, generator=generator, dtype=torch.float64)
+
+
+def test_a1_by_hand():
+    """The 2 x 2 and 3 x 3 systems of the counterexample, written out."""
+    arrays = A1.counterexample.arrays
+    x, query, ridge = np.array(arrays["supports"]), arrays["query"], arrays["ridge"]
+    ratios = []
+    for n in (2, 3):
+        K, k = np.exp(np.outer(x[:n], x[:n])), np.exp(x[:n] * query)
+        head = k / k.sum()
+        w = np.linalg.solve(K + ridge * np.eye(n), k)
+        ratios.append((head[0] / head[1], w[0] / w[1]))
+    (head_two, ridge_two), (head_three, ridge_three) = ratios
+    assert head_two == pytest.approx(np.exp(-0.6))
+    assert head_three == pytest.approx(np.exp(-0.6))
+    assert ridge_two == pytest.approx((np.e + 0.1 - np.exp(0.6)) / (1.1 * np.exp(0.6) - 1))
+    assert (round(ridge_two, 4), round(ridge_three, 4)) == (0.9919, 1.2986)
+
+
+def test_a3_by_hand():
+    """K = 1, ridge 1/2: the partial sums are 2, -2, 6, -10, about 2/3."""
+    arrays = A3.counterexample.arrays
+    K, ridge, y = arrays["K"][0][0], arrays["ridge"], arrays["y"]
+    sums = np.cumsum([(-K / ridge) ** j * y / ridge for j in range(4)])
+    assert sums.tolist() == [2, -2, 6, -10]
+    errors = np.abs(sums - y / (K + ridge))
+    assert (errors[1:] / errors[:-1]).tolist() == pytest.approx([2, 2, 2])
+
+
+def test_a3_the_norm_of_an_exponential_kernel_is_at_least_the_number_of_supports():
+    rng = np.random.default_rng(0)
+    for n in (1, 3, 8):
+        X = rng.standard_normal((n, 3))
+        logits = X @ X.T
+        assert logits.mean() >= -1e-12
+        assert np.linalg.norm(np.exp(logits), 2) >= np.exp(logits).sum() / n >= n - 1e-9
+    assert np.linalg.norm(np.exp(np.zeros((4, 4))), 2) == pytest.approx(4)
+
+
+def test_a3_the_search_tries_the_partial_sums_of_the_series():
+    theta = cases(a3_neumann.RATE)
+    left, right = a3_neumann.RATE.sides(theta)
+    take = a3_neumann.Numbers(theta)
+    F = take.matrix(4, 4)
+    ratio, y = take.between(0.05, 0.999), take.vector(4)
+    for case in range(10):
+        K = (F[case] @ F[case].T).numpy()
+        ridge = np.linalg.norm(K, 2) / float(ratio[case])
+        exact = np.linalg.solve(K + ridge * np.eye(4), y[case].numpy())
+        series = sum(np.linalg.matrix_power(-K / ridge, j) for j in range(3)) @ y[case].numpy() / ridge
+        assert float(left[case]) == pytest.approx(np.linalg.norm(series - exact))
+        factor = bounds.neumann_error_factor(np.linalg.norm(K, 2), ridge, 3)
+        assert float(right[case]) == pytest.approx(factor * np.linalg.norm(exact))
+
+
+def test_a5_the_counts_are_those_of_solve():
+    """The recursions eigenvector by eigenvector against the methods themselves, targets equal along each."""
+    for kappa in (1e1, 1e2):
+        eigenvalues = torch.from_numpy(np.geomspace(1.0, kappa, 200))
+        exact = 1 / eigenvalues
+        X = torch.diag((eigenvalues - 1).clamp_min(0).sqrt())
+
+        def near(step, alpha, residual, exact=exact):
+            return float((alpha[:, 0] - exact).norm()) <= 1e-6 * float(exact.norm())
+
+        def steps(method, X=X, exact=exact, kappa=kappa, near=near):
+            ones = torch.ones_like(exact)
+            return solve(
+                DotProduct(), X, ones, 1.0, method=method, spectrum=(1.0, kappa), tol=1e-15, callback=near
+            ).steps
+
+        assert a5_depth._gradient_descent_steps(kappa) == steps("richardson")
+        assert a5_depth._chebyshev_steps(kappa) == steps("chebyshev")
+
+
+@pytest.mark.parametrize(
+    ("inequality", "factor"),
+    [(a5_depth.RATE, bounds.richardson_error_factor), (a5_depth.CHEBYSHEV, bounds.chebyshev_error_factor)],
+)
+def test_a5_the_search_is_of_the_projects_own_bounds(inequality, factor):
+    theta = cases(inequality)
+    _, kappa, exact = a5_depth._case(theta)
+    _, right = inequality.sides(theta)
+    expected = [factor(float(k), a5_depth.STEPS) * float(e.norm()) for k, e in zip(kappa, exact, strict=True)]
+    assert right.tolist() == pytest.approx(expected)
+
+
+def test_a6_the_rate_is_an_eigenvalue_bound():
+    """No eigenvalue of I - D^-1/2 A D^-1/2 is negative or above the rate if e^c >= l; below, one can be negative."""
+    rng = np.random.default_rng(0)
+    for anchor in (0.3, 1.0, 5.0):
+        X = rng.standard_normal((6, 2))
+        K, ridge = np.exp(X @ X.T), 0.3
+        D = K.sum(1) + anchor
+        values = np.linalg.eigvalsh(np.eye(6) - (K + ridge * np.eye(6)) / np.sqrt(np.outer(D, D)))
+        assert values[0] >= -1e-12
+        assert values[-1] <= 1 - ridge / D.max() + 1e-12
+    K, ridge = np.ones((2, 2)), 10.0  # two supports at the origin, e^c = 0.1: D = 2.1, A = (11, 1; 1, 11)
+    assert np.linalg.eigvalsh(np.eye(2) - (K + ridge * np.eye(2)) / 2.1)[0] < -1
+
+
+def test_a6_the_search_takes_the_step_of_the_network():
+    theta = cases(a6_vanilla.RATE, 3)
+    left, right = a6_vanilla.RATE.sides(theta)
+    take = a6_vanilla.Numbers(theta)
+    ridge = take.positive()
+    anchor, X, error = ridge * (1 + take.positive()), 1.5 * torch.tanh(take.matrix(4, 2)), take.vector(4)
+    for case in range(3):
+        K, small = torch.exp(X[case] @ X[case].T), float(ridge[case])
+        A, D = K + small * torch.eye(4, dtype=torch.float64), K.sum(1) + anchor[case]
+        # from alpha = 0 the error is -alpha*, so the targets that start it are -A error
+        model = a6_vanilla.compiler.compile("vanilla", features=2, ridge=small, steps=1, sink=float(anchor[case].log()))
+        alpha = model.trace(X[case], -A @ error[case], X[case]).alpha[0, :, 0]
+        measured = (D * (alpha + error[case]).square()).sum().sqrt()
+        assert float(left[case]) == pytest.approx(float(measured))
+        assert float(right[case]) == pytest.approx(
+            float((1 - small / D.max()) * (D * error[case].square()).sum().sqrt())
+        )
+
+
+@pytest.mark.parametrize(("mask", "leaks"), [(a7_leakage.PUBLISHED, True), (a7_leakage.OURS, False)])
+def test_a7_who_reaches_whom_by_counting_paths(mask, leaks):
+    """A support reads the aggregator, the aggregator the query: two layers, one path."""
+    tokens = Tokens({SUPPORT: 2, AGGREGATOR: 1, QUERY: 1})
+    reads = mask.matrix(tokens).numpy().astype(int)
+    once, twice = reads, reads @ reads
+    assert not once[tokens.rows(SUPPORT), tokens.rows(QUERY)].any()
+    assert twice[tokens.rows(SUPPORT), tokens.rows(QUERY)].any() == leaks

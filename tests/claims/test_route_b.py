@@ -1,0 +1,140 @@
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from ledger_case import LedgerCase
+
+from ridgeformer import bounds
+from ridgeformer.claims.route_b import CLAIMS, b2_rate, b3_inexact, b4_preconditioning, posterior
+from ridgeformer.claims.route_b.b4_preconditioning import B4
+from ridgeformer.seeds import torch_generator
+
+
+class TestLedger(LedgerCase):
+    claims = CLAIMS
+    loose = (b4_preconditioning.SLUIS.words,)
+
+
+def cases(inequality, count=20):
+    generator = torch_generator(1, inequality.name)
+    return torch.randn(count, inequality.size, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_b2_the_searches_are_of_the_projects_own_bounds(steps):
+    rate, prediction = b2_rate.RATES[steps - 1], b2_rate.RATES[steps + 2]
+    theta = cases(rate)
+    left, right = rate.sides(theta)
+    off, allowed = prediction.sides(theta)
+    take = b2_rate.Numbers(theta)
+    eigenvalues, kappas = b2_rate.eigenvalues_and_kappa(take, b2_rate.SIZE)
+    exact, k = take.vector(b2_rate.SIZE), take.vector(b2_rate.SIZE)
+    for case in range(len(theta)):
+        A, kappa = np.diag(eigenvalues[case].numpy()), float(kappas[case])
+        assert kappa == pytest.approx(np.linalg.cond(A))
+        error = _cg(A, A @ exact[case].numpy(), steps) - exact[case].numpy()
+        size = np.sqrt(exact[case].numpy() @ A @ exact[case].numpy())
+        energy = np.sqrt(k[case].numpy() @ np.linalg.solve(A, k[case].numpy()))
+        assert float(left[case]) == pytest.approx(np.sqrt(error @ A @ error), rel=1e-6)
+        assert float(off[case]) == pytest.approx(abs(k[case].numpy() @ error), rel=1e-6)
+        assert float(right[case]) == pytest.approx(bounds.cg_error_factor(kappa, steps) * size)
+        assert float(allowed[case]) == pytest.approx(float(bounds.cg_prediction_bound(kappa, steps, energy, size)))
+
+
+def _cg(A, b, steps, M=None):
+    """Conjugate gradients as a textbook prints them, with a diagonal preconditioner."""
+    M = np.ones(len(b)) if M is None else M
+    alpha, r, z = np.zeros_like(b), b, b / M
+    p = z
+    for _ in range(steps):
+        gamma = (r @ z) / (p @ A @ p)
+        alpha, new = alpha + gamma * p, r - gamma * A @ p
+        z, old = new / M, r @ z
+        r, p = new, z + (new @ z) / old * p
+    return alpha
+
+
+def test_b2_the_posterior_searches_are_of_the_projects_own_bounds():
+    theta = cases(posterior.POSTERIOR[0])
+    answer = posterior._answer(theta)
+    for case in range(len(theta)):
+        r, ridge = float(answer.residual[case]), float(answer.ridge[case])
+        energy, own = float(answer.energy[case]), float(answer.own[case])
+        expected = (
+            bounds.solution_error_bound(r, ridge),
+            bounds.prediction_error_from_query_norm(r, ridge, float(answer.k[case].norm())),
+            bounds.prediction_error_from_energy(r, ridge, energy),
+            bounds.prediction_error_from_diagonal(r, ridge, own),
+            bounds.prediction_error_from_variance(r, ridge, energy, own),
+        )
+        searched = [float(inequality.sides(theta)[1][case]) for inequality in posterior.POSTERIOR]
+        assert searched == pytest.approx([float(bound) for bound in expected])
+
+
+def test_b2_the_posterior_answers_come_from_a_kernel():
+    """The Gram matrix of supports and query is positive semidefinite, which the last two bounds need."""
+    answer = posterior._answer(cases(posterior.POSTERIOR[0]))
+    K = torch.diag_embed(answer.A - answer.ridge[:, None])
+    gram = torch.cat(
+        [torch.cat([K, answer.k[..., None]], -1), torch.cat([answer.k, answer.own[:, None]], -1)[:, None]], 1
+    )
+    values = torch.linalg.eigvalsh(gram)
+    assert bool((values[:, 0] >= -1e-12 * values[:, -1]).all())
+
+
+def test_b3_the_search_is_of_the_projects_own_bound():
+    theta = cases(b3_inexact.RESIDUAL)
+    left, right = b3_inexact.RESIDUAL.sides(theta)
+    gap, allowed = b3_inexact.GAP.sides(theta)
+    take = b3_inexact.Numbers(theta)
+    eigenvalues, _ = b3_inexact.eigenvalues_and_kappa(take, b3_inexact.SIZE)
+    b, eps = take.vector(b3_inexact.SIZE).numpy(), take.between(1e-4, 0.3)
+    directions = take.matrix(b3_inexact.STEPS, b3_inexact.SIZE).numpy()
+    for case in range(len(theta)):
+        A, size = eigenvalues[case].numpy(), float(eigenvalues[case].max())
+        alpha, r = np.zeros_like(b[case]), b[case].copy()
+        p, lengths, norms, drift = r.copy(), [], [], 0.0
+        for direction in directions[case]:
+            error = float(eps[case]) * size * np.linalg.norm(p) * direction / np.linalg.norm(direction)
+            q = A * p + error
+            gamma = (r @ r) / (p @ q)
+            lengths, norms = [*lengths, gamma], [*norms, np.linalg.norm(p)]
+            alpha, new, drift = alpha + gamma * p, r - gamma * q, drift + gamma * error
+            p, r = new + (new @ new) / (r @ r) * p, new
+        true = b[case] - A * alpha
+        np.testing.assert_allclose(true, r + drift, atol=1e-9 * np.linalg.norm(size * np.array(lengths) * norms))
+        assert float(left[case]) == pytest.approx(np.linalg.norm(true), rel=1e-6)
+        assert float(gap[case]) == pytest.approx(np.linalg.norm(drift), rel=1e-6)
+        travelled = bounds.residual_gap_bound(float(eps[case]), size, lengths, norms)
+        assert float(allowed[case]) == pytest.approx(float(travelled), rel=1e-9)
+        assert float(right[case]) == pytest.approx(float(travelled) + np.linalg.norm(r), rel=1e-9)
+
+
+def test_b4_by_hand():
+    """Rows 1, 2, 3 with a ridge of 1: two distinct eigenvalues, and three after scaling by 2, 5, 10."""
+    arrays = B4.counterexample.arrays
+    Phi, y = np.array(arrays["Phi"]), np.array(arrays["y"])
+    A = Phi @ Phi.T + arrays["ridge"] * np.eye(3)
+    D = np.diag(A)
+    scaled = np.linalg.eigvalsh(A / np.sqrt(np.outer(D, D)))
+    assert D.tolist() == [2, 5, 10]
+    assert np.linalg.eigvalsh(A) == pytest.approx([1, 1, 15])
+    assert np.sort(1 - np.roots([100, 0, -157, 72]).real) == pytest.approx(scaled)
+    assert scaled.round(4).tolist() == [0.1494, 0.4117, 2.4389]
+    assert round(scaled[-1] / scaled[0], 2) == 16.33
+    exact = np.linalg.solve(A, y)
+    assert _cg(A, y, 2) == pytest.approx(exact, abs=1e-12)
+    assert np.linalg.norm(_cg(A, y, 2, D) - exact) > 0.01 * np.linalg.norm(exact)
+    assert _cg(A, y, 3, D) == pytest.approx(exact, abs=1e-12)
+
+
+def test_b4_the_search_preconditions_as_the_textbook_does():
+    theta = cases(b4_preconditioning.RATE)
+    A, _ = b4_preconditioning._case(b4_preconditioning.Numbers(theta))
+    generator = torch_generator(0, "b4")
+    M = 0.5 + torch.rand(len(theta), 4, generator=generator, dtype=torch.float64)
+    exact = torch.randn(len(theta), 4, generator=generator, dtype=torch.float64)
+    ours = b4_preconditioning._preconditioned(A, M, exact)
+    for a, m, e, alpha in islice(zip(A.numpy(), M.numpy(), exact.numpy(), ours.numpy(), strict=True), 10):
+        np.testing.assert_allclose(alpha, _cg(a, a @ e, b4_preconditioning.STEPS, m), rtol=1e-6, atol=1e-9)
