@@ -15,8 +15,9 @@ class LedgerCase:
     loose = ()
 
     @pytest.fixture(scope="class")
-    def findings(self):
-        return {finding.claim.id: finding for finding in run_claims(self.claims, NORMAL_CASES)}
+    @classmethod
+    def findings(cls):
+        return {finding.claim.id: finding for finding in run_claims(cls.claims, NORMAL_CASES)}
 
     def test_every_record_is_what_the_evidence_says(self, findings):
         assert {name: finding.problems for name, finding in findings.items() if not finding.agrees} == {}
