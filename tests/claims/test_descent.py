@@ -66,3 +66,11 @@ def test_conjugate_gradients():
 def test_the_length_is_that_of_the_path_if_it_never_turns_back():
     A, b = torch.tensor([[2.0, 2.0]], dtype=torch.float64), torch.tensor([[3.0, 4.0]], dtype=torch.float64)
     assert float(descent.conjugate_gradients(A, b, 1).length) == pytest.approx(2.5)  # |alpha| = |b| / 2
+
+
+def test_products_that_are_off_make_the_residuals_drift_apart():
+    A, _, b = problems()
+    run = descent.conjugate_gradients(A, b, 3, lambda j, p: 0.01 * (j + 1) * p.flip(-1))
+    gap = b - A * run.alpha - run.residual
+    assert float(gap.norm()) > 1e-3
+    torch.testing.assert_close(gap, run.drift, rtol=1e-8, atol=1e-8)

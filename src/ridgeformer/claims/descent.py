@@ -59,16 +59,18 @@ def chebyshev(eigenvalues: Tensor, b: Tensor, steps: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Steps:
-    """Conjugate gradients after some steps: coefficients, the residual carried along, and the path's length.
+    """Conjugate gradients after some steps: coefficients, the residual carried along, and what products cost.
 
     Attributes:
         alpha: (cases, size).
         residual: As the recursion has it, which is b - A alpha only if every product was exact.
+        drift: sum_j gamma_j e_j, e_j being by how much the product A p_j was off.
         length: sum_j abs(gamma_j) norm(p_j), (cases,).
     """
 
     alpha: Tensor
     residual: Tensor
+    drift: Tensor
     length: Tensor
 
 
@@ -87,13 +89,14 @@ def conjugate_gradients(
 
 def each_step(eigenvalues: Tensor, b: Tensor, error: Callable[[int, Tensor], Tensor] | None = None) -> Iterator[Steps]:
     """Yield the same after step 1, 2, ... without end."""
-    alpha, r, p = torch.zeros_like(b), b, b
+    alpha, drift, r, p = torch.zeros_like(b), torch.zeros_like(b), b, b
     length, rho = b.new_zeros(len(b)), b.square().sum(-1, keepdim=True)
     for j in count():
-        q = eigenvalues * p if error is None else eigenvalues * p + error(j, p)
+        off = torch.zeros_like(p) if error is None else error(j, p)
+        q = eigenvalues * p + off
         gamma = rho / (p * q).sum(-1, keepdim=True)
-        alpha, r = alpha + gamma * p, r - gamma * q
+        alpha, r, drift = alpha + gamma * p, r - gamma * q, drift + gamma * off
         length = length + gamma[:, 0].abs() * p.norm(dim=-1)
-        yield Steps(alpha, r, length)
+        yield Steps(alpha, r, drift, length)
         rho, previous = r.square().sum(-1, keepdim=True), rho
         p = r + rho / previous * p

@@ -98,7 +98,8 @@ A1 = Claim(
     r"\tilde K_{ij}=\exp(\tfrac1\tau\langle U\phi_i,U\phi_j\rangle)",
     verdict=Verdict.FALSE,
     corrected="The ratio of a head's weights on two supports depends on these two alone; in ridge regression a third "
-    "support changes it. A deep network does compute it, one step of an iteration a block.",
+    "support changes it, and whatever an MLP does with the head's answer, it sees the targets only through it. "
+    "A deep network does compute it, one step of an iteration a block.",
     corrected_formula=r"\frac{w_1}{w_2}\Big|_{\text{head}} = e^{S_1-S_2} \quad\text{whatever else is read};\qquad "
     r"w_{\text{ridge}} = (\tilde K+\lambda I)^{-1}\tilde k(x)",
     condition="More than two supports; depth one step of conjugate gradients a support is always enough.",

@@ -149,6 +149,7 @@ def check(cases: int) -> Evidence:
         corrected=(
             _within("gradient descent", counts, bounds.richardson_steps),
             _within("Chebyshev", counts, bounds.chebyshev_steps),
+            _within("conjugate gradients", counts, _cg_steps),
             try_to_break(RATE, cases),
             try_to_break(CHEBYSHEV, cases),
             try_to_break(BEST, cases),
@@ -157,6 +158,11 @@ def check(cases: int) -> Evidence:
         figures=figures,
         plot=_plot(counts),
     )
+
+
+def _cg_steps(kappa: float, accuracy: float) -> int:
+    """Return the steps that a 2-norm error may take, being at most sqrt(kappa) times the one in the A-norm."""
+    return bounds.cg_steps(kappa, accuracy / kappa**0.5)
 
 
 def _within(name: str, counts: dict[str, list[int]], steps: Callable[[float, float], int]) -> Trial:

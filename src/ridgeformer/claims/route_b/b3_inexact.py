@@ -115,18 +115,8 @@ def _errors(kappa: float, number: int) -> list[float]:
 def _identity(number: int) -> float:
     """Return by how much the identity fails, relative to b, with errors of one part in a hundred."""
     A, b, directions = _problem(1e2, number)
-    off, total, before = _off(torch.full((1,), 0.01, dtype=torch.float64), directions), 0.0, torch.zeros_like(b)
-    errors: list[Tensor] = []
-
-    def error(j: int, p: Tensor) -> Tensor:
-        errors.append(torch.stack([off(j, p), p]))
-        return errors[-1][0]
-
-    for step in islice(each_step(A, b, error), 10):
-        e, p = errors[-1]
-        gamma = ((step.alpha - before) * p).sum() / p.square().sum()
-        total, before = total + gamma * e, step.alpha
-    return float((b - A * step.alpha - step.residual - total).norm() / b.norm())
+    run = conjugate_gradients(A, b, 10, _off(torch.full((1,), 0.01, dtype=torch.float64), directions))
+    return float((b - A * run.alpha - run.residual - run.drift).norm() / b.norm())
 
 
 def _plot(paths: dict[float, list[float]]) -> Plot:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from ridgeformer import compiler
 from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
-from ridgeformer.claims.matrices import Numbers, orthonormal, spectrum_of
+from ridgeformer.claims.descent import eigenvalues_and_kappa
+from ridgeformer.claims.matrices import Numbers, prescribed, spectrum_of
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.datasets import synthetic
 from ridgeformer.kernels import DotProduct
@@ -23,11 +24,8 @@ ACCURACY = 1e-6
 
 def _case(take: Numbers) -> tuple[Tensor, Tensor]:
     """Return A with a condition number between 1.1 and about 1e3, and that number."""
-    kappa, inner = 1.1 + take.positive(), torch.sigmoid(take.vector(SIZE - 2))
-    ends = torch.ones_like(kappa)[:, None]
-    values = 1 + (kappa[:, None] - 1) * torch.cat([ends, inner, 0 * ends], dim=-1)
-    Q = orthonormal(take.matrix(SIZE, SIZE))
-    return (Q * values[:, None, :]) @ Q.mT, kappa
+    values, kappa = eigenvalues_and_kappa(take, SIZE)
+    return prescribed(take.matrix(SIZE, SIZE), values), kappa
 
 
 def _scaled(A: Tensor, M: Tensor) -> Tensor:
