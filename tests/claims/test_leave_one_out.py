@@ -1,38 +1,11 @@
 from dataclasses import replace
-from functools import cache
 
-import numpy as np
 import pytest
 import torch
 
-from ridgeformer.claims.claim import Verdict
-from ridgeformer.claims.leave_one_out import CLAIMS
 from ridgeformer.claims.leave_one_out._influence import Factors, factors, labelled_digits
 from ridgeformer.claims.leave_one_out.i3_sign_flips import flips, one_factor_changed, rate_by_size
-from ridgeformer.claims.ledger import NORMAL_CASES, judge, run_claims
 from ridgeformer.kernels import DotProduct
-
-BY_ID = {claim.id: claim for claim in CLAIMS}
-
-
-@cache
-def finding(claim_id):
-    (found,) = run_claims([BY_ID[claim_id]], NORMAL_CASES)
-    return found
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
-def test_the_record_is_what_the_evidence_says(claim):
-    found = finding(claim.id)
-    assert found.problems == ()
-    assert all(np.isfinite(figure.value) and figure.agrees for figure in found.evidence.figures)
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
-def test_no_other_verdict_would_pass(claim):
-    evidence = finding(claim.id).evidence
-    for verdict in Verdict:
-        assert judge(replace(claim, verdict=verdict), evidence).agrees == (verdict is claim.verdict)
 
 
 def test_closed_form_by_hand():

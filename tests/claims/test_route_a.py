@@ -1,20 +1,15 @@
 import numpy as np
 import pytest
 import torch
-from ledger_case import LedgerCase
 
 from ridgeformer import bounds
-from ridgeformer.claims.route_a import CLAIMS, a3_neumann, a5_depth, a6_vanilla, a7_leakage
+from ridgeformer.claims.route_a import a3_neumann, a5_depth, a6_vanilla, a7_leakage
 from ridgeformer.claims.route_a.a1_one_head import A1
 from ridgeformer.claims.route_a.a3_neumann import A3
 from ridgeformer.compiler.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
 from ridgeformer.kernels import DotProduct
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import solve
-
-
-class TestLedger(LedgerCase):
-    claims = CLAIMS
 
 
 def cases(inequality, count=50):

@@ -3,17 +3,11 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from ledger_case import LedgerCase
 
 from ridgeformer import bounds
-from ridgeformer.claims.route_b import CLAIMS, b2_rate, b3_inexact, b4_preconditioning, posterior
+from ridgeformer.claims.route_b import b2_rate, b3_inexact, b4_preconditioning, posterior
 from ridgeformer.claims.route_b.b4_preconditioning import B4
 from ridgeformer.seeds import torch_generator
-
-
-class TestLedger(LedgerCase):
-    claims = CLAIMS
-    loose = (b4_preconditioning.SLUIS.words,)
 
 
 def cases(inequality, count=20):

@@ -3,7 +3,7 @@
 One package a source, one claim a file. A new claim is a file with a `Claim` and a line in its package's list.
 """
 
-from ridgeformer.claims import leave_one_out, linearised, width_rank
+from ridgeformer.claims import leave_one_out, linearised, route_a, route_b, width_rank
 from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict, outcome
 from ridgeformer.claims.ledger import DEEP_CASES, NORMAL_CASES, Finding, judge, run_claims
 from ridgeformer.claims.search import Found, Inequality, search, try_to_break
@@ -32,6 +32,8 @@ __all__ = [
 
 CLAIMS: tuple[Claim, ...] = (
     *width_rank.CLAIMS,
+    *route_a.CLAIMS,
+    *route_b.CLAIMS,
     *linearised.CLAIMS,
     *leave_one_out.CLAIMS,
 )

@@ -122,8 +122,8 @@ L16 = Claim(
     corrected="exp(a) = 1 + a leaves a constant term and row sums: to first order softmax attention is the mean row "
     "plus (eps/n) X Xc'Xc with centred rows Xc, and a remainder within an explicit bound. The stated "
     "form is right for centred rows only.",
-    corrected_formula=r"\big\|\operatorname{softmax}(\epsilon x_i^\top X^\top) X - \bar x - \tfrac{\epsilon}{n} "
-    r"x_i^\top X_c^\top X_c\big\| \le \tfrac{\epsilon^2}{8}\,(\max_j s_{ij} - \min_j s_{ij})^2 \operatorname{diam}(X), "
+    corrected_formula=r"\|\operatorname{softmax}(\epsilon x_i^\top X^\top) X - \bar x - \tfrac{\epsilon}{n} "
+    r"x_i^\top X_c^\top X_c\| \le \tfrac{\epsilon^2}{8}\,(\max_j s_{ij} - \min_j s_{ij})^2 \operatorname{diam}(X), "
     r"\quad s = XX^\top",
     condition="Any rows and any eps > 0: the second derivative in eps is a third central moment.",
     check=check,

@@ -169,7 +169,7 @@ L4 = Claim(
     "digits. The additive criterion, an error below a quarter of the smallest eigenvalue, asks for more, its square. "
     "Attention does slow convergence, by about ten in the multiplicative distance on digits.",
     corrected_formula=r"m \ge \frac{3}{\delta^2}\,\frac{\|G\|+\lambda}{\lambda_{\min}(K)+\lambda}\log\frac{2n}{p} "
-    r"\;\Rightarrow\; P\Big(\big\|(K+\lambda I)^{-1/2}(K_m-K)(K+\lambda I)^{-1/2}\big\| \le \delta\Big) \ge 1-p",
+    r"\;\Rightarrow\; P\Big(\|(K+\lambda I)^{-1/2}(K_m-K)(K+\lambda I)^{-1/2}\| \le \delta\Big) \ge 1-p",
     condition="delta <= 1; G is the Gram matrix of the network's own input rows; first layer trained, Gaussian start.",
     check=check,
     counterexample=Counterexample(
