@@ -1,4 +1,4 @@
-"""Claims about linearised attention and its tangent kernel (document 004)."""
+"""Claims about linearised attention and its tangent kernel (the linearized-attention study)."""
 
 from ridgeformer.claims.linearised.l1_cube import L1
 from ridgeformer.claims.linearised.l2_truncation import L2

@@ -12,7 +12,7 @@ def check(cases: int) -> Evidence:
 
 L10 = Claim(
     id="L10",
-    source="004, extensions",
+    source="linearized-attention study, extensions",
     title="Truncated attention restores convergence",
     stated="Keeping only the top r directions of the attention matrix lowers the condition number and brings the "
     "kernel regime back.",

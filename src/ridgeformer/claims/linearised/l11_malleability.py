@@ -12,7 +12,7 @@ def check(cases: int) -> Evidence:
 
 L11 = Claim(
     id="L11",
-    source="004, abstract and tables of flip rates",
+    source="linearized-attention study, abstract and tables of flip rates",
     title="Attention is two to nine times more malleable than ReLU",
     stated="Attacked training points change the sign of their influence two to nine times as often under linearised "
     "attention as in a ReLU network.",

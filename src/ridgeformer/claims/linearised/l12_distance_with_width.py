@@ -12,7 +12,7 @@ def check(cases: int) -> Evidence:
 
 L12 = Claim(
     id="L12",
-    source="004, tables of the NTK distance",
+    source="linearized-attention study, tables of the NTK distance",
     title="The distance to the tangent kernel rises with width under attention",
     stated="The outputs of a trained network and of its kernel predictor draw nearer with width for ReLU and part "
     "for linearised attention.",

@@ -165,7 +165,7 @@ def _plot(errors: dict[str, Tensor]) -> Plot:
 
 L13 = Claim(
     id="L13",
-    source="004, abstract",
+    source="linearized-attention study, abstract",
     title="The data-dependent kernel lowers the error when targets align with the data",
     stated="Targets along the leading eigenvectors of G are approximated better with the kernel of attention features "
     "than without them.",

@@ -77,7 +77,7 @@ def _rank_deficient(scale: float) -> Tensor:
 
 L14 = Claim(
     id="L14",
-    source="004, appendix A.8",
+    source="linearized-attention study, appendix A.8",
     title="Every configuration passed four numerical checks at 1e-12",
     stated="The kernel has no eigenvalue below -1e-12, a condition number below 1e12 with its ridge, an inverse exact "
     "to 1e-12 and symmetry to 1e-12, in all experiments.",

@@ -76,7 +76,7 @@ def check(cases: int) -> Evidence:
 
 L15 = Claim(
     id="L15",
-    source="004, theorem B.8",
+    source="linearized-attention study, theorem B.8",
     title="The kernel has fourth-order representational power",
     stated="The functions of the attention kernel are sums of products of similarities along paths through the data, "
     "and so of fourth order.",

@@ -114,7 +114,7 @@ def _plot() -> Plot:
 
 L16 = Claim(
     id="L16",
-    source="004, appendix D.2",
+    source="linearized-attention study, appendix D.2",
     title="X X'X is the first-order expansion of softmax attention",
     stated="Linearised attention X X'X approximates softmax attention by its first-order Taylor expansion.",
     formula=r"\operatorname{softmax}(\epsilon XX^\top) X \approx \tfrac{\epsilon}{n}\, XX^\top X",

@@ -89,7 +89,7 @@ def _plot() -> Plot:
 
 L1 = Claim(
     id="L1",
-    source="004, theorems 4.1 and 4.7",
+    source="linearized-attention study, theorems 4.1 and 4.7",
     title="Linearised attention has the kernel G^3 and cubes the condition number",
     stated="Parameter-free linearised attention maps the rows X to X X'X. The Gram matrix of these features is the "
     "cube of G = XX', and so is its condition number.",

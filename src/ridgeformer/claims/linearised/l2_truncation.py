@@ -87,7 +87,7 @@ def _plot(X: Tensor, rank: int) -> Plot:
 
 L2 = Claim(
     id="L2",
-    source="004, abstract",
+    source="linearized-attention study, abstract",
     title="The condition number is taken on the rank-min(n, d) truncation",
     stated="The effective condition number of G is that of its truncation to rank min(n, d).",
     formula=r"\kappa_d(G) = \lambda_1(G) / \lambda_{\min(n,d)}(G)",

@@ -134,7 +134,7 @@ def _plot() -> Plot:
 
 L3 = Claim(
     id="L3",
-    source="004, theorem 4.7 with the normalisation of its experiments",
+    source="linearized-attention study, theorem 4.7 with the normalisation of its experiments",
     title="Rows of unit length keep the cubed condition number",
     stated="Dividing the attention features by their lengths, as the experiments do, leaves the cubed condition "
     "number standing.",

@@ -158,7 +158,7 @@ def _plot(measured: dict[str, list[Distances]]) -> Plot:
 
 L4 = Claim(
     id="L4",
-    source="004, theorem 4.7",
+    source="linearized-attention study, theorem 4.7",
     title="Convergence to the tangent kernel needs a width of kappa^6 n log n",
     stated="A network on linearised attention features reaches its tangent kernel only from a width of the sixth "
     "power of the condition number on, which no network has.",

@@ -44,7 +44,7 @@ def check(cases: int) -> Evidence:
 
 L5 = Claim(
     id="L5",
-    source="004, theorem 4.1",
+    source="linearized-attention study, theorem 4.1",
     title="With identity activation the tangent kernel is G^3",
     stated="The exact correspondence of linearised attention with a Gram-induced kernel: without a nonlinearity the "
     "tangent kernel of the network on attention features is the cube of G.",

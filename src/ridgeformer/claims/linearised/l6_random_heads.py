@@ -110,7 +110,7 @@ def _plot(curve: list[float]) -> Plot:
 
 L6 = Claim(
     id="L6",
-    source="004, abstract and its rebuttal",
+    source="linearized-attention study, abstract and its rebuttal",
     title="The cube carries over to random query, key and value matrices",
     stated="Trainable attention at standard initialisation has, in expectation and with concentration, the same "
     "data-dependent kernel and the same cubed condition number. The source leaves undefined which kernel is meant, "

@@ -117,7 +117,7 @@ def _plot() -> Plot:
 
 L7 = Claim(
     id="L7",
-    source="004, proposition 4.5",
+    source="linearized-attention study, proposition 4.5",
     title="An attack on one row moves a kernel entry by at most eps norm1(G x_j)",
     stated="A change of x_i of size eps, entry by entry, moves its kernel value with x_j by at most eps times the "
     "1-norm of G x_j.",

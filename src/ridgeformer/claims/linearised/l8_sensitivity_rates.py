@@ -90,7 +90,7 @@ def check(cases: int) -> Evidence:
 
 L8 = Claim(
     id="L8",
-    source="004, sensitivity rates",
+    source="linearized-attention study, sensitivity rates",
     title="Attention is n l_1 times more sensitive than ReLU",
     stated="The sensitivity of linearised attention is of order n norm(G)^2 norm(y)^2/l^2, that of a ReLU network "
     "norm(y)^2/l^2, and so their ratio n times the leading eigenvalue of G.",

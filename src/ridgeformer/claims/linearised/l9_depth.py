@@ -72,7 +72,7 @@ def _plot() -> Plot:
 
 L9 = Claim(
     id="L9",
-    source="004, stacked layers",
+    source="linearized-attention study, stacked layers",
     title="k layers give the power 2k + 1 of the Gram matrix",
     stated="Each further layer of linearised attention raises the power of G by two.",
     formula=r"K_k = G^{2k+1}",

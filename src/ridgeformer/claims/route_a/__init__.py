@@ -1,4 +1,4 @@
-"""Claims about softmax attention, route A (section 1 of document 001, and 003)."""
+"""Claims about softmax attention, route A (section 1 of the theoretical analysis, and the softmax-route note)."""
 
 from ridgeformer.claims.route_a.a1_one_head import A1
 from ridgeformer.claims.route_a.a2_aggregator import A2

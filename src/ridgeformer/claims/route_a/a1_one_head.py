@@ -90,7 +90,7 @@ def _plot() -> Plot:
 
 A1 = Claim(
     id="A1",
-    source="001, theorem 1",
+    source="theoretical analysis, theorem 1",
     title="One block with one softmax head does kernel ridge regression",
     stated="A transformer block with a single softmax head and an aggregator token computes the ridge prediction with "
     "the exponential kernel.",

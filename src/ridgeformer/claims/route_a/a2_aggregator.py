@@ -81,7 +81,7 @@ def check(cases: int) -> Evidence:
 
 A2 = Claim(
     id="A2",
-    source="001, proof of theorem 1, step 2; 003, strategy 2",
+    source="theoretical analysis, proof of theorem 1, step 2; softmax-route note, strategy 2",
     title="An aggregator token undoes the normalisation of softmax",
     stated="Softmax returns the kernel divided by its row sums; with the row sums from an aggregator token the network "
     "recovers the kernel.",

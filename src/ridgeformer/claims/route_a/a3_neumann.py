@@ -127,7 +127,7 @@ def _plot() -> Plot:
 
 A3 = Claim(
     id="A3",
-    source="001, proof of theorem 1, step 3",
+    source="theoretical analysis, proof of theorem 1, step 3",
     title="For a small ridge a Neumann series inverts exactly",
     stated="With the product by the kernel at hand, the network inverts exactly by a Neumann series if the ridge is "
     "small.",

@@ -113,7 +113,7 @@ def _plot(heads: dict[float, float], ridges: dict[tuple[float, float], float]) -
 
 A4 = Claim(
     id="A4",
-    source="003, theorem",
+    source="softmax-route note, theorem",
     title="A single softmax head is the Nadaraya-Watson average, not ridge regression",
     stated="One softmax head implements the normalised kernel average, which shares the kernel with ridge regression "
     "but differs in prediction.",

@@ -186,7 +186,7 @@ def _plot(counts: dict[str, list[int]]) -> Plot:
 
 A5 = Claim(
     id="A5",
-    source="003, theorem and consequences",
+    source="softmax-route note, theorem and consequences",
     title="Gradient descent layers converge, and depth follows the rate of conjugate gradients",
     stated="A deep network performs gradient descent steps that converge to the ridge solution; its accuracy in depth "
     "follows the rate of conjugate gradients.",

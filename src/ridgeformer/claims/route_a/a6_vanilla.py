@@ -114,7 +114,7 @@ def _plot(errors: list[float], rate: float) -> Plot:
 
 A6 = Claim(
     id="A6",
-    source="003, strategy 1",
+    source="softmax-route note, strategy 1",
     title="The normalisation of softmax can be folded into the values",
     stated="One may work with the normalised weights directly and fold the normalisation into value channels.",
     formula=r"\alpha \leftarrow \alpha - D^{-1}\big[(\tilde K+\lambda I)\alpha - y\big], \quad "

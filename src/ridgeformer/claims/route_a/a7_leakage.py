@@ -91,7 +91,7 @@ def check(cases: int) -> Evidence:
 
 A7 = Claim(
     id="A7",
-    source="003, assumptions",
+    source="softmax-route note, assumptions",
     title="Masks keep queries from leaking into the supports",
     stated="The construction uses masks that prevent any flow from a query to the supports.",
     formula=r"\frac{\partial\,(\text{support, aggregator rows})}{\partial\,\phi(x)} = 0",

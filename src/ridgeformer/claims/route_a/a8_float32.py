@@ -97,7 +97,7 @@ def _plot(single: dict[float, float], double: dict[float, float], deep: dict[flo
 
 A8 = Claim(
     id="A8",
-    source="003, assumptions",
+    source="softmax-route note, assumptions",
     title="float32 is enough at run time",
     stated="The network runs in float32; a positive ridge ensures that it is conditioned well enough.",
     formula=r"\lambda > 0 \;\Rightarrow\; \text{float32 suffices}",

@@ -1,4 +1,4 @@
-"""Claims about linear attention and conjugate gradients, route B (section 3 of document 001, and 003)."""
+"""Claims about linear attention and conjugate gradients, route B (section 3 of the theoretical analysis)."""
 
 from ridgeformer.claims.route_b.b1_block import B1
 from ridgeformer.claims.route_b.b2_rate import B2

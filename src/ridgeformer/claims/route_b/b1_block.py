@@ -83,7 +83,7 @@ def check(cases: int) -> Evidence:
 
 B1 = Claim(
     id="B1",
-    source="001, lemma 3",
+    source="theoretical analysis, lemma 3",
     title="One linear-attention block is one step of preconditioned conjugate gradients",
     stated="A linear-attention block performs one step of PCG, its scalars coming from an aggregator token and the "
     "product by A from attention.",

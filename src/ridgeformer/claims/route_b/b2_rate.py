@@ -111,7 +111,7 @@ def _plot(certificate: compiler.Certificate) -> Plot:
 
 B2 = Claim(
     id="B2",
-    source="003, consequences; 001, lemma 3",
+    source="softmax-route note, consequences; theoretical analysis, lemma 3",
     title="Conjugate gradients keep the classical rate, in coefficients and in predictions",
     stated="After t steps the A-norm error is within the classical factor, and a prediction within that times the "
     "query's own norm.",

@@ -136,7 +136,7 @@ def _numbers(path: list[float]) -> tuple[float, ...]:
 
 B3 = Claim(
     id="B3",
-    source="003, notes on approximate variants",
+    source="softmax-route note, notes on approximate variants",
     title="A product off by eps in every step costs eps times the number of steps",
     stated="Softmax heads can imitate linear attention with an operator error of eps an iteration, at a cost that "
     "grows in proportion to eps and to the number of steps.",

@@ -152,7 +152,7 @@ def _plot(run: dict[str, list[float]]) -> Plot:
 
 B4 = Claim(
     id="B4",
-    source="001, lemma 3",
+    source="theoretical analysis, lemma 3",
     title="Preconditioning restores convergence",
     stated="Where conjugate gradients are slow, the preconditioned step of the block restores convergence.",
     formula=r"\kappa(M^{-1/2}AM^{-1/2}) \ll \kappa(A)",

@@ -1,4 +1,4 @@
-"""Claims about width and rank (document 000, and section 2 of 001)."""
+"""Claims about width and rank: the width-rank note, and section 2 of the theoretical analysis."""
 
 from ridgeformer.claims.width_rank.w1_tail import W1
 from ridgeformer.claims.width_rank.w2_resolvent import W2

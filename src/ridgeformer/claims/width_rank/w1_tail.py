@@ -100,7 +100,7 @@ def _plot() -> Plot:
 
 W1 = Claim(
     id="W1",
-    source="000, width-rank theorem",
+    source="width-rank note, width-rank theorem",
     title="Any narrow linear map costs at most the tail of the spectrum",
     stated="A computation that carries the features linearly through width m < p errs by at most the sum of the "
     "kernel's eigenvalues beyond the m-th.",

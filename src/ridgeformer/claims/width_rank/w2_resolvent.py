@@ -93,7 +93,7 @@ def _plot() -> Plot:
 
 W2 = Claim(
     id="W2",
-    source="000, width-rank theorem",
+    source="width-rank note, width-rank theorem",
     title="A kernel error costs the resolvent its size over the squared ridge",
     stated="The resolvents of K and of its rank-m sketch differ by about the tail over the squared ridge.",
     formula=r"\|(K+\lambda I)^{-1} - (\hat K+\lambda I)^{-1}\|_2 \lesssim \frac{1}{\lambda^2}\sum_{i>m}\sigma_i(K)",

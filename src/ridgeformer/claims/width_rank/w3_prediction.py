@@ -111,7 +111,7 @@ def _plot() -> Plot:
 
 W3 = Claim(
     id="W3",
-    source="000, width-rank theorem",
+    source="width-rank note, width-rank theorem",
     title="The prediction error follows from the resolvent error alone",
     stated="A width-m model's prediction errs by at most norm(k(x)) norm(y) times the resolvent error.",
     formula=r"|f(x) - \hat f(x)| \le \|k(x)\|_2 \, \|y\|_2 \, \|R - \hat R\|_2",

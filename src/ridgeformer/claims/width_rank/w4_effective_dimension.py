@@ -83,7 +83,7 @@ def _plot() -> Plot:
 
 W4 = Claim(
     id="W4",
-    source="000, width-rank theorem",
+    source="width-rank note, width-rank theorem",
     title="A width of the effective dimension is enough",
     stated="Once the width reaches the effective dimension at this ridge, the error is small.",
     formula=r"m \ge d_{\mathrm{eff}}(\lambda) = \sum_i \frac{\sigma_i}{\sigma_i+\lambda} \;\Rightarrow\; "

@@ -84,7 +84,7 @@ def _plot(tails: list[float], errors: list[float]) -> Plot:
 
 W5 = Claim(
     id="W5",
-    source="000, width-rank theorem",
+    source="width-rank note, width-rank theorem",
     title="Below the effective dimension, predictions degrade in proportion to the tail mass",
     stated="When the width is far below the effective dimension, the error grows like the sum of dropped eigenvalues.",
     formula=r"m \ll d_{\mathrm{eff}}(\lambda) \;\Rightarrow\; \text{error} \propto \sum_{i>m}\sigma_i(K)",

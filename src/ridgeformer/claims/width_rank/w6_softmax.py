@@ -90,7 +90,7 @@ def _plot() -> Plot:
 
 W6 = Claim(
     id="W6",
-    source="000, width-rank theorem (softmax)",
+    source="width-rank note, width-rank theorem (softmax)",
     title="The same statements hold for softmax attention, with its kernel's spectrum",
     stated="Replace K by the exponential kernel and its eigenvalues, and the width-rank theorem stays as it is.",
     formula=r"\|\tilde K - \hat{\tilde K}\|_2 \le \sum_{i>m}\sigma_i(\tilde K)",

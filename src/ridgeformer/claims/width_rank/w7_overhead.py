@@ -55,7 +55,7 @@ def _textbook(K: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 W7 = Claim(
     id="W7",
-    source="000, width-rank theorem",
+    source="width-rank note, width-rank theorem",
     title="Width p + c is enough for any number of exact CG steps",
     stated="With c further channels for the state of the iteration, a transformer runs t steps of conjugate gradients "
     "exactly, whatever t.",

@@ -38,7 +38,7 @@ def check(_: int) -> Evidence:
 
 W8 = Claim(
     id="W8",
-    source="000, width-rank theorem (scope)",
+    source="width-rank note, width-rank theorem (scope)",
     title="Width limits rank",
     stated="A computation of width m < p can carry no more than a rank-m sketch of the kernel.",
     formula=r"m < p \;\Rightarrow\; \mathrm{rank}\,\hat K \le m",
