@@ -39,7 +39,7 @@ def check_leakage(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) 
     X, y, Xq = (t.to(model.spec.torch_dtype) for t in (X[:SUPPORTS], y[:SUPPORTS], Xq[:QUERIES]))
     tokens = model.tokens(len(X), len(Xq))
     generator = torch_generator(0, "leakage")
-    leaks: list[tuple[str, float]] = []  # places repeat within a step
+    leaks: list[tuple[str, float]] = []
     alive: list[float] = []
 
     def watch(place: str, sublayer: Attention | GatedMLP, before: Tensor, after: Tensor) -> None:

@@ -57,14 +57,14 @@ def _declare(name: str, ridge: float) -> Program:
 
 def _prelude(net: Program, through_aggregator: bool) -> None:
     net.gate("square residual", w="r * r")
-    _mean(net, through_aggregator)
+    _mean(net, "square", through_aggregator)
     net.gate("first rho", rho="s", clear="s w")
 
 
 def _step(net: Program, kernel_product: KernelProduct, scale: float, through_aggregator: bool) -> None:
     kernel_product(net, "p", "+ ridge * p")
     net.gate("curvature", w="p * u")
-    _mean(net, through_aggregator)
+    _mean(net, "curvature", through_aggregator)
     net.gate("step size", gamma="rho / s", clear="s w")
     net.record("gamma", scale=scale)
     net.gate("move", alpha="alpha + gamma * p", r="r - gamma * u", clear="gamma u")
@@ -72,24 +72,24 @@ def _step(net: Program, kernel_product: KernelProduct, scale: float, through_agg
     net.record("r")
     net.record("f", "r", QUERY, -1.0)
     net.gate("square residual", w="r * r")
-    _mean(net, through_aggregator)
+    _mean(net, "square", through_aggregator)
     net.gate("direction ratio", beta="s / rho", clear="rho w")
     net.gate("turn", p="sup * r + beta * p", rho="s", clear="beta s")
     net.record("p")
     net.record("rho")
 
 
-def _mean(net: Program, through_aggregator: bool) -> None:
+def _mean(net: Program, what: str, through_aggregator: bool) -> None:
     """Add s = mean of w over the supports: read directly, or pooled by the aggregator and read from it."""
     if not through_aggregator:
-        net.attend("mean", "s = mean w", net.head("mean", {}, {"s": "w"}, net.everyone_reads_supports()))
+        net.attend(f"mean {what}", "s = mean w", net.head("mean", {}, {"s": "w"}, net.everyone_reads_supports()))
         return
     if "pool" not in net.channels:
         net.state({"pool": "what the aggregator has averaged"})
     net.attend(
-        "pool",
+        f"pool {what}",
         "pool = mean w, on the aggregator",
         net.head("pool", {}, {"pool": "w"}, reads((AGGREGATOR,), (SUPPORT,))),
     )
     broadcast = net.head("broadcast", {}, {"s": "pool"}, reads(net.roles, (AGGREGATOR,)))
-    net.attend("broadcast", "s = pool, read from the aggregator", broadcast, clear="pool")
+    net.attend(f"broadcast {what}", "s = pool, read from the aggregator", broadcast, clear="pool")
