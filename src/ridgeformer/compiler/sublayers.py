@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ridgeformer.compiler.roles import Mask, Tokens
 
-__all__ = ["GATES", "Attention", "GatedMLP", "HeadWeights", "guarded", "reciprocal"]
+__all__ = ["GATES", "SMALLEST_DIVISOR", "Attention", "GatedMLP", "HeadWeights", "guarded", "reciprocal"]
 
 
 SMALLEST_DIVISOR = {dtype: 1e8 * torch.finfo(dtype).tiny for dtype in (torch.float32, torch.float64)}
@@ -78,7 +78,7 @@ class Attention(nn.Module):
         scores = (X @ self.W_Q[head]) @ (X @ self.W_K[head]).mT
         allowed = self.masks[head].matrix(tokens, X.device)
         if self.kinds[head] == "linear":
-            return scores * allowed
+            return scores.masked_fill(~allowed, 0.0)  # not times 0: what overflows unread would be NaN
         anyone = allowed.any(-1, keepdim=True)
         shut = torch.where(anyone, ~allowed, False)
         return scores.masked_fill(shut, -torch.inf).softmax(-1) * anyone

@@ -5,7 +5,9 @@ import torch
 from tasks import MODELS, model, task
 
 from ridgeformer.compiler.execution import run_literally
+from ridgeformer.compiler.execution.fast import _State
 from ridgeformer.compiler.execution.operations import Operation, Rows, update
+from ridgeformer.compiler.sublayers import GatedMLP
 from ridgeformer.compiler.trace import collect
 
 
@@ -30,6 +32,49 @@ def test_a_changed_weight_changes_the_result():
     before = net(X, y, Xq)
     net.steps[0][0].W_V[0].data.mul_(1.01)
     assert not torch.equal(net(X, y, Xq), before)
+
+
+def literally(net, X, y, Xq):
+    return net.run_with_hook(lambda *_: None, X, y, Xq).f[-1]
+
+
+def negate_gates(net):
+    for sublayer in net.steps[0]:
+        if isinstance(sublayer, GatedMLP) and "reciprocal" in sublayer.gates:
+            sublayer.W_b.detach().neg_()
+
+
+def unscore(net):
+    net.steps[0][0].W_Q[0].detach().zero_()
+
+
+@pytest.mark.parametrize(("name", "change"), [("softmax cg", negate_gates), ("linear cg", unscore)])
+def test_any_weights_run_as_they_do_literally(name, change):
+    """A guard is for what the gate sees, minus the divisor here; linear attention with no scores brings nothing."""
+    X, y, Xq = task()
+    net = model(name, steps=2)
+    sound = net(X, y, Xq)
+    change(net)
+    torch.testing.assert_close(net(X, y, Xq), literally(net, X, y, Xq))
+    assert not torch.allclose(net(X, y, Xq), sound)
+
+
+def test_what_overflows_where_nobody_reads_it_spoils_nothing():
+    """Queries of size 1e160 have an infinite product with each other, which no mask lets through."""
+    X, y, Xq = task()
+    net = model("linear cg", steps=3)
+    expected = net(X, y, Xq)
+    torch.testing.assert_close(net(X, y, Xq * 1e160) / 1e160, expected)
+    torch.testing.assert_close(literally(net, X, y, Xq * 1e160) / 1e160, expected)
+
+
+@pytest.mark.parametrize("name", ["softmax chebyshev", "softmax cg", "softmax richardson, given step"])
+def test_steps_with_weights_of_their_own_share_a_pattern(name, monkeypatch):
+    formed = []
+    form = _State._form
+    monkeypatch.setattr(_State, "_form", lambda self, *given: formed.append(1) or form(self, *given))
+    model(name, steps=5, tied=False)(*task())
+    assert len(formed) == 1
 
 
 def test_other_sequence_lengths_get_their_own_plan():

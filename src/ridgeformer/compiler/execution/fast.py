@@ -53,17 +53,22 @@ class Plans:
 
     def of(self, model: CompiledTransformer, tokens: Tokens) -> list[Move]:
         """Return the model's schedule with plans, for a sequence."""
-        if tokens not in self.moves:
+        moves = self.moves.get(tokens)
+        if moves is None:
             found: dict[int, AttentionPlan | GatedPlan] = {}
-            moves: list[Move] = []
+            known: dict[object, object] = {}
+            moves = []
             for section, instruction, sublayer in model.schedule:
                 if isinstance(sublayer, Attention) and id(sublayer) not in found:
-                    found[id(sublayer)] = plan_attention(sublayer, tokens)
+                    found[id(sublayer)] = plan_attention(sublayer, tokens, known)
                 elif isinstance(sublayer, GatedMLP) and id(sublayer) not in found:
                     found[id(sublayer)] = plan_gated(sublayer, self.ones)
                 moves.append((section, instruction, sublayer, found.get(id(sublayer))))
             self.moves[tokens] = moves
-        return self.moves[tokens]
+        return moves
+
+    def __reduce__(self) -> tuple[type[Plans], tuple[()]]:
+        return Plans, ()  # a copied or pickled model makes its own
 
 
 def run_fast(
@@ -136,7 +141,7 @@ class _State:
             return [self.rows.scale(total, share) for total in sums]
         if head.kind == "sum":
             V = torch.stack([self._part(source, span) for _, source, _ in head.values], dim=-1)
-            Q, K = self._factor(sublayer, head, "query"), self._factor(sublayer, head, "key")[..., span, :]
+            Q, K = self._factor(head, "query"), self._factor(head, "key")[..., span, :]
             return list((Q @ (K.mT @ V)).unbind(-1))
         return [self._weighted(sublayer, head, source, span) for _, source, _ in head.values]
 
@@ -146,7 +151,7 @@ class _State:
 
     def _weighted(self, sublayer: Attention, head: HeadPlan, source: int, span: slice) -> Tensor:
         """Return the attention-weighted sum of one row: (..., tokens)."""
-        P, key = self._pattern(sublayer, head), (sublayer, head.number, source)
+        P, key = self._pattern(sublayer, head), (head.scores, source)
         if self.weighted_by.get(key) is not P:  # another pattern than the one it was made with
             self.kept.pop(key, None)
             self.weighted_by[key] = P
@@ -155,7 +160,7 @@ class _State:
     def _pattern(self, sublayer: Attention, head: HeadPlan) -> Tensor:
         """Return the attention weights (..., tokens, sources)."""
         scores = (*head.query[0], *head.key[0])
-        return self._keep((sublayer, head.number, "pattern"), scores, lambda: self._form(sublayer, head))
+        return self._keep((head.scores, "pattern"), scores, lambda: self._form(sublayer, head))
 
     def _form(self, sublayer: Attention, head: HeadPlan) -> Tensor:
         if head.sources is None:  # an irregular mask: form it as the literal pass does
@@ -167,10 +172,10 @@ class _State:
             P[..., span, :] = 0.0
         return P
 
-    def _factor(self, sublayer: Attention, head: HeadPlan, side: str) -> Tensor:
+    def _factor(self, head: HeadPlan, side: str) -> Tensor:
         """Return X W_Q or X W_K."""
         columns, weights = head.query if side == "query" else head.key
-        return self._keep((sublayer, head.number, side), columns, lambda: self.rows.stack(columns) @ weights)
+        return self._keep((head.scores, side), columns, lambda: self.rows.stack(columns) @ weights)
 
     def _keep(self, key: tuple[object, ...], columns: tuple[int, ...], make: Callable[[], Tensor]) -> Tensor:
         """Return what was made before, or make it again if any of the columns it reads has changed since."""

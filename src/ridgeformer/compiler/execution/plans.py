@@ -37,6 +37,7 @@ class HeadPlan:
 
     Attributes:
         number: Which head of the sublayer.
+        scores: The same object for all heads with the same scores and mask: what one has made, the others use.
         kind: "mean" (every score zero), "pattern" (softmax) or "sum" (linear attention).
         query, key: Rows that the scores read, with the nonzero parts of W_Q and W_K.
         values: (target row, source row, coefficient).
@@ -46,6 +47,7 @@ class HeadPlan:
     """
 
     number: int
+    scores: object
     kind: str
     query: tuple[tuple[int, ...], Tensor]
     key: tuple[tuple[int, ...], Tensor]
@@ -77,33 +79,41 @@ def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
         if gate not in ("identity", "reciprocal") or len(b) != 1:
             return GatedPlan(None)
         other, scale = b[0]
+        if gate == "reciprocal" and scale != 1.0:
+            return GatedPlan(None)  # the guard is for what the gate sees
         for target, weight in out:
             for row, coefficient in a:
                 if gate == "identity":
                     factors = (row,) if other in ones else (row, other)
                     operations.append(Operation(target, factors, coefficient * scale * weight))
                 else:
-                    operations.append(Operation(target, (row,), coefficient * weight / scale, other))
+                    operations.append(Operation(target, (row,), coefficient * weight, other))
     return GatedPlan(update(operations))
 
 
-def plan_attention(sublayer: Attention, tokens: Tokens) -> AttentionPlan:
-    """Return the plan of an attention sublayer for a sequence."""
+def plan_attention(sublayer: Attention, tokens: Tokens, known: dict[object, object]) -> AttentionPlan:
+    """Return the plan of an attention sublayer for a sequence; scores met before are found in `known`."""
     heads: list[HeadPlan] = []
     own: list[Operation] = []
     for number, mask in enumerate(sublayer.masks):
         values = _values(sublayer, number)
-        if not values:
+        scored = bool(sublayer.W_Q[number].any()) and bool(sublayer.W_K[number].any())
+        if not values or not (scored or sublayer.kinds[number] == "softmax"):
             continue
         if mask.own_only:
             own += _own_operations(sublayer, number, values, _spans([rule.reader for rule in mask.rules], tokens))
         else:
-            heads.append(_head_plan(sublayer, number, values, mask, tokens))
+            heads.append(_head_plan(sublayer, number, values, mask, tokens, known))
     return AttentionPlan(tuple(heads), update(own))
 
 
 def _head_plan(
-    sublayer: Attention, number: int, values: list[tuple[int, int, float]], mask: Mask, tokens: Tokens
+    sublayer: Attention,
+    number: int,
+    values: list[tuple[int, int, float]],
+    mask: Mask,
+    tokens: Tokens,
+    known: dict[object, object],
 ) -> HeadPlan:
     query, key = _part(sublayer.W_Q[number]), _part(sublayer.W_K[number])
     softmax = sublayer.kinds[number] == "softmax"
@@ -113,7 +123,9 @@ def _head_plan(
     readers = {rule.reader for rule in mask.rules}
     idle = [tokens.rows(role) for role in tokens.counts if role not in readers]
     spans = None if kind == "pattern" else _spans(list(readers), tokens)
-    return HeadPlan(number, kind, query, key, tuple(values), spans, tuple(idle), sources)
+    entries = [tuple(map(tuple, _columns(W[number]))) for W in (sublayer.W_Q, sublayer.W_K)]
+    scores = known.setdefault((kind, mask, *entries), object())
+    return HeadPlan(number, scores, kind, query, key, tuple(values), spans, tuple(idle), sources)
 
 
 def _own_operations(
