@@ -24,6 +24,7 @@ def call(net, X, y, Xq):
         (lambda X, y, Q: (X[None], y[None], Q), "same number of tasks"),
         (lambda X, y, Q: (X * math.nan, y, Q), "NaN"),
         (lambda X, y, Q: (X, [["a"]] * len(X), Q), "encode text"),
+        (lambda X, y, Q: (X * 1e200, y, Q), "shorten the rows"),
     ],
 )
 def test_input_that_does_not_fit(change, words):
@@ -55,3 +56,37 @@ def test_a_neumann_series_that_cannot_converge_is_refused_with_the_norm(name):
 def test_integers_and_lists_are_numbers():
     net = model("linear cg", features=2)
     assert net([[1, 0], [0, 1]], [1, 2], [[1, 1]]).shape == (1,)
+
+
+@pytest.mark.parametrize("name", ["linear cg", "softmax cg", "vanilla", "imitation"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_what_float32_cannot_hold_is_refused(name, which):
+    given = list(task())
+    given[which] = given[which] * 1e60
+    with pytest.raises(errors.InputError, match="which torch.float32 cannot hold"):
+        call(model(name, dtype="float32"), *given)
+
+
+@pytest.mark.parametrize("name", ["linear cg", "linear pcg", "softmax cg", "imitation"])
+@pytest.mark.parametrize(("dtype", "sizes"), [("float64", (1e-300, 1e-160, 1e170)), ("float32", (1e-30, 1e-15, 1e25))])
+def test_targets_whose_squares_are_lost_are_refused_and_the_advice_works(name, dtype, sizes):
+    X, y, Xq = task(outputs=2)
+    net = model(name, outputs=2, dtype=dtype)
+    for size in sizes:
+        with pytest.raises(errors.InputError, match="divide y by a constant"):
+            net(X, y * torch.tensor([1.0, size], dtype=torch.float64), Xq)
+    assert bool(torch.isfinite(net(X, y / y.abs().max(), Xq)).all())
+
+
+def test_an_output_of_zeros_is_at_its_solution():
+    X, y, Xq = task(outputs=2)
+    y[:, 1] = 0.0
+    for name in ("linear cg", "softmax cg", "imitation"):
+        assert bool((model(name, outputs=2)(X, y, Xq)[:, 1] == 0).all())
+
+
+def test_no_advice_to_compile_with_an_infinite_sink():
+    X, y, Xq = task()
+    with pytest.raises(errors.LogitRangeError, match="raise the temperature") as caught:
+        call(model("softmax cg"), X * 1e200, y, Xq)
+    assert "sink=inf" not in str(caught.value)

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import pytest
 import torch
 from tasks import MODELS, kernel_of, model, problem_with_condition, relative, task, textbook_cg
@@ -175,6 +178,54 @@ def test_depth_and_accuracy_follow_the_cg_bound(kappa):
     assert float((alphas[0] - exact).norm()) > 1e-3 * float(exact.norm())
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "size", "words"),
+    [
+        ("linear cg", {}, 1e160, "float64 overflows"),
+        ("linear chebyshev", {"steps": 200}, 10.0, "a spectrum that holds all"),
+        ("softmax richardson, given step", {"step_size": 1e9, "steps": 60}, 1.0, "smaller step_size"),
+    ],
+)
+def test_what_overflows_on_the_way_is_refused_and_not_returned(name, options, size, words):
+    X, y, Xq = task()
+    for run in (model(name, **options), model(name, **options).trace):
+        with pytest.raises(errors.InputError, match=words):
+            run(X * size, y, Xq)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_model_moved_to_another_precision_says_so(dtype):
+    X, y, Xq = task()
+    net = model("softmax cg").to(dtype)
+    with pytest.raises(errors.DtypeError, match="compile it with dtype="):
+        net(X, y, Xq)
+
+
+@pytest.mark.parametrize("letter", ["W_Q", "W_V"])
+def test_one_weight_alone_can_be_learnt(letter):
+    """Its gradient is the difference quotient's, also after a run that needed none."""
+    X, y, Xq = task()
+    net = model("softmax cg", steps=2)
+    net(X, y, Xq)
+    weight = getattr(net.steps[0][0], letter)[0].requires_grad_()
+    net(X, y, Xq).sum().backward()
+    row, column = divmod(int(weight.grad.abs().argmax()), weight.shape[1])
+    found, values = float(weight.grad[row, column]), []
+    for shift in (1e-6, -2e-6):
+        weight.detach()[row, column] += shift
+        values.append(float(net(X, y, Xq).detach().sum()))
+    assert found == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5)
+
+
+def test_a_model_that_has_run_can_still_be_pickled():
+    X, y, Xq = task()
+    net = model("softmax cg")
+    before = net(X, y, Xq)
+    again = pickle.loads(pickle.dumps(net))
+    assert torch.equal(again(X, y, Xq), before)
+    assert torch.equal(copy.deepcopy(net)(X, y, Xq), before)
+
+
 # -- looking inside ----------------------------------------------------------------------------------
 
 
@@ -188,6 +239,16 @@ def test_the_cache_holds_inputs_outputs_and_patterns_by_name():
     assert float(pattern[:, 6:].abs().max()) == 0  # nobody reads a query
     torch.testing.assert_close(cache["step 2.curvature.in"], cache["step 2.undo normalisation.out"])
     assert trace.alpha.shape == (2, 5, 1)
+
+
+@pytest.mark.parametrize("primitives", ["exact", "swiglu"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_cache_holds_every_sublayer_under_a_name_of_its_own(name, primitives):
+    X, y, Xq = task(k=5, q=2)
+    net = model(name, steps=2, primitives=primitives)
+    _, cache = net.run_with_cache(X, y, Xq)
+    for end in (".in", ".out"):
+        assert sum(key.endswith(end) for key in cache) == net.budget.sublayers
 
 
 def test_a_hook_can_patch_a_channel():

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_tensor
+from ridgeformer.checks import as_tensor, cast
 from ridgeformer.compiler.specification import Specification
+from ridgeformer.compiler.sublayers import SMALLEST_DIVISOR
 from ridgeformer.errors import InputError, LogitRangeError, ShapeError
 
-__all__ = ["Task", "check_task"]
+__all__ = ["Task", "check_squares", "check_task"]
 
 LOGIT_SPAN = {torch.float32: 80.0, torch.float64: 690.0}
 """How far the largest logit may be from the sink's before one of their exponentials is lost."""
@@ -38,11 +40,12 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
 
     Raises:
         ShapeError: rows, features or outputs that do not fit.
-        InputError: NaN, infinity or text; a Neumann series that cannot converge on these supports.
+        InputError: NaN, infinity or text; numbers the precision cannot hold, or cannot hold the squares of where the
+            solver needs them; a Neumann series that cannot converge on these supports.
         LogitRangeError: logits the precision cannot hold beside the sink's.
     """
     X, Xq = (_rows(value, name, spec) for value, name in ((X, "X"), (Xq, "Xq")))
-    targets = as_tensor(y, "y").to(X)
+    targets = cast(as_tensor(y, "y"), X, "y")
     flat = targets.ndim == X.ndim - 1
     if flat:
         targets = targets[..., None]
@@ -53,6 +56,8 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
             f"y has shape {tuple(as_tensor(y, 'y').shape)}; {(*X.shape[:-1], spec.outputs)} was expected: one row per "
             f"support and {spec.outputs} output(s), as compiled."
         )
+    if spec.solver in ("cg", "pcg"):
+        check_squares(targets.detach())
     if spec.route in ("softmax", "vanilla"):
         _check_logits(spec, X.detach() @ embedding, Xq.detach() @ embedding)
     if spec.solver == "neumann":
@@ -61,7 +66,8 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
 
 
 def _rows(value: Any, name: str, spec: Specification) -> Tensor:
-    rows = as_tensor(value, name).to(spec.torch_dtype)
+    rows = as_tensor(value, name)
+    rows = cast(rows, rows.new_empty(0, dtype=spec.torch_dtype), name)
     if rows.ndim not in (2, 3):
         raise ShapeError(
             f"{name} has shape {tuple(rows.shape)}; (rows, features) or (tasks, rows, features) was expected."
@@ -76,13 +82,36 @@ def _rows(value: Any, name: str, spec: Specification) -> Tensor:
     return rows
 
 
+def check_squares(y: Tensor) -> None:
+    """Refuse targets whose squares overflow, or are so small that a guarded reciprocal takes them for zero.
+
+    Conjugate gradients divide by sums of squares. Below the limit they would stop with more than sqrt(eps) of the
+    residual left; an output that is all zeros is at its solution and passes.
+
+    Raises:
+        InputError: an output of targets (..., k, outputs) that is too large or too small.
+    """
+    limits = torch.finfo(y.dtype)
+    least = SMALLEST_DIVISOR[y.dtype] / limits.eps
+    squares, largest = y.square().sum(-2), y.abs().amax(-2)
+    bad = ~torch.isfinite(squares) | ((squares < least) & (largest > 0))
+    if bool(bad.any()):
+        dtype = str(y.dtype).removeprefix("torch.")
+        raise InputError(
+            f"the targets of an output reach {float(largest[bad][0]):.3g}, and {dtype} holds the squares of numbers from "
+            f"{least**0.5:.1g} to {limits.max**0.5:.1g}: divide y by a constant near that, and multiply the predictions "
+            "by it."
+        )
+
+
 def _check_logits(spec: Specification, X: Tensor, Xq: Tensor) -> None:
     largest = max(float(rows.square().sum(-1).max()) for rows in (X, Xq)) / spec.temperature
     span = LOGIT_SPAN[spec.torch_dtype]
     if not largest - spec.sink < span or spec.sink - largest > span:
+        sink = f"compile with sink={largest:.4g}, " if isfinite(largest) else ""
         raise LogitRangeError(
             f"the largest logit is {largest:.4g} and the sink's is {spec.sink:.4g}; {spec.dtype} holds a difference of "
-            f"{span:g}: compile with sink={largest:.4g}, raise the temperature, or shorten the rows."
+            f"{span:g}: {sink}raise the temperature, or shorten the rows."
         )
 
 

@@ -24,7 +24,7 @@ from ridgeformer.compiler.specification import Specification, write_program
 from ridgeformer.compiler.sublayers import Attention, GatedMLP
 from ridgeformer.compiler.task import Task, check_task
 from ridgeformer.compiler.trace import Trace, collect
-from ridgeformer.errors import unknown_name
+from ridgeformer.errors import DtypeError, unknown_name
 
 __all__ = ["CompiledTransformer"]
 
@@ -121,13 +121,12 @@ class CompiledTransformer(nn.Module):
             Xq: Queries, (q, features) or (tasks, q, features).
         """
         task = self._check(X, y, Xq)
-        last = max(place for place, (_, record, _) in enumerate(self.schedule) if record.name == "f")
-        ((_, _, prediction),) = self._run(*task.given, wanted=frozenset({last}))
+        ((_, _, prediction),) = self._refusing_overflow(self.answer(*task.given))
         return prediction[..., 0] if task.flat else prediction
 
     def trace(self, X: Any, y: Any, Xq: Any) -> Trace:
         """Return what every step did, read from the named channels of the stream."""
-        return collect(self._run(*self._check(X, y, Xq).given), self.spec.steps)
+        return collect(self._refusing_overflow(self.readings(*self._check(X, y, Xq).given)), self.spec.steps)
 
     def run_with_hook(self, hook: Hook, X: Any, y: Any, Xq: Any) -> Trace:
         """Run literally, showing `hook` every sublayer: (place, sublayer, before, after) -> a new stream or None."""
@@ -192,16 +191,25 @@ class CompiledTransformer(nn.Module):
     def _check(self, X: Any, y: Any, Xq: Any) -> Task:
         carried = next(name for name, channel in self.program.channels.items() if channel.source == "features")
         embedding = self.embed[SUPPORT.value][: self.spec.features, list(self.layout.columns[carried])]
+        if embedding.dtype != self.spec.torch_dtype:
+            raise DtypeError(
+                f"the weights are {embedding.dtype} and the model was compiled for {self.spec.dtype}, which its sink and "
+                "its guards are made for: compile it with dtype= instead of moving it."
+            )
         return check_task(self.spec, X, y, Xq, embedding)
 
-    def _run(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
-        """Run fast, or literally where a gradient is wanted."""
+    def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
+        """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
         tokens, stream = self.tokens(X.shape[-2], Xq.shape[-2]), self.stream(X, y, Xq)
-        if torch.is_grad_enabled() and stream.requires_grad:
-            readings = run_literally(self, stream, tokens, wanted=wanted)
-        else:
-            readings = run_fast(self, stream.detach(), tokens, self._plans, wanted)
-        return readings if self.spec.primitives == "exact" else self._refusing_overflow(readings)
+        wants_gradient = stream.requires_grad or any(weight.requires_grad for weight in self.parameters())
+        if torch.is_grad_enabled() and wants_gradient:
+            return run_literally(self, stream, tokens, wanted=wanted)
+        return run_fast(self, stream.detach(), tokens, self._plans, wanted)
+
+    def answer(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
+        """Run as `readings` does, for the last prediction alone."""
+        last = max(place for place, (_, record, _) in enumerate(self.schedule) if record.name == "f")
+        return self.readings(X, y, Xq, frozenset({last}))
 
     def _refusing_overflow(self, readings: Iterator[Reading]) -> Iterator[Reading]:
         from ridgeformer.compiler.primitives.ranges import refuse_overflow  # ranges knows this class

@@ -14,7 +14,8 @@ from ridgeformer.compiler.certificate.problem import Problem, embedding, pose, p
 from ridgeformer.compiler.program import Program, Record
 from ridgeformer.compiler.roles import SUPPORT
 from ridgeformer.compiler.specification import Specification
-from ridgeformer.compiler.task import check_task
+from ridgeformer.compiler.task import check_squares, check_task
+from ridgeformer.compiler.trace import collect
 from ridgeformer.compiler.transformer import CompiledTransformer
 
 __all__ = ["FLOOR", "Evidence", "gather"]
@@ -114,10 +115,13 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence
     carried = embedding(model)
     task = check_task(replace(spec, dtype="float64"), X, y, Xq, carried)
     rows, targets, queries = (t.detach() if t.ndim == 3 else t.detach()[None] for t in task.given)
+    check_squares(targets)  # norms of the targets are in every bound
     with torch.no_grad():
-        predictions = model(rows, targets, queries).to(torch.float64)
-        trace = model.trace(rows, targets, queries).values
+        given = model._check(rows, targets, queries).given
+        ((_, _, answer),) = model.answer(*given)
+        trace = collect(model.readings(*given), spec.steps).values
         eta = _step_sizes(model, rows, targets, queries)
+    predictions = answer.to(torch.float64)
     values = {name: value.to(torch.float64) for name, value in trace.items()}
     if "alpha" in values:
         values["alpha"] = values["alpha"] / _alpha_scale(model.program)

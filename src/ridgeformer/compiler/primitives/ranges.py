@@ -89,11 +89,21 @@ def refuse_overflow(readings: Iterable[Reading], spec: Specification) -> Iterato
     """Pass readings on while they are finite.
 
     Raises:
-        InputError: one is not, because a divisor was beyond the range the model was compiled for.
+        InputError: one is not, because something overflowed or the step size lets the method diverge, or a divisor
+            was beyond the range the model was compiled for.
     """
     for section, record, value in readings:
         if not bool(torch.isfinite(value).all()):
-            beyond = f"a divisor above {spec.units.options['reciprocal_range'][1]:g} made the Newton sweeps diverge"
-            why = f"{beyond}: compile with a wider reciprocal_range" if spec.primitives == "swiglu" else "overflow"
-            raise InputError(f"{record.name} is not finite in {section} ({why}, or scale the data down).")
+            raise InputError(f"{record.name} is not finite in {section} ({_why(spec)}, or scale the data down).")
         yield section, record, value
+
+
+def _why(spec: Specification) -> str:
+    if spec.primitives == "swiglu" and spec.reciprocal_range is not None:
+        beyond = f"a divisor above {spec.reciprocal_range[1]:g} made the Newton sweeps diverge"
+        return f"{beyond}: compile with a wider reciprocal_range"
+    if spec.step_size is not None:
+        return "it diverged: compile with a smaller step_size"
+    if spec.spectrum is not None:
+        return "it diverged: compile with a spectrum that holds all of K + ridge I"
+    return f"{spec.dtype} overflows"
