@@ -135,3 +135,33 @@ def test_data_beyond_the_range_of_the_units_are_said():
     assert not rf.certify(narrow, X, y, Xq)["operand range"].holds
     with pytest.raises(errors.InputError, match="wider reciprocal_range"):
         build("linear", "cg", X, primitives="swiglu", reciprocal_range=(1e-6, 1.0))(X, y, Xq)
+
+
+@pytest.mark.parametrize("route", ["linear", "softmax", "vanilla", "imitation"])
+def test_zero_targets_are_certified(route):
+    X, y, Xq = draw()
+    certificate = rf.certify(build(route, None, X), X, 0 * y, Xq)
+    assert certificate.holds, str(certificate)
+
+
+def test_a_certificate_is_about_the_bits_a_user_gets():
+    """Rounding differs between one task and a batch of one, and a converged imitation magnifies it."""
+    X, _, Xq = draw(supports=5, features=1)
+    model = build("imitation", None, X, ridge=1e-8, steps=40)
+    certificate = rf.certify(model, X, torch.ones(5), Xq)
+    measured = (model(X, torch.ones(5), Xq)[:, None] - torch.from_numpy(certificate.exact[0])).abs()
+    np.testing.assert_array_equal(certificate.curves["predictions"].measured[0], measured.numpy())
+
+
+def test_a_system_that_is_singular_to_rounding_has_a_certificate():
+    X, y, Xq = draw(supports=5)
+    X = X[:1].repeat(5, 1)
+    certificate = rf.certify(build("softmax", "richardson", X, ridge=1e-17), X, y, Xq)
+    assert not certificate["precision"].holds
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_targets_whose_squares_are_lost_are_refused(size):
+    X, y, Xq = draw()
+    with pytest.raises(errors.InputError, match="divide y by a constant"):
+        rf.certify(build("vanilla", None, X), X, size * y, Xq)

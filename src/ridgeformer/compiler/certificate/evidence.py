@@ -117,12 +117,13 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence
     rows, targets, queries = (t.detach() if t.ndim == 3 else t.detach()[None] for t in task.given)
     check_squares(targets)  # norms of the targets are in every bound
     with torch.no_grad():
-        given = model._check(rows, targets, queries).given
+        given = model._check(X, y, Xq).given  # as a user runs it: a batch of one rounds otherwise
         ((_, _, answer),) = model.answer(*given)
         trace = collect(model.readings(*given), spec.steps).values
         eta = _step_sizes(model, rows, targets, queries)
-    predictions = answer.to(torch.float64)
-    values = {name: value.to(torch.float64) for name, value in trace.items()}
+    lone = task.X.ndim == 2
+    predictions = (answer[None] if lone else answer).to(torch.float64)
+    values = {name: (value[:, None] if lone else value).to(torch.float64) for name, value in trace.items()}
     if "alpha" in values:
         values["alpha"] = values["alpha"] / _alpha_scale(model.program)
     found = []

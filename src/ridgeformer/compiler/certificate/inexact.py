@@ -29,11 +29,18 @@ def steps_taken(evidence: Evidence) -> tuple[Tensor, Tensor]:
 
 
 def measured_error(evidence: Evidence) -> float:
-    """Return the largest norm(e_j)/(norm(A) norm(move)) over the steps that still move."""
+    """Return the largest norm(e_j)/(norm(A) norm(move)) over the steps that still move.
+
+    The rounding of r and alpha themselves is no error of a step. Targets of zero need no step.
+    """
     errors, lengths = steps_taken(evidence)
     moving = lengths > evidence.eps**0.5 * lengths.amax(0)
-    ratio = errors.norm(dim=-2) / (float(evidence.problem.eigenvalues[-1]) * lengths)
-    return float(ratio[moving].max()) if bool(moving.any()) else float("nan")
+    norm, y = float(evidence.problem.eigenvalues[-1]), evidence.problem.y
+    rounding = evidence.eps * (y.norm(dim=0) + norm * evidence.alpha.norm(dim=-2))
+    ratio = (errors.norm(dim=-2) - rounding).clamp_min(0) / (norm * lengths)
+    if not bool(moving.any()):
+        return float("nan") if bool(y.any()) else 0.0
+    return float(ratio[moving].max())
 
 
 def promise_inexact(evidence: Evidence, readout: Tensor) -> Promise:

@@ -70,9 +70,15 @@ class Problem:
         return self.cross @ self.alpha
 
     @cached_property
+    def spectrum(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues of A, ascending, none below the ridge, and its eigenvectors: A may be singular to rounding."""
+        values, Q = torch.linalg.eigh(self.K)
+        return values.clamp_min(0) + self.ridge, Q
+
+    @property
     def eigenvalues(self) -> Tensor:
         """Of A, ascending; none is below the ridge."""
-        return torch.linalg.eigvalsh(self.K).clamp_min(0) + self.ridge
+        return self.spectrum[0]
 
     @property
     def kappa(self) -> float:
@@ -82,7 +88,8 @@ class Problem:
     @cached_property
     def energies(self) -> Tensor:
         """sqrt(k(x)'A^-1 k(x)) of every query."""
-        return (self.cross * torch.linalg.solve(self.A, self.cross.T).T).sum(1).clamp_min(0).sqrt()
+        values, Q = self.spectrum
+        return ((self.cross @ Q).square() / values).sum(1).sqrt()
 
     @cached_property
     def solution_norms(self) -> Tensor:
