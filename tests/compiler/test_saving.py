@@ -4,10 +4,12 @@ import sys
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from tasks import MODELS, model, task
 
 import ridgeformer as rf
 from ridgeformer import errors
+from ridgeformer.compiler import saving
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -58,6 +60,31 @@ def damage(path, how):
         text = json.loads(config.read_text())
         text["specification"]["features"] = 7
         config.write_text(json.dumps(text))
+    elif how == "config with another ridge":
+        text = json.loads(config.read_text())
+        text["specification"]["ridge"] *= 2
+        config.write_text(json.dumps(text))
+    elif how == "config with huge numbers":
+        text = json.loads(config.read_text())
+        text["specification"] |= {"outputs": 10**9, "width": 10**12}
+        config.write_text(json.dumps(text))
+    elif how == "config with words for numbers":
+        text = json.loads(config.read_text())
+        text["specification"]["steps"] = "6"
+        config.write_text(json.dumps(text))
+    elif how == "config of a bottomless depth":
+        config.write_text("[" * 100_000)
+    elif how == "config without a checksum":
+        text = json.loads(config.read_text())
+        del text["checksum"]
+        config.write_text(json.dumps(text))
+    elif how == "weights of a model alike":
+        model("softmax cg", ridge=7.0).save(path / "other")
+        weights.write_bytes((path / "other" / "model.safetensors").read_bytes())
+    elif how == "one bit of the weights":
+        content = bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.write_bytes(content)
     elif how == "no weights":
         weights.unlink()
     elif how == "truncated weights":
@@ -75,6 +102,13 @@ def damage(path, how):
         ("config of another version", "novelty"),
         ("config with another ridge sign", "ridge is -1"),
         ("config for another model", "save the model again"),
+        ("config with another ridge", "do not belong together"),
+        ("config with huge numbers", "do not belong together"),
+        ("config with words for numbers", "steps is '6'; a whole number"),
+        ("config of a bottomless depth", "damaged"),
+        ("config without a checksum", "has no checksum"),
+        ("weights of a model alike", "do not belong together"),
+        ("one bit of the weights", "do not belong together"),
         ("no weights", "has no model.safetensors"),
         ("truncated weights", "damaged"),
         ("garbage weights", "damaged"),
@@ -91,3 +125,14 @@ def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.RidgeformerError, match="choose another directory"):
         model("softmax cg").save(tmp_path / "file" / "inner")
+
+
+def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(weights, path):
+        path.write_bytes(b"half")
+        raise SafetensorError("Error while serializing: No space left on device")
+
+    monkeypatch.setattr(saving, "save_file", full)
+    with pytest.raises(errors.RidgeformerError, match="No space left"):
+        model("softmax cg").save(tmp_path)
+    assert list(tmp_path.iterdir()) == []

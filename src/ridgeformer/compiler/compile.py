@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix
+from ridgeformer.checks import as_matrix, positive, whole
 from ridgeformer.compiler.layout import arrange
 from ridgeformer.compiler.primitives import choose
 from ridgeformer.compiler.sketch import sketch_matrix
-from ridgeformer.compiler.specification import DTYPES, SOLVERS, Specification, write_program
+from ridgeformer.compiler.specification import DTYPES, POSITIVE, SOLVERS, Specification, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.errors import InputError, ShapeError, unknown_name
 
@@ -20,31 +20,31 @@ __all__ = ["compile"]
 
 
 def compile(
-    route: str = "softmax",
+    route: Any = "softmax",
     *,
-    features: int,
-    ridge: float,
-    steps: int,
-    solver: str | None = None,
-    temperature: float = 1.0,
+    features: Any,
+    ridge: Any,
+    steps: Any,
+    solver: Any = None,
+    temperature: Any = 1.0,
     projection: Any = None,
-    outputs: int = 1,
-    width: int | None = None,
-    sketch: str | Any = "pca",
+    outputs: Any = 1,
+    width: Any = None,
+    sketch: Any = "pca",
     reference: Any = None,
-    sink: float | None = None,
-    spectrum: tuple[float, float] | None = None,
-    step_size: float | None = None,
-    epsilon: float = 1e-4,
-    through_aggregator: bool = False,
-    share_channels: bool = True,
-    tied: bool = True,
-    primitives: str = "exact",
-    reciprocal_range: tuple[float, float] | None = None,
-    relu_bound: float | None = None,
-    relu_knots: int | None = None,
-    dtype: str | torch.dtype = "float64",
-    seed: int = 0,
+    sink: Any = None,
+    spectrum: Any = None,
+    step_size: Any = None,
+    epsilon: Any = 1e-4,
+    through_aggregator: Any = False,
+    share_channels: Any = True,
+    tied: Any = True,
+    primitives: Any = "exact",
+    reciprocal_range: Any = None,
+    relu_bound: Any = None,
+    relu_knots: Any = None,
+    dtype: Any = "float64",
+    seed: Any = 0,
 ) -> CompiledTransformer:
     """Return a transformer whose forward pass solves kernel ridge regression on its support tokens.
 
@@ -87,24 +87,27 @@ def compile(
         >>> model(X, torch.ones(3), X)          # K = I: every prediction is 1 / 1.1
         tensor([0.9091, 0.9091, 0.9091], dtype=torch.float64)
     """
-    if route not in SOLVERS:
+    if not isinstance(route, str) or route not in SOLVERS:
         raise unknown_name("route", route, SOLVERS)
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise unknown_name("dtype", name, DTYPES)
+    features, ridge = whole(features, "features", 1), positive(ridge, "ridge", POSITIVE["ridge"])
+    temperature, seed = positive(temperature, "temperature", POSITIVE["temperature"]), whole(seed, "seed", 0)
+    width = None if width is None else whole(width, "width", 1)
     U = _projection(projection, features)
     if sink is None:
-        sink = log(ridge) if route == "vanilla" and ridge > 0 else 1 / temperature if temperature > 0 else 0.0
+        sink = log(ridge) if route == "vanilla" else 1 / temperature
     solver = SOLVERS[route][0] if solver is None else solver
     units = choose(primitives, reciprocal_range=reciprocal_range, relu_bound=relu_bound, relu_knots=relu_knots)
 
     def specify(carried: int, stream: int | None) -> Specification:
-        return Specification(
-            route=route, solver=solver, features=features, projected=U.shape[0], carried=carried, ridge=float(ridge),
-            steps=1 if solver == "nadaraya-watson" else steps, temperature=float(temperature), outputs=outputs,
-            sink=float(sink), spectrum=spectrum, step_size=step_size, epsilon=epsilon,
+        return Specification.of(
+            route=route, solver=solver, features=features, projected=U.shape[0], carried=carried, ridge=ridge,
+            steps=1 if solver == "nadaraya-watson" else steps, temperature=temperature, outputs=outputs,
+            sink=sink, spectrum=spectrum, step_size=step_size, epsilon=epsilon,
             through_aggregator=through_aggregator, share_channels=share_channels,
-            tied=tied and solver != "chebyshev", width=stream, dtype=name,
+            tied=False if solver == "chebyshev" else tied, width=stream, dtype=name,
             primitives=primitives, **units.options,
         )  # fmt: skip
 
@@ -115,7 +118,7 @@ def compile(
 
 def _projection(projection: Any, features: int) -> Tensor:
     if projection is None:
-        return torch.eye(max(features, 1), dtype=torch.float64)
+        return torch.eye(features, dtype=torch.float64)
     U = as_matrix(projection, "projection").to(torch.float64)
     if U.shape[1] != features:
         raise ShapeError(f"projection has shape {tuple(U.shape)}; (projected, {features}) was expected.")

@@ -230,7 +230,9 @@ class Program:
             if name not in self.channels:
                 raise InputError(f"sublayer {instruction.name!r} names the channel {name!r}, which is not declared.")
         if any(instruction.name == other.name for other in self._into if not isinstance(other, Record)):
-            raise InputError(f"there is a sublayer {instruction.name!r} already: caches tell them apart by their names.")
+            raise InputError(
+                f"there is a sublayer {instruction.name!r} already: caches tell them apart by their names."
+            )
         self._into.append(instruction)
 
     # -- reading it --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -30,19 +31,20 @@ def save(model: CompiledTransformer, directory: str | Path) -> Path:
         RidgeformerError: the directory cannot be written to.
     """
     directory = Path(directory)
-    config = {"format": FORMAT, "version": version("ridgeformer"), "specification": model.spec.as_dict()}
+    specification = model.spec.as_dict()
+    config = {"format": FORMAT, "version": version("ridgeformer"), "specification": specification}
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory, prefix=".saving-") as work:
             save_file(weights, Path(work) / WEIGHTS)
+            config["checksum"] = _checksum(specification, Path(work) / WEIGHTS)
             (Path(work) / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
             for name in (WEIGHTS, CONFIG):
                 os.replace(Path(work) / name, directory / name)
-    except OSError as error:
-        raise RidgeformerError(
-            f"cannot write a model into {directory} ({error.strerror}): choose another directory."
-        ) from None
+    except (OSError, SafetensorError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise RidgeformerError(f"cannot write a model into {directory} ({why}): choose another directory.") from None
     return directory
 
 
@@ -53,8 +55,13 @@ def load(directory: str | Path) -> CompiledTransformer:
         DataFileError: missing, damaged or foreign files; nothing in them is ever run as code.
     """
     directory = Path(directory)
-    spec = _specification(directory)
+    spec, checksum = _config(directory)
     try:
+        if checksum != _checksum(spec.as_dict(), directory / WEIGHTS):
+            raise DataFileError(
+                f"{directory}: {CONFIG} and {WEIGHTS} do not belong together, one was damaged or edited: compile with "
+                "the numbers you want, or save the model again."
+            )
         weights = load_file(directory / WEIGHTS)
     except FileNotFoundError:
         raise DataFileError(f"{directory} has no {WEIGHTS}: save the model again.") from None
@@ -78,16 +85,26 @@ def load(directory: str | Path) -> CompiledTransformer:
     return model
 
 
-def _specification(directory: Path) -> Specification:
+def _checksum(specification: dict[str, Any], weights: Path) -> str:
+    """Return the SHA-256 of the specification, as canonical JSON, and of the file of weights."""
+    digest = hashlib.sha256(json.dumps(specification, sort_keys=True).encode())
+    digest.update(weights.read_bytes())
+    return digest.hexdigest()
+
+
+def _config(directory: Path) -> tuple[Specification, str]:
+    """Return the specification and the checksum that `config.json` holds."""
     path = directory / CONFIG
     try:
         config: Any = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(config, dict) or config.get("format") != FORMAT:
             raise DataFileError(f"{path} is not the configuration of a {FORMAT}: give a directory made by save.")
-        return Specification.from_dict(config["specification"])
+        return Specification.from_dict(config["specification"]), config["checksum"]
     except (FileNotFoundError, NotADirectoryError):
         raise DataFileError(f"{directory} is not a saved model: it has no {CONFIG}.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise DataFileError(f"{path}: {error}") from None
+    except InputError as error:
+        raise DataFileError(f"{path}: {error}") from None
+    except KeyError as error:
+        raise DataFileError(f"{path} has no {error.args[0]}: save the model again.") from None
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise DataFileError(f"{path} is damaged ({error}): save the model again.") from None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from math import log
+from math import inf, isfinite, log
 from typing import Any
 
 import torch
 
-from ridgeformer.checks import positive
-from ridgeformer.compiler.primitives import Primitives, choose
+from ridgeformer.checks import positive, whole
+from ridgeformer.compiler.primitives import PRIMITIVES, Primitives, choose
+from ridgeformer.compiler.primitives.options import CHECKS
 from ridgeformer.compiler.program import Program
 from ridgeformer.compiler.programs import (
     Kernel,
@@ -35,6 +37,16 @@ SOLVERS: dict[str, tuple[str, ...]] = {
 """Which solvers each route offers; the first is the default."""
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+POSITIVE = {
+    "ridge": "without it the system may be singular",
+    "temperature": "logits are divided by it",
+    "epsilon": "it tilts the imitating head",
+}
+"""Numbers that must be positive, and why."""
+
+LARGEST_SINK = 700.0
+"""e^700 and e^-700 are float64 numbers."""
 
 
 @dataclass(frozen=True)
@@ -90,21 +102,11 @@ class Specification:
     relu_knots: int | None = None
 
     def __post_init__(self) -> None:
-        if self.route not in SOLVERS:
-            raise unknown_name("route", self.route, SOLVERS)
         if self.solver not in SOLVERS[self.route]:
             known = ", ".join(SOLVERS[self.route])
             raise InputError(
                 f"route {self.route!r} has no solver {self.solver!r}; it has {known}: choose one of those."
             )
-        positive(self.ridge, "ridge", "without it the system may be singular")
-        positive(self.temperature, "temperature", "logits are divided by it")
-        positive(self.epsilon, "epsilon", "it tilts the imitating head")
-        for name in ("features", "carried", "steps", "outputs"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; a whole number >= 1 was expected.")
-        if self.dtype not in DTYPES:
-            raise unknown_name("dtype", self.dtype, DTYPES)
         _ = self.units
         if self.solver == "chebyshev" and self.spectrum is None:
             raise InputError(
@@ -116,6 +118,11 @@ class Specification:
                 f"sink is {self.sink:.4g}; the vanilla route converges if e^sink >= ridge, that is sink >= "
                 f"{log(self.ridge):.4g}."
             )
+
+    @classmethod
+    def of(cls, **values: Any) -> Specification:
+        """Return the specification of entries that may be anything: numbers of the right kind, or an error."""
+        return cls(**_settled(values))
 
     @property
     def units(self) -> Primitives:
@@ -139,8 +146,64 @@ class Specification:
         if set(values) != names:
             odd = ", ".join(sorted(set(values) ^ names))
             raise InputError(f"the configuration does not fit this version ({odd}): compile the model again.")
-        pairs = {name: tuple(values[name]) for name in ("spectrum", "reciprocal_range") if values[name] is not None}
-        return cls(**{**values, **pairs})
+        return cls.of(**values)
+
+
+def _settled(values: dict[str, Any]) -> dict[str, Any]:
+    """Return every entry as a name or number of its kind, or say which is none."""
+    found = dict(values)
+    for name, names in (("route", SOLVERS), ("dtype", DTYPES), ("primitives", PRIMITIVES)):
+        _known(found[name], name, names)
+    found["solver"] = str(found["solver"])
+    for name, why in POSITIVE.items():
+        found[name] = positive(found[name], name, why)
+    for name in ("features", "projected", "carried", "steps", "outputs"):
+        found[name] = whole(found[name], name, 1)
+    for name in ("through_aggregator", "share_channels", "tied"):
+        if not isinstance(found[name], bool):
+            raise InputError(f"{name} is {found[name]!r}; True or False was expected.")
+    found["sink"] = _sink(found["sink"], found["route"])
+    optional: dict[str, Callable[[Any], Any]] = {
+        "width": lambda given: whole(given, "width", 1),
+        "step_size": lambda given: positive(given, "step_size", "alpha moves against the gradient"),
+        "spectrum": _ends,
+        **CHECKS,
+    }
+    return found | {name: check(found[name]) for name, check in optional.items() if found[name] is not None}
+
+
+def _known(name: Any, kind: str, names: Mapping[str, object]) -> None:
+    if not isinstance(name, str) or name not in names:
+        raise unknown_name(kind, name, names)
+
+
+def _ends(given: Any) -> tuple[float, float]:
+    """Return the ends of a spectrum as floats, 0 < low <= high."""
+    try:
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError):
+        raise InputError(f"spectrum is {given!r}; two numbers (low, high) were expected.") from None
+    if not 0 < low <= high < inf:
+        raise InputError(
+            f"spectrum is ({low:g}, {high:g}); 0 < low <= high was expected: give the ends of K + ridge I, which "
+            "(ridge, ridge + largest row sum of K) always are."
+        )
+    return low, high
+
+
+def _sink(given: Any, route: str) -> float:
+    """Return the sink as a float whose exponential, where the weights hold it, is neither lost nor infinite."""
+    try:
+        sink = float(given)
+    except (TypeError, ValueError):
+        raise InputError(f"sink is {given!r}; a number was expected, near the largest logit.") from None
+    largest = LARGEST_SINK if route == "vanilla" else inf  # elsewhere the weights hold e^-sink only
+    if not (isfinite(sink) and -LARGEST_SINK <= sink <= largest):
+        raise InputError(
+            f"sink is {sink:g}; a number between {-LARGEST_SINK:g} and {largest:g} was expected, near the "
+            "largest logit."
+        )
+    return sink
 
 
 def write_program(spec: Specification) -> Program:

@@ -98,9 +98,9 @@ def check_squares(y: Tensor) -> None:
     if bool(bad.any()):
         dtype = str(y.dtype).removeprefix("torch.")
         raise InputError(
-            f"the targets of an output reach {float(largest[bad][0]):.3g}, and {dtype} holds the squares of numbers from "
-            f"{least**0.5:.1g} to {limits.max**0.5:.1g}: divide y by a constant near that, and multiply the predictions "
-            "by it."
+            f"the targets of an output reach {float(largest[bad][0]):.3g}, and {dtype} holds the squares of numbers "
+            f"from {least**0.5:.1g} to {limits.max**0.5:.1g}: divide y by a constant near that, and multiply the "
+            "predictions by it."
         )
 
 

@@ -193,8 +193,8 @@ class CompiledTransformer(nn.Module):
         embedding = self.embed[SUPPORT.value][: self.spec.features, list(self.layout.columns[carried])]
         if embedding.dtype != self.spec.torch_dtype:
             raise DtypeError(
-                f"the weights are {embedding.dtype} and the model was compiled for {self.spec.dtype}, which its sink and "
-                "its guards are made for: compile it with dtype= instead of moving it."
+                f"the weights are {embedding.dtype} and the model was compiled for {self.spec.dtype}, which its sink "
+                "and its guards are made for: compile it with dtype= instead of moving it."
             )
         return check_task(self.spec, X, y, Xq, embedding)
 

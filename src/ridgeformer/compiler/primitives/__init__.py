@@ -35,7 +35,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
 """The choices by name, and for each the options of `compile` it takes with what it calls them itself."""
 
 
-def choose(name: str, **options: Any) -> Primitives:
+def choose(name: Any, **options: Any) -> Primitives:
     """Return the primitives of this name; an option that is None gets its default.
 
     Raises:
@@ -46,7 +46,7 @@ def choose(name: str, **options: Any) -> Primitives:
         >>> choose("swiglu", reciprocal_range=(1e-8, 1.0), relu_knots=None).sweeps
         32
     """
-    if name not in PRIMITIVES:
+    if not isinstance(name, str) or name not in PRIMITIVES:
         raise unknown_name("primitives", name, PRIMITIVES)
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
