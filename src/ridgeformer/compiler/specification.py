@@ -108,6 +108,7 @@ class Specification:
                 f"route {self.route!r} has no solver {self.solver!r}; it has {known}: choose one of those."
             )
         _ = self.units
+        self._refuse_what_would_be_ignored()
         if self.solver == "chebyshev" and self.spectrum is None:
             raise InputError(
                 "solver 'chebyshev' has fixed coefficients: give spectrum=(low, high), the ends of K + ridge I; "
@@ -118,6 +119,16 @@ class Specification:
                 f"sink is {self.sink:.4g}; the vanilla route converges if e^sink >= ridge, that is sink >= "
                 f"{log(self.ridge):.4g}."
             )
+
+    def _refuse_what_would_be_ignored(self) -> None:
+        chosen = f"route {self.route!r} with solver {self.solver!r}"
+        for name, used, by in (
+            ("spectrum", self.solver == "chebyshev", "solver 'chebyshev'"),
+            ("step_size", self.solver == "richardson" and self.route != "vanilla", "solver 'richardson'"),
+            ("through_aggregator", (self.route, self.solver) == ("softmax", "cg"), "softmax 'cg'"),
+        ):
+            if getattr(self, name) not in (None, False) and not used:
+                raise InputError(f"{name} belongs to {by}; {chosen} would ignore it: leave it out.")
 
     @classmethod
     def of(cls, **values: Any) -> Specification:

@@ -5,7 +5,7 @@ import torch
 from tasks import MODELS, model, task
 
 from ridgeformer.compiler.execution import run_literally
-from ridgeformer.compiler.execution.fast import _State
+from ridgeformer.compiler.execution.fast import SEQUENCES, _State
 from ridgeformer.compiler.execution.operations import Operation, Rows, update
 from ridgeformer.compiler.sublayers import GatedMLP
 from ridgeformer.compiler.trace import collect
@@ -83,6 +83,13 @@ def test_other_sequence_lengths_get_their_own_plan():
         X, y, Xq = task(k=k)
         trace, _ = net.run_with_cache(X, y, Xq)
         torch.testing.assert_close(net(X, y, Xq), trace.f[-1], rtol=1e-9, atol=1e-12)
+
+
+def test_plans_of_old_lengths_are_let_go():
+    net = model("softmax cg", steps=2)
+    for k in range(2, 2 + 2 * SEQUENCES):
+        net(*task(k=k))
+    assert len(net._plans.moves) == SEQUENCES
 
 
 def test_operations_read_what_was_there_before():

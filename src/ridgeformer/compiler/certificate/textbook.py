@@ -40,14 +40,16 @@ def check_steps(evidence: Evidence) -> list[Finding]:
     drift = _drift(evidence, reference)
     claimed = int((drift.amax(1) <= evidence.eps**0.5).sum())
     measured = relative(problem.a_norm(evidence.alpha - reference), whole)[:claimed]
+    rounding = evidence.relative_eps * torch.arange(1, steps + 1)[:, None]  # a single row cannot be permuted
     return [
         Finding(
             "textbook steps",
             f"steps 1 to {claimed} of {steps} are those of the textbook, relative to the size of the solution",
             f"claimed while the textbook agrees with itself under permuted rows to sqrt(eps); at most {MARGIN:g} "
-            f"(1 + largest logit) times that, plus {FLOOR:g} (1 + largest logit) eps kappa",
+            f"(1 + largest logit) times that, plus {FLOOR:g} (1 + largest logit) eps kappa, "
+            "plus (1 + largest logit) eps a step",
             torch.nn.functional.pad(measured, (0, 0, 0, steps - claimed)).numpy(),
-            (MARGIN * evidence.relative_eps / evidence.eps * drift + evidence.floor).numpy(),
+            (MARGIN * evidence.relative_eps / evidence.eps * drift + evidence.floor + rounding).numpy(),
             ("step", "output"),
             met=claimed > 0,
         )

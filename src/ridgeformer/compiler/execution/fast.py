@@ -37,6 +37,10 @@ Move = tuple[str, Instruction, Attention | GatedMLP | None, AttentionPlan | Gate
 """One entry of the schedule with its plan: section, instruction, sublayer, plan."""
 
 
+SEQUENCES = 16
+"""Lengths of sequences whose plans are kept; the oldest goes first."""
+
+
 class Plans:
     """The plans of a model's sublayers, kept while its weights and the sequence stay the same."""
 
@@ -64,6 +68,8 @@ class Plans:
                 elif isinstance(sublayer, GatedMLP) and id(sublayer) not in found:
                     found[id(sublayer)] = plan_gated(sublayer, self.ones)
                 moves.append((section, instruction, sublayer, found.get(id(sublayer))))
+            while len(self.moves) >= SEQUENCES:
+                self.moves.pop(next(iter(self.moves)), None)
             self.moves[tokens] = moves
         return moves
 
