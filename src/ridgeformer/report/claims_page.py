@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from ridgeformer.claims import Finding, Plot
 from ridgeformer.claims.words import key_figure, summary, trial_line
 from ridgeformer.report.figures import PALETTE, styled
-from ridgeformer.report.writing import fill, write_page
+from ridgeformer.report.writing import fill, write_html
 
 __all__ = ["claim_figure", "render_claims", "write_claims_page"]
 
@@ -31,7 +31,7 @@ def render_claims(findings: Sequence[Finding]) -> str:
 
 def write_claims_page(findings: Sequence[Finding], path: Path) -> Path:
     """Write the page; an old one is replaced in one step."""
-    return write_page(render_claims(findings), path)
+    return write_html(render_claims(findings), path)
 
 
 def claim_figure(plot: Plot) -> go.Figure:

@@ -14,7 +14,7 @@ from plotly.offline import get_plotlyjs
 
 from ridgeformer.errors import RidgeformerError
 
-__all__ = ["fill", "formula", "write_page"]
+__all__ = ["fill", "formula", "write_html"]
 
 
 def fill(template: str, **values: Any) -> str:
@@ -37,7 +37,7 @@ def formula(latex: str) -> str:
     return convert(latex, display="block")
 
 
-def write_page(text: str, path: Path) -> Path:
+def write_html(text: str, path: Path) -> Path:
     """Write a page, replacing an old one in one step.
 
     Raises:
