@@ -21,7 +21,7 @@ from ridgeformer.compiler.certificate.textbook import check_steps
 from ridgeformer.compiler.certificate.vanilla import promise_vanilla
 from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = ["certify"]
+__all__ = ["certify", "promise_of"]
 
 
 def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> Certificate:
@@ -73,7 +73,7 @@ def _examine(evidence: Evidence) -> list[Finding]:
     spec = evidence.spec
     if spec.solver == "nadaraya-watson":
         return check_average(evidence)
-    promise = _promise(evidence)
+    promise = promise_of(evidence)
     sketch = measure_sketch(evidence) if evidence.true is not evidence.problem else None
     findings = check_outcome(evidence, promise, sketch)
     findings += report_promise(evidence, promise)
@@ -84,7 +84,8 @@ def _examine(evidence: Evidence) -> list[Finding]:
     return findings + check_precision(evidence)
 
 
-def _promise(evidence: Evidence) -> Promise:
+def promise_of(evidence: Evidence) -> Promise:
+    """Return what theory promises for the route and the solver of a run."""
     if evidence.approximate:
         return promise_approximate(evidence)
     if evidence.spec.route == "vanilla":

@@ -1,0 +1,56 @@
+"""The ridge problems that the studies of compiled transformers solve: the condition number is set, the rest is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ridgeformer.datasets import synthetic
+from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.seeds import torch_generator
+
+__all__ = ["TEMPERATURE", "Posed", "pose_with_condition_number"]
+
+TEMPERATURE = 0.5
+"""Of softmax attention; rows have length at most one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """Rows, targets, and the ridge that gives K + ridge I its condition number.
+
+    Attributes:
+        X: Rows; the longest has length one.
+        y: Independent normal targets.
+        ridge: The regularisation.
+        ends: The smallest and the largest eigenvalue of K + ridge I.
+    """
+
+    X: Tensor
+    y: Tensor
+    ridge: float
+    ends: tuple[float, float]
+
+
+def pose_with_condition_number(route: str, n: int, d: int, kappa: float, decay: str, seed: int) -> Posed:
+    """Return a problem of `n` rows whose system has condition number `kappa` under the kernel of the route.
+
+    The Gram matrix has d eigenvalues that decay as `decay` says over the same range. There are more rows than features,
+    so that K is singular or nearly so, and the ridge decides the condition number.
+
+    Example:
+        >>> posed = pose_with_condition_number("linear", 8, 3, 100.0, "log", seed=0)
+        >>> round(posed.ends[1] / posed.ends[0], 9)
+        100.0
+    """
+    X = torch.from_numpy(synthetic(n, d, condition_number=kappa, decay=decay, seed=seed).X)
+    X = X / X.norm(dim=1).max()
+    rows = X - X.mean(0) if route == "imitation" else X  # it solves for features centred over the supports
+    kernel = Exponential(TEMPERATURE) if route in ("softmax", "vanilla") else DotProduct()
+    eigenvalues = torch.linalg.eigvalsh(kernel(rows)).clamp_min(0)
+    low, high = float(eigenvalues[0]), float(eigenvalues[-1])
+    ridge = (high - kappa * low) / (kappa - 1)
+    y = torch.randn(n, generator=torch_generator(seed, "targets"), dtype=torch.float64)
+    return Posed(X, y, ridge, (low + ridge, high + ridge))

@@ -1,0 +1,188 @@
+"""Depth against accuracy: the error of compiled transformers after every step, under the bound for that step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ridgeformer import bounds
+from ridgeformer.compiler import compile as compile_model
+from ridgeformer.compiler.certificate.certify import promise_of
+from ridgeformer.compiler.certificate.evidence import gather
+from ridgeformer.report import PALETTE, Page, Picture, Section, Table, styled
+from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
+from ridgeformer.studies.study import Preset, Study, product
+
+__all__ = ["STUDY", "make_page", "measure"]
+
+SUPPORTS, FEATURES = 40, 24
+ENOUGH = 1e-3
+"""The relative error that counts as solved, where depths are compared."""
+
+SHOWN = 48
+"""Steps kept of a run at most, closer together at the beginning."""
+
+
+def measure(
+    route: str, solver: str, kappa: float, decay: str, dtype: str, steps: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return a row for the steps of one run: its relative error and the bound, rounding included.
+
+    The error is in the norm in which the method contracts: the A-norm, or the D-norm of the vanilla route. `depth` is
+    the first step at which it is below `ENOUGH`, None if there is none; `rate` is the theory's curve without rounding.
+
+    Example:
+        >>> rows = measure("linear", "cg", 10.0, "log", "float64", 4, seed=0)
+        >>> [row["error"] < row["bound"] for row in rows]
+        [True, True, True, True]
+    """
+    posed = pose_with_condition_number(route, SUPPORTS, FEATURES, kappa, decay, seed)
+    model = compile_model(
+        route, solver=solver, features=FEATURES, ridge=posed.ridge, steps=steps, temperature=TEMPERATURE, dtype=dtype,
+        spectrum=posed.ends if solver == "chebyshev" else None,
+    )  # fmt: skip
+    evidence = gather(model, posed.X, posed.y, posed.X[:1])[0]
+    promise = promise_of(evidence)
+    error, bound = promise.measured[:, 0].tolist(), promise.bound[:, 0].tolist()
+    depth = next((step for step, value in enumerate(error, start=1) if value <= ENOUGH), None)
+    kept = np.unique(np.geomspace(1, steps, SHOWN).round().astype(int)).tolist()
+    return [
+        {"step": step, "error": error[step - 1], "bound": bound[step - 1], "met": promise.met, "depth": depth}
+        for step in kept
+    ]
+
+
+def _grid(kappas: list[float], decays: list[str], steps: int, descent: list[float]) -> list[dict[str, Any]]:
+    """Return the points: gradient descent needs more steps, and gets fewer condition numbers."""
+    common: dict[str, list[Any]] = {"decay": decays, "dtype": ["float64", "float32"]}
+    fast = [("linear", "cg"), ("linear", "pcg"), ("linear", "chebyshev"), ("softmax", "cg"), ("softmax", "chebyshev"),
+            ("imitation", "cg")]  # fmt: skip
+    slow = [("linear", "richardson"), ("softmax", "richardson"), ("vanilla", "richardson")]
+    return [
+        {"route": route, "solver": solver, **point}
+        for pairs, chosen, depth in ((fast, kappas, steps), (slow, descent, 6 * steps))
+        for route, solver in pairs
+        for point in product(kappa=chosen, **common, steps=[depth])
+    ] + product(route=["linear"], solver=["neumann"], kappa=[1.9], **common, steps=[steps])
+
+
+def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
+    """Return the page: errors under their bounds, and the depth that each method needs."""
+    points = {(row["route"], row["solver"], row["kappa"], row["decay"], row["dtype"], row["seed"]) for row in rows}
+    broken = sum(not row["error"] <= row["bound"] for row in rows)
+    verdict = "at every step" if not broken else f"but for {broken} of {len(rows):,} steps"
+    answer = (
+        f"{len(points):,} compiled transformers ran; the error of each stayed below its bound {verdict}.",
+        "Conjugate gradients need a depth that grows like the square root of the condition number, gradient descent one "
+        "that grows like the condition number itself: the sentence that both follow one rate is wrong (claim A5).",
+    )
+    return Page(
+        "Depth and accuracy of compiled transformers",
+        f"{SUPPORTS} supports, {FEATURES} features, {max(row['seed'] for row in rows) + 1} seeds",
+        answer,
+        (
+            Section(
+                "Every step under its bound",
+                ("Lines are measured means over seeds, dashed lines the bounds: the theory's rate plus what rounding can "
+                 "leave. The spectrum falls geometrically.",),
+                pictures=tuple(_error_picture(means, route) for route in ("linear", "softmax")),
+            ),
+            Section(
+                "The depth a problem needs",
+                (f"The first step with a relative error below {ENOUGH:g}, with bootstrap intervals over seeds.",),
+                pictures=(_depth_picture(means),),
+            ),
+            Section("Precision", ("Error after the last step, mean over seeds and spectra.",), _precision(means)),
+        ),
+    )  # fmt: skip
+
+
+def _error_picture(means: list[dict[str, Any]], route: str) -> Picture:
+    figure = go.Figure()
+    chosen = [row for row in means if row["route"] == route and row["decay"] == "log" and row["dtype"] == "float64"]
+    shades = ("solid", "dot", "longdash", "dashdot", "longdashdot")
+    kappas = {kappa: shade for kappa, shade in zip(_unique(chosen, "kappa"), shades * 2, strict=False)}
+    for solver, colour in zip(_unique(chosen, "solver"), PALETTE, strict=False):
+        for kappa, shade in kappas.items():
+            curve = [row for row in chosen if row["solver"] == solver and row["kappa"] == kappa]
+            if not curve:
+                continue
+            steps, name = [row["step"] for row in curve], f"{solver}, condition number {kappa:g}"
+            errors = [max(row["error"], 1e-16) for row in curve]
+            figure.add_scatter(x=steps, y=errors, name=name, mode="lines", line={"color": colour, "dash": shade})
+            figure.add_scatter(
+                x=steps, y=[row["bound"] for row in curve], name=f"bound, {name}", mode="lines", opacity=0.45,
+                showlegend=False, line={"color": colour, "dash": "dash", "width": 1},
+            )  # fmt: skip
+    figure.update_xaxes(title="step (one block of layers)", type="log")
+    figure.update_yaxes(title="relative error", type="log", exponentformat="power", range=[-16, 0.5])
+    caption = f"{route.capitalize()} attention. A line that turns flat has reached the precision of the numbers."
+    return Picture(styled(figure), caption, f"Error against step for {route} attention, each line below its bound.")
+
+
+def _depth_picture(means: list[dict[str, Any]]) -> Picture:
+    figure = go.Figure()
+    chosen = [row for row in means if row["decay"] == "log" and row["dtype"] == "float64" and row["step"] == 1]
+    chosen = [row for row in chosen if row["depth"] is not None and row["kappa"] >= 2]
+    pairs = dict.fromkeys((row["route"], row["solver"]) for row in chosen)
+    for number, (route, solver) in enumerate(pairs):
+        curve = [row for row in chosen if (row["route"], row["solver"]) == (route, solver)]
+        spread = {
+            "array": [(row["depth_high"] or row["depth"]) - row["depth"] for row in curve],
+            "arrayminus": [row["depth"] - (row["depth_low"] or row["depth"]) for row in curve],
+        }
+        figure.add_scatter(
+            x=[row["kappa"] for row in curve], y=[row["depth"] for row in curve], name=f"{route}, {solver}",
+            mode="lines+markers", error_y=spread, line_color=PALETTE[number % len(PALETTE)],
+        )  # fmt: skip
+    kappas = np.geomspace(2, max((row["kappa"] for row in chosen), default=10.0), 40)
+    for name, steps, colour in (
+        ("bound, conjugate gradients", bounds.cg_steps, PALETTE[0]),
+        ("bound, gradient descent", bounds.richardson_steps, PALETTE[1]),
+    ):
+        depths = [steps(kappa, ENOUGH) for kappa in kappas.tolist()]
+        figure.add_scatter(x=kappas, y=depths, name=name, mode="lines", line={"color": colour, "dash": "dash"})
+    figure.update_xaxes(title="condition number", type="log")
+    figure.update_yaxes(title="steps needed", type="log")
+    caption = (
+        "Dashed: the steps that suffice for every right-hand side, with the best step size for gradient descent. The "
+        "networks find a safe step in context, which may be several times smaller."
+    )
+    return Picture(styled(figure), caption, "Steps needed against the condition number, with the theory's curves.")
+
+
+def _precision(means: list[dict[str, Any]]) -> Table:
+    last = [row for row in means if row["step"] == row["steps"]]
+    rows = []
+    for route, solver in dict.fromkeys((row["route"], row["solver"]) for row in last):
+        for kappa in _unique([row for row in last if (row["route"], row["solver"]) == (route, solver)], "kappa"):
+            cells = [
+                [r["error"] for r in last if (r["route"], r["solver"], r["kappa"], r["dtype"]) == (route, solver, kappa, t)]
+                for t in ("float64", "float32")
+            ]
+            rows.append((route, solver, f"{kappa:g}", *(f"{np.mean(found):.1e}" if found else "" for found in cells)))
+    return Table(("attention", "method", "condition number", "float64", "float32"), tuple(rows))
+
+
+def _unique(rows: Iterable[dict[str, Any]], name: str) -> list[Any]:
+    return sorted({row[name] for row in rows})
+
+
+STUDY = Study(
+    name="depth-accuracy",
+    version=1,
+    what="The error of compiled transformers after every step, under the bound for that step.",
+    function="ridgeformer.studies.depth_accuracy:measure",
+    presets={
+        "quick": Preset(_grid([10.0, 100.0, 1000.0], ["log", "power"], 60, [10.0]), seeds=2),
+        "default": Preset(_grid([1e1, 1e2, 1e3, 1e4], ["log", "linear", "power"], 150, [1e1, 1e2]), seeds=5),
+        "paper": Preset(_grid([1e1, 1e2, 1e3, 1e4, 1e5], ["log", "linear", "power"], 600, [1e1, 1e2, 1e3]), seeds=20),
+    },
+    within=("step",),
+    seconds=600.0,
+    memory=4 << 30,
+    page=make_page,
+)

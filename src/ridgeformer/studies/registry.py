@@ -1,0 +1,45 @@
+"""The studies that have a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.studies import depth_accuracy, overhead, width_rank
+from ridgeformer.studies.study import Study
+from ridgeformer.studies.task import find_object
+
+__all__ = ["STUDIES", "find_study"]
+
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        depth_accuracy.STUDY,
+        width_rank.STUDY,
+        overhead.STUDY,
+    )
+}
+"""Studies by name; a new one is one file and one line here."""
+
+
+def find_study(name: Any) -> Study:
+    """Return a study by name, or what "module:STUDY" names; a study is returned as it is.
+
+    Raises:
+        UnknownNameError: no such name; the message offers the nearest one.
+        InputError: what "module:STUDY" names is not a study.
+
+    Example:
+        >>> find_study("overhead").name
+        'overhead'
+    """
+    if isinstance(name, Study):
+        return name
+    if ":" not in str(name):
+        if name not in STUDIES:
+            raise unknown_name("study", name, STUDIES)
+        return STUDIES[name]
+    found: Any = find_object(str(name))
+    if not isinstance(found, Study):
+        raise InputError(f"{name} is a {type(found).__name__}; a Study was expected.")
+    return found

@@ -1,0 +1,91 @@
+"""Tasks on a Dask cluster: one started here, or any whose scheduler can be reached."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from ridgeformer.errors import InputError, RidgeformerError
+from ridgeformer.studies.task import Outcome, Status, Task, execute
+
+__all__ = ["DaskCluster"]
+
+AHEAD = 2
+"""Tasks sent for every thread, so that none waits for the next."""
+
+
+class DaskCluster:
+    """The workers of a Dask cluster. They need ridgeformer, and the study's module, and nothing else of this machine.
+
+    Args:
+        workers: So many worker processes in a cluster started here, one thread each.
+        scheduler: Instead: the address of a scheduler, tcp://host:port.
+
+    Raises:
+        InputError: Dask is not installed.
+        RidgeformerError: the scheduler does not answer.
+    """
+
+    def __init__(self, *, workers: int = 0, scheduler: str | None = None) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise InputError("Dask is not installed: pip install 'ridgeformer[cluster]'.") from None
+        self._wait: Any = distributed.wait
+        self._timeout: Any = distributed.TimeoutError
+        self._cluster: Any = None
+        self._running: dict[Any, Task] = {}
+        if scheduler is None:
+            self._cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            )
+        try:
+            self._client: Any = distributed.Client(self._cluster or scheduler, set_as_default=False, timeout=20)
+        except (OSError, ValueError) as error:
+            raise RidgeformerError(f"no Dask scheduler answers at {scheduler} ({error}): check the address.") from None
+
+    @property
+    def slots(self) -> int:
+        """Follows the workers that are there now."""
+        return max(1, AHEAD * sum(self._client.nthreads().values()))
+
+    @property
+    def worker_pids(self) -> dict[str, int]:
+        """The process of each worker, by address."""
+        found: dict[str, int] = self._client.run(os.getpid)
+        return found
+
+    def start(self, task: Task) -> None:
+        """Send a task; the scheduler sends it again if its worker dies."""
+        self._running[self._client.submit(_execute, task, pure=False)] = task
+
+    def wait(self, seconds: float) -> list[tuple[Task, Outcome]]:
+        """Collect what has ended."""
+        try:
+            ended = self._wait(list(self._running), timeout=seconds, return_when="FIRST_COMPLETED").done
+        except self._timeout:
+            return []
+        return [(self._running.pop(future), _outcome(future)) for future in ended]
+
+    def close(self) -> None:
+        """Leave the cluster; one started here is stopped."""
+        self._client.cancel(list(self._running), force=True)
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _execute(task: Task) -> Outcome:
+    with threadpool_limits(1):
+        return execute(task)
+
+
+def _outcome(future: Any) -> Outcome:
+    error = future.exception()
+    if error is None:
+        found: Outcome = future.result()
+        return found
+    return Outcome(Status.LOST, error=f"{type(error).__name__}: {error}")

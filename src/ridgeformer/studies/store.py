@@ -1,0 +1,334 @@
+"""The store: one SQLite file with every result, tensors beside it, and claims so that runs share the work.
+
+A result is one transaction. A run that dies loses only what it was computing: the system drops the lock it held, and
+the next run that meets its claims takes them over. The write-ahead log needs the processes that use one store to be on
+one machine; Dask's workers never touch it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from ridgeformer.errors import DataFileError, RidgeformerError
+from ridgeformer.studies.task import Outcome, Status, Task, canonical
+
+__all__ = ["Row", "Store"]
+
+APPLICATION = 0x72666D72  # "rfmr", in the header of every store
+LAYOUT = 1
+BUSY_SECONDS = 60.0
+
+SCHEMA = f"""
+PRAGMA journal_mode = WAL;
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {LAYOUT};
+CREATE TABLE results (
+    key TEXT PRIMARY KEY, study TEXT NOT NULL, version INTEGER NOT NULL, function TEXT NOT NULL, params TEXT NOT NULL,
+    root INTEGER NOT NULL, seed INTEGER NOT NULL, status TEXT NOT NULL, "values" TEXT NOT NULL, error TEXT NOT NULL,
+    tensors TEXT NOT NULL, seconds REAL NOT NULL, library TEXT NOT NULL, digest TEXT NOT NULL
+);
+CREATE INDEX by_study ON results (study, version);
+CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One stored result.
+
+    Attributes:
+        key: What it is found by.
+        study, version, function, root, seed: As in `Task`.
+        params, values: As JSON text.
+        status, error, seconds: As in `Outcome`.
+        tensors: SHA-256 of the safetensors file, empty without one.
+        library: Version of ridgeformer that computed it.
+        digest: SHA-256 of all the rest.
+    """
+
+    key: str
+    study: str
+    version: int
+    function: str
+    params: str
+    root: int
+    seed: int
+    status: str
+    values: str
+    error: str
+    tensors: str
+    seconds: float
+    library: str
+    digest: str = ""
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """The parameters of the task."""
+        found: dict[str, Any] = json.loads(self.params)
+        return found
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows the task returned."""
+        found: list[dict[str, Any]] = json.loads(self.values)
+        return found
+
+    def seal(self) -> str:
+        """Return the digest these contents should have."""
+        return hashlib.sha256(canonical([getattr(self, name) for name in COLUMNS[:-1]]).encode()).hexdigest()
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+SELECT = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM results"
+
+
+class Store:
+    """Results of studies in one file; a context manager.
+
+    Args:
+        path: The file; made if it is not there.
+        create: False to refuse a path where there is none.
+
+    Raises:
+        DataFileError: a file that is damaged, of another program or of a newer version; it is left as it is.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as here, Store(Path(here) / "demo.db") as store:
+        ...     task = Task("demo", 1, "math:sqrt", {"x": 4.0}, seed=0)
+        ...     store.claim(task.key), store.record(task, Outcome(Status.DONE, '[{"root":2.0}]'))
+        ...     [row.rows for row in store.results("demo")]
+        (True, True)
+        [[{'root': 2.0}]]
+    """
+
+    def __init__(self, path: Any, *, create: bool = True) -> None:
+        self.path = Path(path)
+        self._claims = self.path.with_name(self.path.name + ".claims")
+        self._tensors = self.path.with_name(self.path.name + ".tensors")
+        self._owner = uuid.uuid4().hex
+        self._lock: FileLock | None = None
+        self._library = version_of("ridgeformer")
+        if not self.path.exists():
+            if not create:
+                raise DataFileError(f"{self.path} does not exist: run the study with --store {self.path} first.")
+            self._create()
+        _examine(self.path)
+        with _plain_errors(self.path):
+            self._db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+            self._db.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last results, never the file
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what was claimed and not finished, and close the file."""
+        with _plain_errors(self.path):
+            if self._lock is not None:
+                self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+                self._drop(self._lock)
+                self._lock = None
+            self._db.close()
+
+    def claim(self, key: str) -> bool:
+        """Take a task for this process: False if it is recorded, or taken by a living one."""
+        if self._lock is None:
+            self._lock = self._held(self._owner)
+        with _plain_errors(self.path):
+            done = self._db.execute(
+                "INSERT INTO claims SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM results WHERE key = ?) "
+                "ON CONFLICT DO NOTHING",
+                (key, self._owner, key),
+            )
+            return done.rowcount == 1
+
+    def free_dead_claims(self) -> int:
+        """Give back what dead processes had claimed, and return how many tasks that was."""
+        freed = 0
+        with _plain_errors(self.path):
+            for (owner,) in self._db.execute("SELECT DISTINCT owner FROM claims WHERE owner != ?", (self._owner,)):
+                try:
+                    lock = self._held(owner)
+                except Timeout:
+                    continue  # alive
+                freed += self._db.execute("DELETE FROM claims WHERE owner = ?", (owner,)).rowcount
+                self._drop(lock)
+        return freed
+
+    def record(self, task: Task, outcome: Outcome) -> bool:
+        """Store an outcome in one transaction; False if there was one already, which is kept."""
+        checksum = self._write_tensors(task.key, outcome.tensors) if outcome.tensors else ""
+        row = Row(
+            task.key, task.study, task.version, task.function, canonical(dict(task.params)), task.root, task.seed,
+            str(outcome.status), outcome.values, outcome.error, checksum, outcome.seconds, self._library,
+        )  # fmt: skip
+        values = [*(getattr(row, name) for name in COLUMNS[:-1]), row.seal()]
+        with _plain_errors(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            marks = ", ".join("?" * len(COLUMNS))
+            added = self._db.execute(f"INSERT OR IGNORE INTO results VALUES ({marks})", values).rowcount == 1
+            self._db.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (task.key, self._owner))
+            self._db.execute("COMMIT")
+        return added
+
+    def statuses(self, study: str) -> dict[str, Status]:
+        """Return how each recorded task of a study ended, by key."""
+        with _plain_errors(self.path):
+            found = self._db.execute("SELECT key, status FROM results WHERE study = ?", (study,))
+            return {key: Status(status) for key, status in found}
+
+    def results(self, study: str, version: int | None = None) -> Iterator[Row]:
+        """Yield the recorded results of a study, of one version or of all."""
+        with _plain_errors(self.path):
+            for values in self._db.execute(
+                SELECT + " WHERE study = ? AND (? IS NULL OR version = ?) ORDER BY key", (study, version, version)
+            ):
+                yield Row(*values)
+
+    def census(self, study: str) -> dict[tuple[int, str], int]:
+        """Return how many results there are of each version of a study and of the library."""
+        with _plain_errors(self.path):
+            found = self._db.execute(
+                "SELECT version, library, count(*) FROM results WHERE study = ? GROUP BY version, library", (study,)
+            )
+            return {(version, library): count for version, library, count in found}
+
+    def forget_failures(self, keys: Iterable[str]) -> int:
+        """Remove recorded failures, so that they are tried again; results stay. Return how many."""
+        with _plain_errors(self.path):
+            wanted = [(key, str(Status.DONE)) for key in keys]
+            return self._db.executemany("DELETE FROM results WHERE key = ? AND status != ?", wanted).rowcount
+
+    def tensors(self, row: Row) -> dict[str, Tensor]:
+        """Return the named tensors of a result.
+
+        Raises:
+            DataFileError: their file is missing, or not the one that was written.
+        """
+        if not row.tensors:
+            return {}
+        path = self._tensors / f"{row.key}.safetensors"
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataFileError(f"{path} cannot be read ({error.strerror}); it belongs to {self.path}.") from None
+        if hashlib.sha256(content).hexdigest() != row.tensors:
+            raise DataFileError(f"{path} is damaged: its checksum is not the one {self.path} recorded.")
+        return safetensors.torch.load(content)
+
+    def _write_tensors(self, key: str, content: bytes) -> str:
+        with _plain_errors(self.path):
+            self._tensors.mkdir(exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._tensors, prefix=".", delete=False) as file:
+                file.write(content)
+            os.replace(file.name, self._tensors / f"{key}.safetensors")
+        return hashlib.sha256(content).hexdigest()
+
+    def _create(self) -> None:
+        """Make the file under another name and move it into place, so that nobody sees half of it."""
+        with _plain_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self._held("create", wait=BUSY_SECONDS)
+            try:
+                if self.path.exists():
+                    return
+                for left in ("-wal", "-shm"):
+                    if self.path.with_name(self.path.name + left).exists():
+                        raise DataFileError(
+                            f"{self.path} is gone but its log {self.path.name}{left} is there: put the file back, or "
+                            "remove the log."
+                        )
+                with tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".store-") as work:
+                    fresh = sqlite3.connect(Path(work) / "store")
+                    fresh.executescript(SCHEMA)
+                    fresh.close()
+                    os.replace(Path(work) / "store", self.path)
+            finally:
+                lock.release()
+
+    def _held(self, owner: str, wait: float = 0) -> FileLock:
+        """Return the lock of an owner, which the system drops when its process ends."""
+        self._claims.mkdir(exist_ok=True)
+        lock = FileLock(self._claims / f"{owner}.lock", timeout=wait, thread_local=False)
+        lock.acquire()
+        return lock
+
+    def _drop(self, lock: FileLock) -> None:
+        Path(lock.lock_file).unlink(missing_ok=True)  # an owner's name is never used again
+        lock.release()
+
+
+def _examine(path: Path) -> None:
+    """Check every page and every row without writing to the file.
+
+    Raises:
+        DataFileError: what is wrong.
+    """
+    try:
+        head = path.open("rb").read(100)
+    except OSError as error:
+        raise DataFileError(f"{path} cannot be read as a store ({error.strerror}): give another path.") from None
+    if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
+        raise DataFileError(f"{path} is not a store of studies, or is damaged; it was left as it is: give another path.")
+    if int.from_bytes(head[68:72], "big") != APPLICATION:
+        raise DataFileError(f"{path} is a database of another program; it was left as it is: give another path.")
+    beside = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]
+    made = [file for file in beside if not file.exists()]
+    try:
+        with _plain_errors(path):
+            _check_content(path)
+    except DataFileError:
+        for file in made:
+            file.unlink(missing_ok=True)
+        raise
+
+
+def _check_content(path: Path) -> None:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
+    try:
+        (layout,) = db.execute("PRAGMA user_version").fetchone()
+        if layout > LAYOUT:
+            raise DataFileError(f"{path} was written by a newer ridgeformer (layout {layout}): use that version.")
+        (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        for values in db.execute(SELECT):
+            row = Row(*values)
+            if row.digest != row.seal():
+                raise sqlite3.DatabaseError(f"the result {row.key[:12]} is not what was written")
+    finally:
+        db.close()
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the system say into one sentence."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise RidgeformerError(f"{path} cannot be used now ({error}): check the disk and its permissions.") from None
+    except sqlite3.DatabaseError as error:
+        raise DataFileError(
+            f"{path} is damaged ({error}); it was left as it is: restore a copy, or give another path."
+        ) from None
+    except OSError as error:
+        if isinstance(error, Timeout):
+            raise
+        raise RidgeformerError(f"{path} cannot be written ({error.strerror}): give another path.") from None

@@ -1,0 +1,98 @@
+"""A study: a named, versioned grid of pure tasks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeformer.checks import whole
+from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.studies.task import Task, canonical
+
+
+__all__ = ["Preset", "Study", "product"]
+
+
+def product(**axes: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return every combination of the axes' values; lists of points are joined with +.
+
+    Example:
+        >>> product(route=["linear"], width=[1, 2])
+        [{'route': 'linear', 'width': 1}, {'route': 'linear', 'width': 2}]
+    """
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One size of a study.
+
+    Attributes:
+        points: Parameters of every point.
+        seeds: Repetitions of each.
+    """
+
+    points: Sequence[Mapping[str, Any]]
+    seeds: int = 1
+
+    def __len__(self) -> int:
+        return len(self.points) * self.seeds
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid of tasks under a name.
+
+    Attributes:
+        name: What it is called by.
+        version: Raise it when the function computes something else: all is then computed again.
+        what: One sentence.
+        function: "module:function"; called with a point's parameters and `seed`, returns a dictionary of values or a
+            list of such rows. It must be pure: the same arguments, the same answer.
+        presets: Sizes by name, usually quick, default and paper.
+        within: Columns of the values that are coordinates, such as a step; intervals are taken at each.
+        seed: Of the whole study; every task's own is spawned from it.
+        seconds: Time budget of a task.
+        memory: Memory budget of a task, in bytes.
+        page: From the rows of `table` and those of `intervals` to a `report.Page`, for `reproduce`; None if it has none.
+    """
+
+    name: str
+    version: int
+    what: str
+    function: str
+    presets: Mapping[str, Preset]
+    within: tuple[str, ...] = ()
+    seed: int = 0
+    seconds: float | None = None
+    memory: int | None = None
+    page: Callable[[list[dict[str, Any]], list[dict[str, Any]]], Any] | None = field(default=None, compare=False)
+
+    def tasks(self, preset: Any) -> list[Task]:
+        """Return the tasks of a preset, in the order of the grid.
+
+        Raises:
+            UnknownNameError: there is no such preset.
+            InputError: the same point twice, or parameters that are not plain values.
+
+        Example:
+            >>> study = Study("demo", 1, "Nothing.", "math:sqrt", {"quick": Preset(product(x=[1, 2]), seeds=2)})
+            >>> [(task.params["x"], task.seed) for task in study.tasks("quick")]
+            [(1, 0), (1, 1), (2, 0), (2, 1)]
+        """
+        if preset not in self.presets:
+            raise unknown_name(f"preset of {self.name}", preset, self.presets)
+        chosen = self.presets[preset]
+        whole(chosen.seeds, "seeds", 1)
+        tasks = [
+            Task(self.name, self.version, self.function, point, seed, self.seed, self.seconds, self.memory)
+            for point in chosen.points
+            for seed in range(chosen.seeds)
+        ]
+        keys = [task.key for task in tasks]
+        if len(set(keys)) < len(keys):
+            twice = next(task for task in tasks if keys.count(task.key) > 1)
+            raise InputError(f"{self.name}, preset {preset}: {canonical(twice.params)} is there twice: name it once.")
+        return tasks

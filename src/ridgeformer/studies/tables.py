@@ -1,0 +1,173 @@
+"""Tidy tables from a store: parameters, seeds and values, and means with intervals over seeds."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import csv, parquet
+
+from ridgeformer.errors import InputError, RidgeformerError, unknown_name
+from ridgeformer.seeds import numpy_generator
+from ridgeformer.studies.registry import find_study
+from ridgeformer.studies.store import Row, Store
+from ridgeformer.studies.study import Study
+from ridgeformer.studies.task import Status, canonical
+
+__all__ = ["bootstrap_interval", "export", "intervals", "table"]
+
+RESAMPLES = 2000
+
+FORMATS: dict[str, Callable[[pa.Table, Path], object]] = {"csv": csv.write_csv, "parquet": parquet.write_table}
+
+
+def table(study: Study | str, store: Any, *, preset: str | None = None, version: int | None = None) -> pa.Table:
+    """Return one row for every row of every result: parameters, seed, values; failures have none.
+
+    The order is that of the parameters' values, so that two stores with the same results give the same table.
+
+    Args:
+        study: A study, its name, or "module:STUDY".
+        store: The file of results.
+        preset: Only this preset's tasks; None is all there are.
+        version: Results of another version of the study; None is its own.
+
+    Raises:
+        DataFileError: no such file, or a damaged one.
+        InputError: there is nothing in it.
+    """
+    study = find_study(study)
+    with Store(store, create=False) as kept:
+        found = list(kept.results(study.name, study.version if version is None else version))
+    if preset is not None:
+        keys = {task.key for task in study.tasks(preset)}
+        found = [row for row in found if row.key in keys]
+    found = sorted((row for row in found if row.status == Status.DONE), key=_order)
+    params = list(dict.fromkeys(name for row in found for name in row.point))
+    rows = [
+        dict.fromkeys(params) | row.point | {"seed": row.seed} | _apart(values, [*params, "seed"])
+        for row in found
+        for values in row.rows
+    ]
+    if not rows:
+        raise InputError(f"{store} has no results of {study.name} yet: run the study first.")
+    return _as_table(rows)
+
+
+def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = 0.95, seed: int = 0) -> pa.Table:
+    """Return the mean of every value over the seeds, with its bootstrap interval.
+
+    Args:
+        rows: A table made by `table`: parameters, seed, values.
+        within: Values that are coordinates, such as a step: the study's `within`.
+        level: Confidence of the interval; with one seed there is none, and it is empty.
+        seed: Of the resampling.
+
+    Returns:
+        Parameters, coordinates, `seeds` (how many), and for each number its mean, `_low` and `_high`.
+
+    Example:
+        >>> rows = pa.table({"width": [1, 1], "seed": [0, 1], "error": [2.0, 4.0]})
+        >>> intervals(rows).to_pylist()
+        [{'width': 1, 'seeds': 2, 'error': 3.0, 'error_low': 2.0, 'error_high': 4.0}]
+    """
+    names = rows.column_names
+    params, values = names[: names.index("seed")], names[names.index("seed") + 1 :]
+    by = [*params, *within]
+    numbers = [name for name in values if name not in within and not pa.types.is_string(rows.schema.field(name).type)]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for record in rows.to_pylist():
+        groups.setdefault(canonical([record[name] for name in by]), []).append(record)
+    found = []
+    for group in groups.values():
+        row = {name: group[0][name] for name in by} | {"seeds": len(group)}
+        for name in numbers:
+            drawn = np.array([record[name] for record in group if record[name] is not None], dtype=np.float64)
+            low, high = bootstrap_interval(drawn, level=level, seed=seed)
+            row |= {name: float(drawn.mean()) if drawn.size else None, f"{name}_low": low, f"{name}_high": high}
+        found.append(row)
+    return _as_table(found)
+
+
+def bootstrap_interval(
+    values: NDArray[np.float64], *, level: float = 0.95, seed: int = 0
+) -> tuple[float | None, float | None]:
+    """Return the percentile bootstrap interval of the mean; none for fewer than two values.
+
+    Holds asymptotically in the number of values; with a handful of seeds it is a guide to the spread.
+
+    Example:
+        >>> bootstrap_interval(np.array([1.0, 1.0, 1.0]))
+        (1.0, 1.0)
+        >>> bootstrap_interval(np.array([1.0]))
+        (None, None)
+    """
+    if not 0 < level < 1:
+        raise InputError(f"level is {level}; a number between 0 and 1 was expected, such as 0.95.")
+    if values.size < 2:
+        return None, None
+    draws = numpy_generator(seed, "bootstrap", values.size).integers(values.size, size=(RESAMPLES, values.size))
+    low, high = np.quantile(values[draws].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:
+    """Write a table as csv or parquet, in one step, and return the path.
+
+    Raises:
+        UnknownNameError: another format.
+        RidgeformerError: the file cannot be written.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as here:
+        ...     export(pa.table({"x": [0.1]}), Path(here) / "x.csv").read_text()
+        '"x"\\n0.1\\n'
+    """
+    if format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-") as work:
+            FORMATS[format](rows, Path(work) / "table")
+            os.replace(Path(work) / "table", path)
+    except OSError as error:
+        raise RidgeformerError(f"{path} cannot be written ({error.strerror}): give another path.") from None
+    return path
+
+
+def _order(row: Row) -> list[tuple[str, str, float, str]]:
+    """Return what rows are sorted by: each parameter, numbers by size, then the seed."""
+    pairs = [*sorted(row.point.items()), ("~", row.seed)]  # no name comes after a tilde
+    return [
+        (name, "", float(value), "") if isinstance(value, int | float) else (name, "text", 0.0, canonical(value))
+        for name, value in pairs
+    ]
+
+
+def _apart(values: dict[str, Any], taken: list[str]) -> dict[str, Any]:
+    """Return the values; one that is called like a parameter would hide it."""
+    for name in values:
+        if name in taken:
+            raise InputError(f"a value and a parameter are both called {name!r}: rename one of them in the study.")
+    return values
+
+
+def _as_table(rows: list[dict[str, Any]]) -> pa.Table:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: _column([row.get(name) for row in rows]) for name in names})
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """Return a column; what csv cannot hold, and a mixture, becomes JSON text."""
+    try:
+        column = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([canonical(value) for value in values])
+    return pa.array([canonical(value) for value in values]) if pa.types.is_nested(column.type) else column

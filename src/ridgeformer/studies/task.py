@@ -1,0 +1,191 @@
+"""One task: a named function, its parameters and a seed; run anywhere, it gives the same outcome, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from ridgeformer.errors import InputError
+from ridgeformer.seeds import spawn
+from ridgeformer.studies.budgets import OverTimeError, is_out_of_memory, memory_limit, time_limit
+
+__all__ = ["Outcome", "Result", "Status", "Task", "canonical", "execute", "find_object"]
+
+
+class Status(StrEnum):
+    """How a task ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    OVER_TIME = "over its time budget"
+    OVER_MEMORY = "over its memory budget"
+    LOST = "lost with its worker"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One point of a study.
+
+    Attributes:
+        study: Name of the study.
+        version: Of what the function computes.
+        function: "module:function", importable wherever the task runs.
+        params: Its keyword arguments, plain JSON values.
+        seed: Which repetition this is: 0, 1, ...
+        root: Seed of the whole study.
+        seconds: Time budget; None is none.
+        memory: Memory budget in bytes; None is none.
+    """
+
+    study: str
+    version: int
+    function: str
+    params: Mapping[str, Any]
+    seed: int
+    root: int = 0
+    seconds: float | None = None
+    memory: int | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """The hash of study, function, parameters, seeds and version: what a result is found by."""
+        return _digest([self.study, self.function, self.params, self.root, self.seed, self.version])
+
+    @property
+    def spawned(self) -> int:
+        """The seed its function is called with, independent of every other task's; a new version keeps it."""
+        point = int(_digest([self.study, self.params, self.seed]), 16)
+        return int(spawn(self.root, point).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a task may return instead of plain values: values with named tensors beside them.
+
+    Attributes:
+        values: One row of the table as a dictionary, or a list of rows.
+        tensors: Kept as a safetensors file beside the store.
+    """
+
+    values: Mapping[str, Any] | list[Mapping[str, Any]]
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended, ready to be stored.
+
+    Attributes:
+        status: done, or what went wrong.
+        values: Rows as JSON text, floats exact.
+        error: Empty, or the error with its traceback; the last line says what it was.
+        tensors: Empty, or a safetensors file.
+        seconds: Time it took.
+    """
+
+    status: Status
+    values: str = "[]"
+    error: str = ""
+    tensors: bytes = b""
+    seconds: float = 0.0
+
+
+def execute(task: Task) -> Outcome:
+    """Run a task on one thread, within its budgets; whatever it raises becomes its outcome.
+
+    Example:
+        >>> task = Task("demo", 1, "ridgeformer.studies.task:canonical", {"value": 1}, seed=0)
+        >>> execute(task).error.splitlines()[-1]          # the function takes no seed
+        "TypeError: canonical() got an unexpected keyword argument 'seed'"
+    """
+    begin = time.perf_counter()
+    try:
+        with one_thread(), time_limit(task.seconds), memory_limit(task.memory):
+            values, tensors = _plain(find_object(task.function)(**task.params, seed=task.spawned))
+        outcome = Outcome(Status.DONE, values, tensors=tensors)
+    except OverTimeError:
+        outcome = Outcome(Status.OVER_TIME, error=f"it took more than {task.seconds:g} s")
+    except Exception as error:
+        outcome = _failure(task, error)
+    return Outcome(outcome.status, outcome.values, outcome.error, outcome.tensors, time.perf_counter() - begin)
+
+
+def _failure(task: Task, error: Exception) -> Outcome:
+    if task.memory is not None and is_out_of_memory(error):
+        return Outcome(Status.OVER_MEMORY, error=f"it asked for more than {task.memory / 2**20:,.0f} MiB")
+    return Outcome(Status.FAILED, error="".join(traceback.format_exception(error)).rstrip())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread: sums are then taken in one order, and workers do not fight for cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _plain(returned: Any) -> tuple[str, bytes]:
+    """Return a task's result as JSON text and as a safetensors file."""
+    result = returned if isinstance(returned, Result) else Result(returned)
+    rows = [result.values] if isinstance(result.values, Mapping) else result.values
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise InputError(f"a task returned {type(returned).__name__}; a dictionary of values or a list of such is needed.")
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in result.tensors.items()}
+    return canonical([dict(row) for row in rows]), safetensors.torch.save(tensors) if tensors else b""
+
+
+def find_object(name: str) -> Callable[..., Any]:
+    """Return what "module:name" names.
+
+    Raises:
+        InputError: no such module or name.
+
+    Example:
+        >>> find_object("math:sqrt")(4.0)
+        2.0
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"{name!r} cannot be imported ({error}): give 'module:name' of something on the Python path."
+        ) from None
+    return found
+
+
+def canonical(value: Any) -> str:
+    """Return a value as JSON text, the same text for the same value; floats are written exactly.
+
+    Raises:
+        InputError: something that is not a plain number, text, list or dictionary.
+
+    Example:
+        >>> canonical({"b": 0.1, "a": [1, None]})
+        '{"a":[1,null],"b":0.1}'
+    """
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"only plain numbers, text, lists and dictionaries can be stored ({error}).") from None
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
