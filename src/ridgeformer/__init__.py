@@ -9,7 +9,7 @@ Example:
     'converged'
 """
 
-from ridgeformer import bounds, datasets, errors, kernels
+from ridgeformer import bounds, datasets, errors, kernels, studies
 from ridgeformer.audit import Audit, audit
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify, compile, load
 from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
@@ -33,4 +33,5 @@ __all__ = [
     "kernels",
     "load",
     "solve",
+    "studies",
 ]

@@ -14,8 +14,10 @@ from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import compile_
 from ridgeformer.cli.data import data
 from ridgeformer.cli.explain import explain
+from ridgeformer.cli.reproduce import reproduce
 from ridgeformer.cli.run import run
 from ridgeformer.cli.solve import solve
+from ridgeformer.cli.studies import studies
 from ridgeformer.errors import RidgeformerError
 
 __all__ = ["app", "main"]
@@ -33,6 +35,8 @@ app.command("run")(run)
 app.command("explain")(explain)
 app.command("certify")(certify)
 app.command("claims")(claims)
+app.command("reproduce")(reproduce)
+app.add_typer(studies, name="studies")
 app.add_typer(data, name="data")
 
 

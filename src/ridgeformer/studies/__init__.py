@@ -6,6 +6,7 @@ one file with a `Study` and one line in `registry`.
 """
 
 from ridgeformer.studies.registry import STUDIES, find_study
+from ridgeformer.studies.reproduce import reproduce
 from ridgeformer.studies.run import Progress, Report, run
 from ridgeformer.studies.store import Row, Store
 from ridgeformer.studies.study import Preset, Study, product
@@ -27,6 +28,7 @@ __all__ = [
     "find_study",
     "intervals",
     "product",
+    "reproduce",
     "run",
     "table",
 ]

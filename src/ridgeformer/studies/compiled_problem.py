@@ -1,4 +1,4 @@
-"""The ridge problems that the studies of compiled transformers solve: the condition number is set, the rest is drawn."""
+"""The ridge problems that compiled transformers solve in studies: a bounded condition number, the rest drawn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEMPERATURE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """Rows, targets, and the ridge that gives K + ridge I its condition number.
+    """Rows, targets, and the ridge that bounds the condition number of K + ridge I.
 
     Attributes:
         X: Rows; the longest has length one.
@@ -35,10 +35,10 @@ class Posed:
 
 
 def pose_with_condition_number(route: str, n: int, d: int, kappa: float, decay: str, seed: int) -> Posed:
-    """Return a problem of `n` rows whose system has condition number `kappa` under the kernel of the route.
+    """Return a problem of `n` rows with 1 + norm(K)/ridge = `kappa`, which bounds its condition number.
 
-    The Gram matrix has d eigenvalues that decay as `decay` says over the same range. There are more rows than features,
-    so that K is singular or nearly so, and the ridge decides the condition number.
+    The Gram matrix has d < n eigenvalues that decay as `decay` says over the same range. For linear attention K is
+    singular and `kappa` is the condition number; softmax attention's kernel has full rank, and its may be smaller.
 
     Example:
         >>> posed = pose_with_condition_number("linear", 8, 3, 100.0, "log", seed=0)
@@ -51,6 +51,6 @@ def pose_with_condition_number(route: str, n: int, d: int, kappa: float, decay: 
     kernel = Exponential(TEMPERATURE) if route in ("softmax", "vanilla") else DotProduct()
     eigenvalues = torch.linalg.eigvalsh(kernel(rows)).clamp_min(0)
     low, high = float(eigenvalues[0]), float(eigenvalues[-1])
-    ridge = (high - kappa * low) / (kappa - 1)
+    ridge = high / (kappa - 1)
     y = torch.randn(n, generator=torch_generator(seed, "targets"), dtype=torch.float64)
     return Posed(X, y, ridge, (low + ridge, high + ridge))

@@ -108,23 +108,23 @@ def run(
         notes = _notes(kept, study)
         if retry:
             kept.forget_failures(task.key for task in tasks)
-        run_ = _Run(kept, tasks, watch or (lambda progress: None))
-        if run_.queue:
+        loop = _Loop(kept, tasks, watch or (lambda progress: None))
+        if loop.queue:
             runner = choose_runner(processes=processes, workers=workers, scheduler=scheduler)
             try:
-                run_.work(runner)
+                loop.work(runner)
             finally:
                 runner.close()
         keys = {task.key for task in tasks}
         rows = kept.results(study.name, study.version)
         failures = tuple(row for row in rows if row.key in keys and row.status != Status.DONE)
     seconds = time.perf_counter() - begin
-    return Report(study.name, preset, Path(store), len(tasks), run_.computed, failures, notes, seconds)
+    return Report(study.name, preset, Path(store), len(tasks), loop.computed, failures, notes, seconds)
 
 
 @dataclass
-class _Run:
-    """The loop: claim, start, collect, record, until every task is recorded, here or by another process."""
+class _Loop:
+    """Claim, start, collect, record, until every task is recorded, here or by another process."""
 
     store: Store
     tasks: list[Task]
@@ -132,14 +132,13 @@ class _Run:
     queue: deque[Task] = field(init=False)
     elsewhere: list[Task] = field(default_factory=list)
     running: set[str] = field(default_factory=set)
-    ended: dict[str, Status] = field(init=False)
+    done: int = 0
+    failed: int = 0
     computed: int = 0
     begin: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        recorded = self.store.statuses(self.tasks[0].study) if self.tasks else {}
-        self.ended = {task.key: recorded[task.key] for task in self.tasks if task.key in recorded}
-        self.queue = deque(task for task in self.tasks if task.key not in self.ended)
+        self.queue = deque(self._unrecorded(self.tasks))
         self.store.free_dead_claims()
 
     def work(self, runner: Runner) -> None:
@@ -149,8 +148,8 @@ class _Run:
                 for task, outcome in runner.wait(POLL if self.elsewhere else 1.0):
                     self.store.record(task, outcome)
                     self.running.discard(task.key)
-                    self.ended[task.key] = outcome.status
                     self.computed += 1
+                    self._count(outcome.status)
                     self._say()
             elif self.elsewhere:
                 self._look_elsewhere()
@@ -168,19 +167,27 @@ class _Run:
 
     def _look_elsewhere(self) -> None:
         """Wait for what other processes are computing; take it over where they died."""
-        recorded = self.store.statuses(self.elsewhere[0].study)
-        waiting = [task for task in self.elsewhere if task.key not in recorded]
-        self.ended |= {task.key: recorded[task.key] for task in self.elsewhere if task.key in recorded}
-        self.elsewhere, self.queue = [], deque(waiting)
-        if waiting and not self.store.free_dead_claims():
+        self.queue, self.elsewhere = deque(self._unrecorded(self.elsewhere)), []
+        if self.queue and not self.store.free_dead_claims():
             time.sleep(POLL)
         self._say()
 
+    def _unrecorded(self, tasks: list[Task]) -> list[Task]:
+        """Count the tasks that are recorded and return the others."""
+        recorded = self.store.statuses(tasks[0].study) if tasks else {}
+        for task in tasks:
+            if task.key in recorded:
+                self._count(recorded[task.key])
+        return [task for task in tasks if task.key not in recorded]
+
+    def _count(self, status: Status) -> None:
+        self.done += status == Status.DONE
+        self.failed += status != Status.DONE
+
     def _say(self) -> None:
-        done = sum(status == Status.DONE for status in self.ended.values())
-        left, pace = len(self.tasks) - len(self.ended), self.computed / max(time.monotonic() - self.begin, 1e-9)
-        remaining = left / pace if self.computed else None
-        self.watch(Progress(len(self.tasks), done, len(self.ended) - done, len(self.running), remaining))
+        left = len(self.tasks) - self.done - self.failed
+        remaining = left * (time.monotonic() - self.begin) / self.computed if self.computed else None
+        self.watch(Progress(len(self.tasks), self.done, self.failed, len(self.running), remaining))
 
 
 def _notes(store: Store, study: Study) -> tuple[str, ...]:

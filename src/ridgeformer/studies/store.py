@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from ridgeformer.errors import DataFileError, RidgeformerError
-from ridgeformer.studies.task import Outcome, Status, Task, canonical
+from ridgeformer.studies.task import Outcome, Status, Task, as_json
 
 __all__ = ["Row", "Store"]
 
@@ -90,7 +90,7 @@ class Row:
 
     def seal(self) -> str:
         """Return the digest these contents should have."""
-        return hashlib.sha256(canonical([getattr(self, name) for name in COLUMNS[:-1]]).encode()).hexdigest()
+        return hashlib.sha256(as_json([getattr(self, name) for name in COLUMNS[:-1]]).encode()).hexdigest()
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -176,7 +176,7 @@ class Store:
         """Store an outcome in one transaction; False if there was one already, which is kept."""
         checksum = self._write_tensors(task.key, outcome.tensors) if outcome.tensors else ""
         row = Row(
-            task.key, task.study, task.version, task.function, canonical(dict(task.params)), task.root, task.seed,
+            task.key, task.study, task.version, task.function, as_json(dict(task.params)), task.root, task.seed,
             str(outcome.status), outcome.values, outcome.error, checksum, outcome.seconds, self._library,
         )  # fmt: skip
         values = [*(getattr(row, name) for name in COLUMNS[:-1]), row.seal()]
@@ -286,7 +286,9 @@ def _examine(path: Path) -> None:
     except OSError as error:
         raise DataFileError(f"{path} cannot be read as a store ({error.strerror}): give another path.") from None
     if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
-        raise DataFileError(f"{path} is not a store of studies, or is damaged; it was left as it is: give another path.")
+        raise DataFileError(
+            f"{path} is not a store of studies, or is damaged; it was left as it is: give another path."
+        )
     if int.from_bytes(head[68:72], "big") != APPLICATION:
         raise DataFileError(f"{path} is a database of another program; it was left as it is: give another path.")
     beside = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]

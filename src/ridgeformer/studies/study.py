@@ -9,8 +9,7 @@ from typing import Any
 
 from ridgeformer.checks import whole
 from ridgeformer.errors import InputError, unknown_name
-from ridgeformer.studies.task import Task, canonical
-
+from ridgeformer.studies.task import Task, as_json
 
 __all__ = ["Preset", "Study", "product"]
 
@@ -56,7 +55,7 @@ class Study:
         seed: Of the whole study; every task's own is spawned from it.
         seconds: Time budget of a task.
         memory: Memory budget of a task, in bytes.
-        page: From the rows of `table` and those of `intervals` to a `report.Page`, for `reproduce`; None if it has none.
+        page: For `reproduce`: from the rows of `table` and those of `intervals` to a `report.Page`; None is none.
     """
 
     name: str
@@ -94,5 +93,5 @@ class Study:
         keys = [task.key for task in tasks]
         if len(set(keys)) < len(keys):
             twice = next(task for task in tasks if keys.count(task.key) > 1)
-            raise InputError(f"{self.name}, preset {preset}: {canonical(twice.params)} is there twice: name it once.")
+            raise InputError(f"{self.name}, preset {preset}: {as_json(twice.params)} is there twice: name it once.")
         return tasks

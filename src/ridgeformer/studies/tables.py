@@ -18,7 +18,7 @@ from ridgeformer.seeds import numpy_generator
 from ridgeformer.studies.registry import find_study
 from ridgeformer.studies.store import Row, Store
 from ridgeformer.studies.study import Study
-from ridgeformer.studies.task import Status, canonical
+from ridgeformer.studies.task import Status, as_json
 
 __all__ = ["bootstrap_interval", "export", "intervals", "table"]
 
@@ -83,7 +83,7 @@ def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = 0.95
     numbers = [name for name in values if name not in within and not pa.types.is_string(rows.schema.field(name).type)]
     groups: dict[str, list[dict[str, Any]]] = {}
     for record in rows.to_pylist():
-        groups.setdefault(canonical([record[name] for name in by]), []).append(record)
+        groups.setdefault(as_json([record[name] for name in by]), []).append(record)
     found = []
     for group in groups.values():
         row = {name: group[0][name] for name in by} | {"seeds": len(group)}
@@ -126,8 +126,8 @@ def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:
 
     Example:
         >>> with tempfile.TemporaryDirectory() as here:
-        ...     export(pa.table({"x": [0.1]}), Path(here) / "x.csv").read_text()
-        '"x"\\n0.1\\n'
+        ...     export(pa.table({"x": [0.1]}), Path(here) / "x.csv").read_text().split()
+        ['"x"', '0.1']
     """
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
@@ -143,10 +143,10 @@ def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:
 
 
 def _order(row: Row) -> list[tuple[str, str, float, str]]:
-    """Return what rows are sorted by: each parameter, numbers by size, then the seed."""
-    pairs = [*sorted(row.point.items()), ("~", row.seed)]  # no name comes after a tilde
+    """Return what rows are sorted by: each parameter in its turn, numbers by size, then the seed."""
+    pairs = [*row.point.items(), ("seed", row.seed)]
     return [
-        (name, "", float(value), "") if isinstance(value, int | float) else (name, "text", 0.0, canonical(value))
+        (name, "", float(value), "") if isinstance(value, int | float) else (name, "text", 0.0, as_json(value))
         for name, value in pairs
     ]
 
@@ -169,5 +169,5 @@ def _column(values: list[Any]) -> pa.Array:
     try:
         column = pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([canonical(value) for value in values])
-    return pa.array([canonical(value) for value in values]) if pa.types.is_nested(column.type) else column
+        return pa.array([as_json(value) for value in values])
+    return pa.array([as_json(value) for value in values]) if pa.types.is_nested(column.type) else column

@@ -23,7 +23,7 @@ from ridgeformer.errors import InputError
 from ridgeformer.seeds import spawn
 from ridgeformer.studies.budgets import OverTimeError, is_out_of_memory, memory_limit, time_limit
 
-__all__ = ["Outcome", "Result", "Status", "Task", "canonical", "execute", "find_object"]
+__all__ = ["Outcome", "Result", "Status", "Task", "as_json", "execute", "find_object"]
 
 
 class Status(StrEnum):
@@ -108,9 +108,9 @@ def execute(task: Task) -> Outcome:
     """Run a task on one thread, within its budgets; whatever it raises becomes its outcome.
 
     Example:
-        >>> task = Task("demo", 1, "ridgeformer.studies.task:canonical", {"value": 1}, seed=0)
+        >>> task = Task("demo", 1, "ridgeformer.studies.task:as_json", {"value": 1}, seed=0)
         >>> execute(task).error.splitlines()[-1]          # the function takes no seed
-        "TypeError: canonical() got an unexpected keyword argument 'seed'"
+        "TypeError: as_json() got an unexpected keyword argument 'seed'"
     """
     begin = time.perf_counter()
     try:
@@ -146,9 +146,11 @@ def _plain(returned: Any) -> tuple[str, bytes]:
     result = returned if isinstance(returned, Result) else Result(returned)
     rows = [result.values] if isinstance(result.values, Mapping) else result.values
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise InputError(f"a task returned {type(returned).__name__}; a dictionary of values or a list of such is needed.")
+        raise InputError(
+            f"a task returned {type(returned).__name__}; a dictionary of values or a list of such is needed."
+        )
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in result.tensors.items()}
-    return canonical([dict(row) for row in rows]), safetensors.torch.save(tensors) if tensors else b""
+    return as_json([dict(row) for row in rows]), safetensors.torch.save(tensors) if tensors else b""
 
 
 def find_object(name: str) -> Callable[..., Any]:
@@ -171,21 +173,21 @@ def find_object(name: str) -> Callable[..., Any]:
     return found
 
 
-def canonical(value: Any) -> str:
-    """Return a value as JSON text, the same text for the same value; floats are written exactly.
+def as_json(value: Any, *, sort: bool = False) -> str:
+    """Return a value as JSON text; floats are written exactly, entries in the order they are in.
 
     Raises:
         InputError: something that is not a plain number, text, list or dictionary.
 
     Example:
-        >>> canonical({"b": 0.1, "a": [1, None]})
-        '{"a":[1,null],"b":0.1}'
+        >>> as_json({"b": 0.1, "a": [1, None]})
+        '{"b":0.1,"a":[1,null]}'
     """
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(value, sort_keys=sort, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"only plain numbers, text, lists and dictionaries can be stored ({error}).") from None
 
 
 def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
+    return hashlib.sha256(as_json(value, sort=True).encode()).hexdigest()

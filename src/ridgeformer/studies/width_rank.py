@@ -56,7 +56,9 @@ def measure(route: str, sketch: str, decay: str, width: int, dtype: str, seed: i
         "error": float((evidence.predictions - true.f).norm()) / size,
         "bound": float(bounds.in_sample_bound(lost.bound, true.ridge, 1.0)) + lost.rounding + steps,
         "best": bounds.pca_relative_error(spectrum, width, true.ridge) if linear else None,
-        "expected": (bounds.pca_expected_squared_error(spectrum, width, true.ridge) / SUPPORTS) ** 0.5 if linear else None,
+        "expected": (bounds.pca_expected_squared_error(spectrum, width, true.ridge) / SUPPORTS) ** 0.5
+        if linear
+        else None,
         "dimension": min(1.0, bounds.pca_relative_error_bound(bounds.effective_dimension(spectrum, true.ridge), width))
         if linear
         else None,
@@ -77,20 +79,21 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
     drawn = [row for row in rows if row["sketch"] != "pca" and row["route"] == "linear"]
     above = sum(row["kernel"] > row["tail"] for row in drawn)
     answer = (
-        f"The in-sample error of {len(rows):,} narrow transformers stayed below s/(s + ridge), s = norm(K - Kh), {verdict}.",
-        f"The sum of the eigenvalues past the width, quoted as a bound on norm(K - Kh) for any linear map (claim W1), was "
-        f"exceeded by {above:,} of {len(drawn):,} random sketches of linear attention.",
+        f"The in-sample error of {len(rows):,} narrow transformers stayed below s/(s + ridge), with s = norm(K - Kh), "
+        f"{verdict}.",
+        f"The sum of the eigenvalues past the width, quoted as a bound on norm(K - Kh) for any linear map (claim W1), "
+        f"was exceeded by {above:,} of {len(drawn):,} random sketches of linear attention.",
     )
     pictures = tuple(_error_picture(means, route) for route in ("linear", "softmax"))
     return Page(
         "Width and rank of compiled transformers",
-        f"{SUPPORTS} supports, {FEATURES} features, condition number {KAPPA:g}, {max(r['seed'] for r in rows) + 1} seeds",
+        f"{SUPPORTS} supports, {FEATURES} features, condition number {KAPPA:g}, {len({r['seed'] for r in rows})} seeds",
         answer,
         (
             Section(
                 "What a narrow model loses",
-                ("In-sample prediction error relative to norm(y), mean over seeds with bootstrap intervals. Dashed: the "
-                 "bound of each sketch. The spectrum falls geometrically, the precision is float64.",),
+                ("In-sample prediction error relative to norm(y), mean over seeds with bootstrap intervals. Dashed: "
+                 "the bound of each sketch. The spectrum falls geometrically, the precision is float64.",),
                 pictures=pictures,
             ),
             Section(
@@ -171,7 +174,7 @@ STUDY = Study(
     what="What compiled transformers lose that carry fewer columns than there are features.",
     function="ridgeformer.studies.width_rank:measure",
     presets={
-        "quick": Preset(_grid([2, 6, 12, 18, 22], ["log"]), seeds=3),
+        "quick": Preset(_grid([2, 6, 12, 18, 22], ["log"]), seeds=2),
         "default": Preset(_grid(list(range(1, FEATURES, 2)), ["log", "linear", "power"]), seeds=5),
         "paper": Preset(_grid(list(range(1, FEATURES)), ["log", "linear", "power"]), seeds=20),
     },
