@@ -11,5 +11,5 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
-for room in ("kernels", "solvers", "compiler", "claims"):
+for room in ("kernels", "solvers", "compiler", "claims", "studies"):
     sys.path.insert(0, str(Path(__file__).parent / room))

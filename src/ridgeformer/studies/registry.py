@@ -39,7 +39,7 @@ def find_study(name: Any) -> Study:
         if name not in STUDIES:
             raise unknown_name("study", name, STUDIES)
         return STUDIES[name]
-    found: Any = find_object(str(name))
+    found = find_object(str(name))
     if not isinstance(found, Study):
         raise InputError(f"{name} is a {type(found).__name__}; a Study was expected.")
     return found

@@ -282,7 +282,8 @@ def _examine(path: Path) -> None:
         DataFileError: what is wrong.
     """
     try:
-        head = path.open("rb").read(100)
+        with path.open("rb") as file:
+            head = file.read(100)
     except OSError as error:
         raise DataFileError(f"{path} cannot be read as a store ({error.strerror}): give another path.") from None
     if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -81,7 +81,7 @@ class Result:
         tensors: Kept as a safetensors file beside the store.
     """
 
-    values: Mapping[str, Any] | list[Mapping[str, Any]]
+    values: Any
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
 
@@ -153,7 +153,7 @@ def _plain(returned: Any) -> tuple[str, bytes]:
     return as_json([dict(row) for row in rows]), safetensors.torch.save(tensors) if tensors else b""
 
 
-def find_object(name: str) -> Callable[..., Any]:
+def find_object(name: str) -> Any:
     """Return what "module:name" names.
 
     Raises:
@@ -165,12 +165,11 @@ def find_object(name: str) -> Callable[..., Any]:
     """
     module, _, attribute = name.partition(":")
     try:
-        found: Callable[..., Any] = getattr(import_module(module), attribute)
+        return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"{name!r} cannot be imported ({error}): give 'module:name' of something on the Python path."
         ) from None
-    return found
 
 
 def as_json(value: Any, *, sort: bool = False) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ridgeformer.studies.task import Outcome, Task
 
 __all__ = ["Runner"]
 
 
+@runtime_checkable
 class Runner(Protocol):
     """Takes tasks and gives back outcomes, in any order."""
 

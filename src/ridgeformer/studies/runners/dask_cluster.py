@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -12,6 +11,9 @@ from ridgeformer.errors import InputError, RidgeformerError
 from ridgeformer.studies.task import Outcome, Status, Task, execute
 
 __all__ = ["DaskCluster"]
+
+PATIENCE = 20.0
+"""Seconds a scheduler may take to answer."""
 
 AHEAD = 2
 """Tasks sent for every thread, so that none waits for the next."""
@@ -40,10 +42,10 @@ class DaskCluster:
         self._running: dict[Any, Task] = {}
         if scheduler is None:
             self._cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+                n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
             )
         try:
-            self._client: Any = distributed.Client(self._cluster or scheduler, set_as_default=False, timeout=20)
+            self._client: Any = distributed.Client(self._cluster or scheduler, set_as_default=False, timeout=PATIENCE)
         except (OSError, ValueError) as error:
             raise RidgeformerError(f"no Dask scheduler answers at {scheduler} ({error}): check the address.") from None
 
@@ -52,12 +54,6 @@ class DaskCluster:
         """Follows the workers that are there now."""
         return max(1, AHEAD * sum(self._client.nthreads().values()))
 
-    @property
-    def worker_pids(self) -> dict[str, int]:
-        """The process of each worker, by address."""
-        found: dict[str, int] = self._client.run(os.getpid)
-        return found
-
     def start(self, task: Task) -> None:
         """Send a task; the scheduler sends it again if its worker dies."""
         self._running[self._client.submit(_execute, task, pure=False)] = task
@@ -65,7 +61,8 @@ class DaskCluster:
     def wait(self, seconds: float) -> list[tuple[Task, Outcome]]:
         """Collect what has ended."""
         try:
-            ended = self._wait(list(self._running), timeout=seconds, return_when="FIRST_COMPLETED").done
+            with self._client.as_current():
+                ended = self._wait(list(self._running), timeout=seconds, return_when="FIRST_COMPLETED").done
         except self._timeout:
             return []
         return [(self._running.pop(future), _outcome(future)) for future in ended]

@@ -1,0 +1,55 @@
+"""Dask: the same bits, a killed worker survived, a scheduler by its address."""
+
+import multiprocessing
+import os
+import signal
+import sys
+
+import dask
+import distributed
+import pytest
+import tiny_studies
+from tiny_studies import STUDY, study
+
+from ridgeformer import studies
+from ridgeformer.errors import InputError, RidgeformerError
+
+SLOW = study("slow", range(24))
+
+
+def test_two_workers_one_killed_mid_study_give_the_same_table(tmp_path):
+    tiny_studies.context()  # workers come from the server that has imported everything: they start at once
+    killed = []
+
+    def watch(progress):
+        if progress.done >= 4 and not killed:
+            killed.append(multiprocessing.active_children()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        report = studies.run(SLOW, store=tmp_path / "b.db", preset="quick", workers=2, watch=watch)
+    assert (report.computed, report.failures, len(killed)) == (24, (), 1)
+    studies.run(SLOW, store=tmp_path / "a.db", preset="quick")
+    here, there = (studies.export(studies.table(SLOW, tmp_path / f), tmp_path / f"{f}.csv") for f in ("a.db", "b.db"))
+    assert here.read_bytes() == there.read_bytes()
+
+
+def test_any_scheduler_by_its_address(tmp_path):
+    few = study("grumpy", range(5))
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", protocol="tcp"
+    ) as cluster:
+        report = studies.run(few, store=tmp_path / "a.db", preset="quick", scheduler=cluster.scheduler_address)
+    assert (report.computed, len(report.failures)) == (5, 1)
+
+
+def test_nobody_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr("ridgeformer.studies.runners.dask_cluster.PATIENCE", 1)
+    with pytest.raises(RidgeformerError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
+        studies.run(STUDY, store=tmp_path / "a.db", preset="quick", scheduler="tcp://127.0.0.1:9")
+
+
+def test_without_dask(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"pip install 'ridgeformer\[cluster\]'"):
+        studies.run(STUDY, store=tmp_path / "a.db", preset="quick", workers=1)

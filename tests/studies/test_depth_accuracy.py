@@ -1,0 +1,71 @@
+"""The depth study: its numbers are those of the certificates, its page says what was measured."""
+
+import numpy as np
+import pytest
+import torch
+
+import ridgeformer as rf
+from ridgeformer import bounds
+from ridgeformer.report import render_page
+from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
+from ridgeformer.studies.depth_accuracy import ENOUGH, FEATURES, STUDY, SUPPORTS, make_page, measure
+
+
+def rows_of(**params):
+    return measure(**params, decay="log", seed=3)
+
+
+@pytest.mark.parametrize(
+    ("route", "solver", "kappa"),
+    [*{(p["route"], p["solver"], min(p["kappa"], 50.0)) for p in STUDY.presets["quick"].points if p["kappa"] < 1000}],
+)
+def test_every_step_of_every_method_is_under_its_bound(route, solver, kappa):
+    rows = rows_of(route=route, solver=solver, kappa=kappa, dtype="float64", steps=30)
+    assert all(row["met"] and row["error"] <= row["bound"] for row in rows)
+    assert rows[-1]["error"] < rows[0]["error"]
+
+
+def test_linear_cg_against_a_direct_solve():
+    posed = pose_with_condition_number("linear", SUPPORTS, FEATURES, 100.0, "log", seed=3)
+    A = posed.X @ posed.X.T + posed.ridge * torch.eye(SUPPORTS, dtype=torch.float64)
+    exact = torch.linalg.solve(A, posed.y)
+    model = rf.compile("linear", features=FEATURES, ridge=posed.ridge, steps=12, temperature=TEMPERATURE)
+    alpha = model.trace(posed.X, posed.y, posed.X[:1]).alpha[:, :, 0]
+    norm = (exact @ A @ exact).sqrt()
+    errors = [float(((a - exact) @ A @ (a - exact)).sqrt() / norm) for a in alpha]
+    rows = rows_of(route="linear", solver="cg", kappa=100.0, dtype="float64", steps=12)
+    assert [row["error"] for row in rows] == pytest.approx([errors[row["step"] - 1] for row in rows], rel=1e-8)
+    theory = [bounds.cg_error_factor(100.0, row["step"]) for row in rows]
+    assert [row["bound"] for row in rows] == pytest.approx(theory, rel=1e-9)
+
+
+def test_the_depth_is_the_first_step_below_enough():
+    rows = rows_of(route="linear", solver="cg", kappa=10.0, dtype="float64", steps=14)
+    assert len(rows) == 14
+    assert rows[0]["depth"] == next(row["step"] for row in rows if row["error"] <= ENOUGH)
+    assert rows_of(route="linear", solver="cg", kappa=10.0, dtype="float64", steps=3)[0]["depth"] is None
+
+
+def page_rows(seed=0):
+    points = [p for p in STUDY.presets["quick"].points if p["kappa"] <= 100 and p["dtype"] == "float64"]
+    return [
+        {**point, "seed": seed, **row}
+        for point in points
+        if (point["route"], point["solver"]) in {("linear", "cg"), ("linear", "richardson")}
+        for row in measure(**point, seed=seed)
+    ]
+
+
+def test_the_page_states_powers_and_counts_what_broke():
+    from ridgeformer.studies import tables
+
+    rows = page_rows()
+    means = tables.intervals(tables._as_table(rows), STUDY.within).to_pylist()
+    page = make_page(rows, means)
+    assert "4 compiled transformers ran" in page.answer[0]
+    assert "at every step" in page.answer[0]
+    power = float(page.answer[2].split("to the power ")[1].split(";")[0])
+    assert np.isclose(power, 1.0, atol=0.1), "gradient descent"
+    assert "<script" in render_page(page)
+    rows[5]["error"] = rows[5]["bound"] * 2
+    assert f"but for 1 of {len(rows)} steps" in make_page(rows, means).answer[0]

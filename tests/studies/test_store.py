@@ -1,0 +1,153 @@
+"""The store: what is written is read back, damage is seen and touched by nobody, claims end with their owner."""
+
+import os
+import random
+import sqlite3
+
+import pytest
+import tiny_studies
+import torch
+from tiny_studies import GRUMPY, STUDY, study
+
+from ridgeformer import studies
+from ridgeformer.errors import DataFileError, RidgeformerError
+from ridgeformer.studies import Status, Store, Task
+from ridgeformer.studies.task import Outcome
+
+TASK = Task("tiny", 1, "tiny_studies:draw", {"x": 1}, seed=0)
+
+
+@pytest.fixture
+def full(tmp_path):
+    path = tmp_path / "a.db"
+    studies.run(STUDY, store=path, preset="quick")
+    return path
+
+
+def test_exact_values_come_back(tmp_path):
+    values = '[{"a":0.1,"b":1e-310,"c":NaN,"d":Infinity,"e":"é"}]'
+    with Store(tmp_path / "a.db") as store:
+        assert store.record(TASK, Outcome(Status.DONE, values, seconds=1.5))
+        assert not store.record(TASK, Outcome(Status.FAILED, error="later"))
+        (row,) = store.results("tiny")
+    assert (row.values, row.point, row.seconds, row.status) == (values, {"x": 1}, 1.5, Status.DONE)
+    assert row.rows[0]["a"] == 0.1
+
+
+def damage_truncate(content):
+    return content[: len(content) // 2]
+
+
+def damage_empty(content):
+    return b""
+
+
+def damage_garbage(content):
+    return random.Random(0).randbytes(len(content))
+
+
+def damage_middle(content):
+    start = len(content) // 2
+    return content[:start] + random.Random(0).randbytes(9000) + content[start + 9000 :]
+
+
+def damage_one_digit(content):
+    place = content.rindex(b'"x_squared":') + len(b'"x_squared":')
+    digit = b"1" if content[place : place + 1] != b"1" else b"2"
+    return content[:place] + digit + content[place + 1 :]
+
+
+@pytest.mark.parametrize("damage", [damage_truncate, damage_empty, damage_garbage, damage_middle, damage_one_digit])
+def test_a_damaged_store_is_reported_and_left_alone(full, damage):
+    full.write_bytes(damage(full.read_bytes()))
+    before = {path.name: path.read_bytes() for path in full.parent.iterdir() if path.is_file()}
+    for use in (lambda: studies.run(STUDY, store=full, preset="quick"), lambda: studies.table(STUDY, full)):
+        with pytest.raises(DataFileError, match="left as it is"):
+            use()
+    assert {path.name: path.read_bytes() for path in full.parent.iterdir() if path.is_file()} == before
+
+
+def test_files_of_others_are_refused(tmp_path):
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(DataFileError, match="another program"):
+        Store(tmp_path / "other.db")
+    with pytest.raises(DataFileError, match="cannot be read as a store"):
+        Store(tmp_path)
+    with pytest.raises(DataFileError, match="does not exist: run the study"):
+        Store(tmp_path / "none.db", create=False)
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(RidgeformerError, match="give another path"):
+        Store(tmp_path / "file" / "a.db")
+
+
+def test_a_newer_layout_is_refused(full):
+    db = sqlite3.connect(full)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(DataFileError, match="newer ridgeformer"):
+        Store(full)
+
+
+def test_a_log_without_its_file_is_not_taken_for_a_new_store(tmp_path):
+    (tmp_path / "a.db-wal").write_bytes(b"left")
+    with pytest.raises(DataFileError, match="is gone but its log"):
+        Store(tmp_path / "a.db")
+
+
+def test_claims_are_exclusive_and_recorded_tasks_cannot_be_claimed(tmp_path):
+    with Store(tmp_path / "a.db") as one, Store(tmp_path / "a.db") as two:
+        assert one.claim(TASK.key)
+        assert not two.claim(TASK.key)
+        assert two.free_dead_claims() == 0
+        one.record(TASK, Outcome(Status.DONE))
+        assert not two.claim(TASK.key)
+        assert one.claim("other")
+    with Store(tmp_path / "a.db") as three:
+        assert three.claim("other"), "closing gives claims back"
+
+
+def test_the_claims_of_a_killed_process_are_freed(tmp_path):
+    context = tiny_studies.context()
+    ready = context.Event()
+    child = context.Process(target=tiny_studies.claim_and_wait, args=(tmp_path / "a.db", ready))
+    child.start()
+    assert ready.wait(60)
+    with Store(tmp_path / "a.db") as store:
+        assert store.free_dead_claims() == 0
+        assert not store.claim("one")
+        child.kill()
+        child.join()
+        assert store.free_dead_claims() == 1
+        assert store.claim("one")
+
+
+def test_tensors_lie_beside_the_store_and_are_checked(tmp_path):
+    small = study("keep_tensors", [1, 2])
+    studies.run(small, store=tmp_path / "a.db", preset="quick")
+    with Store(tmp_path / "a.db") as store:
+        rows = {row.point["x"]: row for row in store.results("tiny")}
+        assert torch.equal(store.tensors(rows[2])["weights"], torch.tensor([2.0, 2.0]))
+        path = tmp_path / "a.db.tensors" / f"{rows[2].key}.safetensors"
+        path.write_bytes(path.read_bytes()[:-1] + b"\1")
+        with pytest.raises(DataFileError, match="checksum"):
+            store.tensors(rows[2])
+        path.unlink()
+        with pytest.raises(DataFileError, match="cannot be read"):
+            store.tensors(rows[2])
+    assert len(os.listdir(tmp_path / "a.db.tensors")) == 1
+
+
+def test_forgetting_failures_keeps_results(tmp_path):
+    studies.run(GRUMPY, store=tmp_path / "a.db", preset="quick")
+    with Store(tmp_path / "a.db") as store:
+        assert store.forget_failures([task.key for task in GRUMPY.tasks("quick")]) == 1
+        assert set(store.statuses("tiny").values()) == {Status.DONE}
+
+
+def test_nothing_in_the_store_is_a_pickle(full):
+    with sqlite3.connect(full) as db:
+        kinds = db.execute("SELECT DISTINCT typeof(params), typeof(\"values\"), typeof(error) FROM results").fetchall()
+    db.close()
+    assert kinds == [("text", "text", "text")]
