@@ -43,7 +43,9 @@ def test_run_resume_show_and_export(run, tmp_path):
     code, out, err = run("studies", "run", "tiny_studies:STUDY", "--preset", "quick", "--store", "a.db")
     assert (code, err) == (0, "")
     assert out.startswith("tiny: 150 of 150 tasks have a result, 150 of them computed now")
-    assert "0 of them computed" in run("studies", "run", "tiny_studies:STUDY", "--preset", "quick", "--store", "a.db")[1]
+    assert (
+        "0 of them computed" in run("studies", "run", "tiny_studies:STUDY", "--preset", "quick", "--store", "a.db")[1]
+    )
     facts = json.loads(run("studies", "show", "tiny_studies:STUDY", "--store", "a.db", "--json")[1])
     assert facts["store"]["done"] == {"quick": 150}
     export = ("studies", "export", "tiny_studies:STUDY", "--store", "a.db", "--out")

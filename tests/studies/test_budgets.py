@@ -4,11 +4,17 @@ import threading
 import time
 
 import pytest
+import tiny_studies
 from tiny_studies import study
 
 from ridgeformer import studies
 from ridgeformer.studies import Status
 from ridgeformer.studies.budgets import OverTimeError, time_limit
+
+
+@pytest.fixture(autouse=True)
+def _quick_start():
+    tiny_studies.context()
 
 
 @pytest.mark.parametrize("options", [{}, {"processes": 1}], ids=["in process", "processes"])

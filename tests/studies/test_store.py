@@ -148,6 +148,6 @@ def test_forgetting_failures_keeps_results(tmp_path):
 
 def test_nothing_in_the_store_is_a_pickle(full):
     with sqlite3.connect(full) as db:
-        kinds = db.execute("SELECT DISTINCT typeof(params), typeof(\"values\"), typeof(error) FROM results").fetchall()
+        kinds = db.execute('SELECT DISTINCT typeof(params), typeof("values"), typeof(error) FROM results').fetchall()
     db.close()
     assert kinds == [("text", "text", "text")]

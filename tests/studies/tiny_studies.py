@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from multiprocessing import forkserver
 
 import torch
 
@@ -69,7 +70,9 @@ def die(x, seed):
 
 
 def study(function, values, seeds=1, **options):
-    return Study("tiny", 1, "Small.", f"tiny_studies:{function}", {"quick": Preset(product(x=values), seeds)}, **options)
+    return Study(
+        "tiny", 1, "Small.", f"tiny_studies:{function}", {"quick": Preset(product(x=values), seeds)}, **options
+    )
 
 
 STUDY = study("draw", range(50), seeds=3)
@@ -92,5 +95,6 @@ def claim_and_wait(store, ready):
 def context():
     """Processes that start in milliseconds, from one server that has imported everything."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["tiny_studies", "ridgeformer.studies.runners.processes"])
+    found.set_forkserver_preload(["tiny_studies", "ridgeformer.studies.runners.processes", "distributed.nanny"])
+    forkserver.ensure_running()
     return found

@@ -5,12 +5,18 @@ import os
 import signal
 
 import pytest
+import tiny_studies
 from tiny_studies import STUDY, study
 
 from ridgeformer import studies
 from ridgeformer.errors import InputError
 from ridgeformer.studies import Status
 from ridgeformer.studies.runners import Processes, processes
+
+
+@pytest.fixture(autouse=True)
+def _quick_start():
+    tiny_studies.context()
 
 
 def test_the_table_is_that_of_one_process_even_if_a_worker_is_killed(tmp_path):

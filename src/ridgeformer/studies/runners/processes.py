@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing as mp
 import os
 import signal
@@ -33,7 +34,7 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
     task: Task | None = None
-    begin: float = 0.0
+    begin: float | None = None  # when it took up the task: starting a worker is not on the task's time
 
 
 class Processes:
@@ -58,7 +59,7 @@ class Processes:
         worker = self._workers[number]
         if not worker.process.is_alive():  # it died while it was idle
             self._workers[number] = worker = self._start_worker()
-        worker.task, worker.begin = task, time.monotonic()
+        worker.task, worker.begin = task, None
         with suppress(OSError):  # a worker that has just died is found by `wait`
             worker.pipe.send(task)
 
@@ -70,8 +71,8 @@ class Processes:
         for number in sorted(busy.values()):
             worker = self._workers[number]
             if number in ready:
-                found += self._collect(number, worker)
-            elif _overdue(worker):
+                found += self._receive(number, worker)
+            elif _time_left(worker) <= 0:
                 assert worker.task is not None
                 worker.process.kill()
                 message = f"it took more than {worker.task.seconds:g} s and was stopped with its worker"
@@ -87,15 +88,25 @@ class Processes:
             worker.process.join()
             worker.pipe.close()
 
-    def _collect(self, number: int, worker: _Worker) -> list[tuple[Task, Outcome]]:
-        task, worker.task = worker.task, None
+    def _receive(self, number: int, worker: _Worker) -> list[tuple[Task, Outcome]]:
+        """Read what a worker says: that it takes up its task, or how that ended; a dead one says nothing."""
+        task = worker.task
         assert task is not None
         try:
-            return [(task, worker.pipe.recv())]
-        except (EOFError, OSError):  # it is dead
-            worker.process.join()
-            code = worker.process.exitcode
-            self._replace(number)
+            outcome: Outcome | None = worker.pipe.recv()
+        except (EOFError, OSError):
+            return self._bury(number, task)
+        if outcome is None:
+            worker.begin = time.monotonic()
+            return []
+        worker.task = None
+        return [(task, outcome)]
+
+    def _bury(self, number: int, task: Task) -> list[tuple[Task, Outcome]]:
+        """Replace a dead worker and try its task again, so often."""
+        self._workers[number].process.join()
+        code = self._workers[number].process.exitcode
+        self._replace(number)
         self._deaths[task.key] += 1
         if self._deaths[task.key] < ATTEMPTS:
             self.start(task)
@@ -103,8 +114,7 @@ class Processes:
         return [(task, Outcome(Status.LOST, error=f"its worker died {ATTEMPTS} times (exit code {code})"))]
 
     def _patience(self, seconds: float) -> float:
-        ends = [w.begin + w.task.seconds + GRACE for w in self._workers if w.task and w.task.seconds is not None]
-        return max(0.0, min([seconds, *(end - time.monotonic() for end in ends)]))
+        return max(0.0, min([seconds, *(_time_left(worker) for worker in self._workers)]))
 
     def _replace(self, number: int) -> None:
         self._workers[number].process.join()
@@ -119,9 +129,11 @@ class Processes:
         return _Worker(process, ours)
 
 
-def _overdue(worker: _Worker) -> bool:
-    task = worker.task
-    return task is not None and task.seconds is not None and time.monotonic() > worker.begin + task.seconds + GRACE
+def _time_left(worker: _Worker) -> float:
+    """Return the seconds until a worker is stopped with its task; infinite without a budget."""
+    if worker.task is None or worker.task.seconds is None or worker.begin is None:
+        return math.inf
+    return worker.begin + worker.task.seconds + GRACE - time.monotonic()
 
 
 def _context() -> BaseContext:
@@ -140,7 +152,9 @@ def _work(pipe: Connection) -> None:
     with threadpool_limits(1):
         while True:
             try:
-                pipe.send(execute(pipe.recv()))
+                task = pipe.recv()
+                pipe.send(None)
+                pipe.send(execute(task))
             except (EOFError, OSError):
                 return
 
