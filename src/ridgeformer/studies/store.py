@@ -293,13 +293,13 @@ def _examine(path: Path) -> None:
     if int.from_bytes(head[68:72], "big") != APPLICATION:
         raise DataFileError(f"{path} is a database of another program; it was left as it is: give another path.")
     beside = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]
-    made = [file for file in beside if not file.exists()]
+    made = [other for other in beside if not other.exists()]
     try:
         with _plain_errors(path):
             _check_content(path)
     except DataFileError:
-        for file in made:
-            file.unlink(missing_ok=True)
+        for new in made:
+            new.unlink(missing_ok=True)
         raise
 
 

@@ -45,7 +45,7 @@ def test_any_scheduler_by_its_address(tmp_path):
 
 def test_nobody_answers(tmp_path, monkeypatch):
     monkeypatch.setattr("ridgeformer.studies.runners.dask_cluster.PATIENCE", 1)
-    with pytest.raises(RidgeformerError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
+    with pytest.raises(RidgeformerError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         studies.run(STUDY, store=tmp_path / "a.db", preset="quick", scheduler="tcp://127.0.0.1:9")
 
 
