@@ -199,7 +199,7 @@ def test_a_page_that_cannot_be_replaced_is_said(run, tmp_path):
     (tmp_path / "here" / "report.html").mkdir(parents=True)
     code, _, err = run("audit", "wine", "--out", "here")
     assert code == 2
-    assert "choose another directory" in err
+    assert "choose another place" in err
 
 
 def test_rank_and_another_preconditioner_do_not_go_together(run):

@@ -96,6 +96,7 @@ def test_ctrl_c_prints_the_command_that_resumes(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-m", "ridgeformer", *command], stderr=subprocess.PIPE, text=True,
         env=os.environ | {"PYTHONPATH": path, "TINY_SLEEP": "0.5", "TINY_LOG": str(tmp_path / "log")},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite run in the background ignores it
     )  # fmt: skip
     while not (tmp_path / "log").exists():
         time.sleep(0.05)

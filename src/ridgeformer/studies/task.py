@@ -110,7 +110,7 @@ def execute(task: Task) -> Outcome:
     Example:
         >>> task = Task("demo", 1, "ridgeformer.studies.task:as_json", {"value": 1}, seed=0)
         >>> execute(task).error.splitlines()[-1]          # the function takes no seed
-        "TypeError: as_json() got an unexpected keyword argument 'seed'"
+        "TypeError: ...got an unexpected keyword argument 'seed'"
     """
     begin = time.perf_counter()
     try:
