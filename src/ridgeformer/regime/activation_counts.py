@@ -53,13 +53,13 @@ def shared_neurons(packed: NDArray[np.uint64]) -> Counts:
         [[2, 1], [1, 2]]
     """
     n, words = packed.shape
-    counts = np.empty((n, n), dtype=np.int64)
+    counts = np.zeros((n, n), dtype=np.int64)
     both, ones = np.empty((n, words), dtype=np.uint64), np.empty((n, words), dtype=np.uint8)
     for i in range(n):
         np.bitwise_and(packed[i:], packed[i], out=both[i:])
         np.bitwise_count(both[i:], out=ones[i:])
-        counts[i, i:] = counts[i:, i] = ones[i:].sum(axis=1, dtype=np.uint32)
-    return counts
+        ones[i:].sum(axis=1, dtype=np.int64, out=counts[i, i:])
+    return counts + np.triu(counts, 1).T
 
 
 def gram_factor(X: Float[Tensor, "n d"]) -> Float[Tensor, "n r"]:

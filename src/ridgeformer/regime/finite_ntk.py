@@ -25,6 +25,7 @@ from ridgeformer.regime.activation_counts import (
     stream_counts,
 )
 from ridgeformer.regime.memory import require_memory
+from ridgeformer.regime.rows import normalise_rows
 
 __all__ = ["finite_relu_ntk", "finite_relu_ntks", "relu_ntk_of_weights"]
 
@@ -102,22 +103,14 @@ def finite_relu_ntks(
     n = X.shape[0]
     require_memory(8 * n * (n * (threads + 3) + threads * BLOCK // 4), f"a kernel of {n:,} rows", "use fewer rows")
     seed = int(torch.randint(2**62, (), generator=generator))
-    factor = gram_factor(_unit(X)).to("cpu", torch.float32)
+    # signs do not depend on the rows' lengths, the range of float32 does
+    factor = gram_factor(normalise_rows(X.to(torch.float64), keep_zero=True)).to("cpu", torch.float32)
     counts: Counts = np.zeros((n, n), dtype=np.int64)
     for stage, (before, width) in enumerate(zip([0, *widths], widths, strict=False)):
         counts = counts + stream_counts(factor, width - before, seed + stage, threads, progress)
         yield width, _kernel(X, counts, width)
 
 
-def _unit(X: Tensor) -> Tensor:
-    """Return rows of unit length, zero rows as they are: signs do not depend on the length, float32 range does."""
-    X = X.to(torch.float64)
-    largest = X.abs().amax(1, keepdim=True)
-    X = X / torch.where(largest > 0, largest, 1.0)
-    return torch.nn.functional.normalize(X, dim=1)
-
-
 def _kernel(X: Tensor, counts: Counts, width: int) -> Tensor:
-    share = torch.from_numpy(counts).to(X.device, torch.float64) / width
-    rows = X.to(torch.float64)
-    return ((rows @ rows.T) * share).to(X.dtype)
+    share = torch.from_numpy(counts / width).to(X)
+    return (X @ X.T).mul_(share)

@@ -1,0 +1,94 @@
+"""The finite ReLU tangent kernel: closed form against autodiff, and how fast, and how truly, neurons are streamed."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from harness import race, report
+from torch.func import jacrev, vmap
+
+from ridgeformer.datasets import load, unit_rows
+from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime import finite_relu_ntk, finite_relu_ntks, relu_ntk_of_weights
+from ridgeformer.seeds import torch_generator
+
+N, WIDTH, FEATURES = 500, 1024, 784
+STREAMED = 4_000_000
+
+
+def gaussian_rows(n: int, d: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Unit rows without structure: a Gram matrix of full rank, the worst case for the stream."""
+    rows = torch.randn(n, d, generator=torch_generator(0, "rows", n, d), dtype=torch.float64)
+    return torch.nn.functional.normalize(rows, dim=1).to(dtype)
+
+
+def by_jacobian(X: torch.Tensor, W: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    """Per-row Jacobians by torch.func and their Gram matrix."""
+
+    def output(weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return (weights @ x).relu() @ a / len(a) ** 0.5
+
+    J = vmap(jacrev(output), in_dims=(None, 0))(W, X).flatten(1)
+    return J @ J.T
+
+
+def closed_form() -> None:
+    """Race the closed form against autodiff, both from the same weights."""
+    rows = []
+    for dtype in (torch.float32, torch.float64):
+        X = gaussian_rows(N, FEATURES, dtype)
+        W = torch.randn(WIDTH, FEATURES, generator=torch_generator(0, "weights"), dtype=torch.float64).to(dtype)
+        a = torch.randint(0, 2, (WIDTH,), generator=torch_generator(0, "signs")).to(dtype) * 2 - 1
+        best = race({"autodiff": lambda: by_jacobian(X, W, a)}, 2)  # noqa: B023
+        best |= race({"closed form": lambda: relu_ntk_of_weights(X, W)}, 20)  # noqa: B023
+        gap = float((relu_ntk_of_weights(X, W) - by_jacobian(X, W, a)).abs().max())
+        rows.append({
+            "dtype": str(dtype).removeprefix("torch."), "vmap(jacrev) s": round(best["autodiff"], 2),
+            "closed form ms": round(1e3 * best["closed form"], 1),
+            "times faster": round(best["autodiff"] / best["closed form"]), "largest difference": f"{gap:.0e}",
+        })  # fmt: skip
+    report("finite_ntk_closed_form", {"n": N, "width": WIDTH, "d": FEATURES}, rows)
+
+
+def streaming() -> None:
+    """Neurons a second, by wall clock and by processor time, for several n and ranks."""
+    cases = {
+        "digits": torch.from_numpy(unit_rows(load("digits", limit=200).X)),
+        **{f"full rank, n = {n}": gaussian_rows(n, FEATURES) for n in (50, 100, 200, 400)},
+    }
+    rows = []
+    for name, X in cases.items():
+        for threads in (1, 2):
+            best, busy = float("inf"), float("inf")
+            for repeat in range(3):
+                generator = torch_generator(repeat, "stream")
+                begin, begin_busy = time.perf_counter(), time.process_time()
+                finite_relu_ntk(X, STREAMED, generator, threads=threads)
+                best = min(best, time.perf_counter() - begin)
+                busy = min(busy, time.process_time() - begin_busy)
+            rows.append({
+                "rows": name, "n": len(X), "threads": threads, "neurons/s": f"{STREAMED / best:,.0f}",
+                "neurons/s of processor time": f"{STREAMED / busy:,.0f}",
+                "10^9 neurons, minutes": round(1e9 * best / STREAMED / 60, 1),
+            })  # fmt: skip
+    report("finite_ntk_streaming", {"width": STREAMED, "best of": 3}, rows)
+
+
+def convergence() -> None:
+    """Distance to the infinite-width limit for one growing network: times sqrt(m) it must stay level."""
+    X = torch.from_numpy(unit_rows(load("digits", limit=200).X))
+    limit = ReluNTK()(X)
+    rows = []
+    for width, K in finite_relu_ntks(X, [10**k for k in range(2, 9)], torch_generator(0, "convergence")):
+        error = float((K - limit).norm() / limit.norm())
+        rows.append(
+            {"width": f"{width:,}", "distance": f"{error:.2e}", "distance sqrt(m)": f"{error * width**0.5:.2f}"}
+        )
+    report("finite_ntk_convergence", {"data": "digits", "n": 200}, rows)
+
+
+if __name__ == "__main__":
+    closed_form()
+    streaming()
+    convergence()

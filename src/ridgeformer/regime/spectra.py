@@ -1,0 +1,109 @@
+"""Eigenvalues of the Gram matrix of the rows, what they are good for, and where round-off begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log10
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ridgeformer import bounds
+from ridgeformer.checks import as_matrix, positive, whole
+from ridgeformer.errors import InputError
+
+__all__ = ["ENERGIES", "GramSpectrum", "attention_order", "gram_spectrum"]
+
+ENERGIES = (0.9, 0.95, 0.99, 0.999)
+"""Shares of the trace at which condition numbers are usually quoted."""
+
+
+@dataclass(frozen=True, eq=False)
+class GramSpectrum:
+    """The spectrum of G = X X', from singular values of X in float64: G and its powers are never formed (L1).
+
+    A condition number means nothing without its truncation (L2): at the rank, at a share of the energy, or at
+    min(n, d), where beyond the rank only round-off is left.
+
+    Attributes:
+        eigenvalues: All min(n, d) squared singular values, descending.
+        rank: How many of them float64 can tell from zero.
+        n, d: Shape of X.
+    """
+
+    eigenvalues: NDArray[np.float64]
+    rank: int
+    n: int
+    d: int
+
+    @property
+    def nonzero(self) -> NDArray[np.float64]:
+        """The eigenvalues up to the rank."""
+        return self.eigenvalues[: self.rank]
+
+    def energy_rank(self, share: Any) -> int:
+        """Return how many directions carry this share of the trace."""
+        share = positive(share, "share", "a share of the trace")
+        if share > 1:
+            raise InputError(f"share is {share:g}; a share of the trace, at most 1, was expected.")
+        energy = np.cumsum(self.nonzero) / self.nonzero.sum()
+        return min(self.rank, int(np.searchsorted(energy, share * (1 - 1e-12)) + 1))
+
+    def condition(self, truncation: Any = None) -> float:
+        """Return kappa(G) on its top `truncation` directions; None takes the rank. Beyond the rank it is round-off."""
+        at = self.rank if truncation is None else whole(truncation, "truncation", 1)
+        if at > len(self.eigenvalues):
+            raise InputError(f"truncation is {at}; G has at most {len(self.eigenvalues)} nonzero eigenvalues.")
+        return float(self.eigenvalues[0] / self.eigenvalues[at - 1]) if self.eigenvalues[at - 1] > 0 else inf
+
+    def log10_condition(self, order: int = 1, truncation: Any = None) -> float:
+        """Return log10 of kappa(G^order), for orders whose condition number overflows as well."""
+        return order * log10(self.condition(truncation))
+
+    def effective_dimension(self, ridge: Any, order: int = 1) -> float:
+        """Return d_eff of G^order at this ridge: `bounds.effective_dimension`."""
+        return bounds.effective_dimension(self.nonzero**order, ridge)
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence if kappa at min(n, d) is round-off, else None."""
+        if self.rank == len(self.eigenvalues):
+            return None
+        return (
+            f"X has rank {self.rank} < min(n, d) = {len(self.eigenvalues)}: kappa at min(n, d), "
+            f"{self.condition(len(self.eigenvalues)):.1e}, is round-off; at the rank it is {self.condition():.1e}."
+        )
+
+
+def gram_spectrum(X: Any) -> GramSpectrum:
+    """Return the spectrum of X X' by an SVD of X in float64.
+
+    Example:
+        >>> spectrum = gram_spectrum([[1.0, 0.0], [0.0, 10.0]])
+        >>> spectrum.condition(), spectrum.log10_condition(order=3)
+        (100.0, 6.0)
+
+    Raises:
+        InputError: all rows are zero.
+    """
+    X = as_matrix(X).detach().to("cpu", torch.float64)
+    singular = torch.linalg.svdvals(X).numpy()
+    if singular[0] == 0:
+        raise InputError("every row of X is zero, so its Gram matrix has no spectrum: give rows that are not zero.")
+    cut = singular[0] * max(X.shape) * torch.finfo(torch.float64).eps
+    return GramSpectrum(np.square(singular), int((singular > cut).sum()), *X.shape)
+
+
+def attention_order(layers: Any, *, recompute: Any = False) -> int:
+    """Return the p of K = G^p after so many layers of linearised attention without normalisation (L9).
+
+    One attention matrix G used by every layer: 2 k + 1. Attention recomputed from each layer's own output: 3^k.
+
+    Example:
+        >>> attention_order(2), attention_order(2, recompute=True)
+        (5, 9)
+    """
+    layers = whole(layers, "layers", 0)
+    return 3**layers if recompute else 2 * layers + 1

@@ -1,0 +1,92 @@
+from math import log10
+
+import pytest
+import torch
+
+from ridgeformer.datasets import load, unit_rows
+from ridgeformer.errors import InputError
+from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime import (
+    Attention,
+    finite_relu_ntk,
+    gram_spectrum,
+    kernel_distances,
+    published_width,
+    required_widths,
+    width_from_measurement,
+)
+from ridgeformer.seeds import torch_generator
+
+
+def digits(n=100):
+    return torch.from_numpy(unit_rows(load("digits").X[:n]))
+
+
+def by_name(X, **options):
+    return {need.criterion: need for need in required_widths(X, **options)}
+
+
+def test_the_width_suffices_by_every_criterion():
+    """Few rows, so that the additive width can be run; five draws, no failure allowed at a chance of 1 %."""
+    X = digits(4)
+    limit, ridge, tolerance = ReluNTK()(X), 0.5, 0.1
+    needs = by_name(X, ridge=ridge, tolerance=tolerance)
+    for name in ("additive", "multiplicative", "whitened"):
+        for seed in range(5):
+            width = round(10 ** needs[name].log10_width)
+            K = finite_relu_ntk(X, width, torch_generator(seed, name), threads=1)
+            assert getattr(kernel_distances(K, limit, ridge=ridge), name) <= needs[name].tolerance
+
+
+def test_frobenius_width_is_exact_in_mean_square():
+    X = digits(10)
+    limit = ReluNTK()(X)
+    width = round(10 ** by_name(X, ridge=0.5, tolerance=0.1)["frobenius"].log10_width)
+    squares = [
+        kernel_distances(finite_relu_ntk(X, width, torch_generator(seed, "f"), threads=1), limit, ridge=1.0).frobenius
+        ** 2
+        for seed in range(300)
+    ]
+    assert (sum(squares) / len(squares)) ** 0.5 == pytest.approx(0.1, rel=0.1)
+
+
+def test_criteria_disagree_by_orders_of_magnitude_on_attention_features():
+    """L4: the published width cannot be run, the ridge-whitened one can, on the same rows."""
+    X = digits()
+    kappa = gram_spectrum(X).condition()
+    features = Attention(X)(X)
+    needs = by_name(features, ridge=0.5, kappa=kappa)
+    assert needs["frobenius"].log10_width < needs["whitened"].log10_width < 6
+    assert needs["whitened"].log10_width < needs["multiplicative"].log10_width < needs["additive"].log10_width
+    assert needs["published"].log10_width == pytest.approx(published_width(kappa, 100).log10_width)
+    assert needs["published"].log10_width > needs["additive"].log10_width + 15
+    assert {name: need.reachable for name, need in needs.items()} == {
+        "additive": False,
+        "frobenius": True,
+        "multiplicative": True,
+        "whitened": True,
+        "published": False,
+    }
+    assert needs["whitened"].as_dict()["reachable"] is True
+    raw = by_name(X, ridge=0.5)
+    growth = {name: needs[name].log10_width - raw[name].log10_width for name in ("multiplicative", "whitened")}
+    assert growth["whitened"] < 0.5
+    assert 1 < growth["multiplicative"] < 3  # measured: about 50 times the width
+
+
+@pytest.mark.parametrize(("kappa", "rows", "published"), [(1.2e3, 60_000, 24), (8.7e3, 50_000, 29)])
+def test_published_figures_follow_from_their_formula(kappa, rows, published):
+    assert int(published_width(kappa, rows).log10_width) == published
+
+
+def test_measurement_extrapolates_as_one_over_root_m():
+    assert width_from_measurement(0.165, 400_000, 0.0165) == pytest.approx(log10(4e7))
+
+
+def test_refuses_what_has_no_width():
+    with pytest.raises(InputError, match="one row"):
+        required_widths([[1.0, 0.0]], ridge=1.0)
+    with pytest.raises(InputError, match="repeat"):
+        required_widths([[1.0, 0.0], [2.0, 0.0]], ridge=1.0)
+    with pytest.raises(InputError, match="ridge"):
+        required_widths(torch.eye(2), ridge=0.0)
