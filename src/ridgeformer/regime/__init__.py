@@ -1,38 +1,65 @@
-"""When is a network with attention a kernel machine? Spectra, networks, their kernels, and how far apart they are."""
+"""When is a network with attention a kernel machine? Spectra, networks, their kernels, and how far apart they are.
 
+A value flows from rows to `Attention` features, to a network (`Architecture`), to its tangent kernel
+(`finite_relu_ntk`, `empirical_ntk`) and its training (`Training`); `measure` puts one network on record.
+"""
+
+from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.attention import Attention, softmax_gap
 from ridgeformer.regime.empirical_ntk import empirical_ntk
 from ridgeformer.regime.finite_ntk import finite_relu_ntk, finite_relu_ntks, relu_ntk_of_weights
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
+from ridgeformer.regime.measure import Measurement, OutputDistance, measure
+from ridgeformer.regime.networks import QKVBlock, QKVNetwork, ReluNetwork, dead_share, is_dead
 from ridgeformer.regime.numerical_checks import NumericalChecks, check_numerically
+from ridgeformer.regime.problem import Problem, make_problem, problem_from
 from ridgeformer.regime.qkv import expected_qkv_kernel, qkv_features
 from ridgeformer.regime.rows import normalise_rows
-from ridgeformer.regime.spectra import GramSpectrum, attention_order, gram_spectrum
+from ridgeformer.regime.spectra import ENERGIES, GramSpectrum, attention_order, gram_spectrum
+from ridgeformer.regime.training import Trained, Training, train
 from ridgeformer.regime.widths import RequiredWidth, published_width, required_widths, width_from_measurement
 
 __all__ = [
+    "ENERGIES",
+    "Architecture",
     "Attention",
+    "Built",
+    "CustomArchitecture",
     "GramSpectrum",
     "KernelDistances",
     "Linearised",
+    "Measurement",
     "NumericalChecks",
+    "OutputDistance",
+    "Problem",
+    "QKVBlock",
+    "QKVNetwork",
+    "ReluNetwork",
     "RequiredWidth",
+    "Trained",
+    "Training",
     "attention_order",
     "check_numerically",
+    "dead_share",
     "empirical_ntk",
     "expected_qkv_kernel",
     "finite_relu_ntk",
     "finite_relu_ntks",
     "gram_spectrum",
+    "is_dead",
     "kernel_descent",
     "kernel_distances",
     "linearised_predictions",
+    "make_problem",
+    "measure",
     "normalise_rows",
+    "problem_from",
     "published_width",
     "qkv_features",
     "relu_ntk_of_weights",
     "required_widths",
     "softmax_gap",
+    "train",
     "width_from_measurement",
 ]
