@@ -114,3 +114,14 @@ def test_says_how_much_memory_is_needed_before_starting(monkeypatch):
 def test_refuses_networks_of_nothing(bad):
     with pytest.raises(InputError, match=next(iter(bad))):
         relu(**bad)
+
+
+def test_frozen_pattern_is_the_linearisation():
+    network, X = relu(outputs=2), rows()
+    frozen, general = FrozenPattern(network), Linearised(network)
+    step = torch.randn(50, 4, generator=torch_generator(1, "step"), dtype=torch.float64)
+    with torch.no_grad():
+        frozen.weights.add_(step)
+        general.weights[0].add_(step)
+    torch.testing.assert_close(frozen(X), general(X), rtol=1e-12, atol=1e-12)
+    assert float((frozen(X) - network(X)).detach().norm()) > 0.1

@@ -9,12 +9,8 @@ from ridgeformer.regime import make_problem, problem_from
 
 def test_rows_are_disjoint_and_of_unit_length():
     problem = problem_from(load("digits"), rows=60, test_rows=40, seed=3)
-    assert (problem.X.shape, problem.y.shape, problem.Xt.shape, problem.yt.shape) == (
-        (60, 64),
-        (60, 10),
-        (40, 64),
-        (40, 10),
-    )
+    assert (problem.X.shape, problem.y.shape) == ((60, 64), (60, 10))
+    assert (problem.Xt.shape, problem.yt.shape) == ((40, 64), (40, 10))
     torch.testing.assert_close(problem.X.norm(dim=1), torch.ones(60, dtype=torch.float64))
     assert float((problem.X @ problem.Xt.T).max()) < 1 - 1e-9
 

@@ -11,7 +11,7 @@ from ridgeformer.regime.finite_ntk import finite_relu_ntk, finite_relu_ntks, rel
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
 from ridgeformer.regime.measure import Measurement, OutputDistance, measure
-from ridgeformer.regime.networks import QKVBlock, QKVNetwork, ReluNetwork, dead_share, is_dead
+from ridgeformer.regime.networks import FrozenPattern, QKVBlock, QKVNetwork, ReluNetwork, dead_share, is_dead
 from ridgeformer.regime.numerical_checks import NumericalChecks, check_numerically
 from ridgeformer.regime.problem import Problem, make_problem, problem_from
 from ridgeformer.regime.qkv import expected_qkv_kernel, qkv_features
@@ -26,6 +26,7 @@ __all__ = [
     "Attention",
     "Built",
     "CustomArchitecture",
+    "FrozenPattern",
     "GramSpectrum",
     "KernelDistances",
     "Linearised",

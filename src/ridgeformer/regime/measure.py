@@ -15,7 +15,7 @@ from ridgeformer.regime.empirical_ntk import call_checked, empirical_ntk
 from ridgeformer.regime.finite_ntk import relu_ntk_of_weights
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
-from ridgeformer.regime.networks import ReluNetwork, dead_share, is_dead
+from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, is_dead
 from ridgeformer.regime.problem import Problem
 from ridgeformer.regime.training import Trained, Training, train
 from ridgeformer.seeds import torch_generator
@@ -115,7 +115,7 @@ def measure(
         width: Neurons of the ReLU layer.
         seed: Of weights and batches.
         ridge: Of the ridge predictor and the whitened criterion; None as above.
-        linearise: Train the linearised network as well, which doubles the time or more.
+        linearise: Train the linearised network as well, which doubles the time.
         dtype: Precision of the network; kernels and distances are float64.
 
     Raises:
@@ -138,7 +138,7 @@ def measure(
     machines = _Machines(built, rows, test_rows, problem, training)
     ridge = _ridge(ridge, training, problem, machines.K)
     ntk, krr = machines.at_same_time(), machines.ridge_regression(ridge)  # first, because a rate may be refused
-    expansion = Linearised(built.model) if linearise else None
+    expansion = _expansion(built.model) if linearise else None
     before, dead = _snapshot(built.model), is_dead(built.model, rows)
     history = _train(built.model, rows, problem, training, seed)
     record: dict[str, Any] = {}
@@ -238,6 +238,10 @@ def _kernel(built: Built, rows: Tensor) -> Tensor:
     if isinstance(built.model, ReluNetwork):
         return relu_ntk_of_weights(rows, built.model.weights).double()
     return empirical_ntk(built.model, rows).double()
+
+
+def _expansion(model: nn.Module) -> nn.Module:
+    return FrozenPattern(model) if isinstance(model, ReluNetwork) else Linearised(model)
 
 
 def _snapshot(model: nn.Module) -> Tensor:

@@ -13,7 +13,7 @@ from ridgeformer.checks import as_matrix, positive, whole
 from ridgeformer.errors import unknown_name
 from ridgeformer.regime.memory import require_memory
 
-__all__ = ["QKVBlock", "QKVNetwork", "ReluNetwork", "dead_share", "is_dead"]
+__all__ = ["FrozenPattern", "QKVBlock", "QKVNetwork", "ReluNetwork", "dead_share", "is_dead"]
 
 
 class ReluNetwork(nn.Module):
@@ -64,6 +64,35 @@ class ReluNetwork(nn.Module):
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
         """Return the outputs."""
         return (x @ self.weights.T).relu() @ self.signs / sqrt(self.signs.shape[0])
+
+
+class FrozenPattern(nn.Module):
+    """The linearisation of a `ReluNetwork`: every neuron stays active where its initial weights made it so.
+
+    The network is linear in the scale of its weights, so its expansion is sum_r a_r 1[w_r0.x > 0] w_r.x / sqrt(m):
+    what `Linearised` gives for any module, in half the time.
+
+    Example:
+        >>> from ridgeformer.seeds import torch_generator
+        >>> network = ReluNetwork(3, 8, torch_generator(0, "weights"))
+        >>> x = torch.ones(5, 3, dtype=torch.float64)
+        >>> torch.equal(FrozenPattern(network)(x), network(x))
+        True
+    """
+
+    origin: Tensor
+    signs: Tensor
+
+    def __init__(self, network: ReluNetwork) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(network.weights.detach().clone())
+        self.register_buffer("origin", network.weights.detach().clone())
+        self.register_buffer("signs", network.signs)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+        """Return the outputs of the expansion at the present weights."""
+        active = x @ self.origin.T > 0
+        return (x @ self.weights.T * active) @ self.signs / sqrt(self.signs.shape[0])
 
 
 class QKVBlock(nn.Module):
