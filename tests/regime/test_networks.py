@@ -4,6 +4,8 @@ import torch
 from ridgeformer.errors import InputError, UnknownNameError
 from ridgeformer.regime import (
     Attention,
+    FrozenPattern,
+    Linearised,
     QKVBlock,
     QKVNetwork,
     ReluNetwork,
