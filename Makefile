@@ -48,6 +48,7 @@ $(VENV)/docs.stamp: $(VENV)/base.stamp
 bench: $(VENV)/base.stamp  ## benchmarks against rivals in one run; tables here, JSON in benchmarks/results
 	@$(BIN)/python benchmarks/compiled_forward.py
 	@$(BIN)/python benchmarks/studies_overhead.py
+	@$(BIN)/python benchmarks/finite_ntk.py
 
 claims-deep: $(VENV)/base.stamp  ## the ledger of claims with 100,000 cases a search
 	@$(BIN)/ridgeformer claims --deep

@@ -32,11 +32,11 @@ def test_factor_reproduces_the_gram_matrix_and_is_trapezoidal(n, d):
 def test_patterns_are_the_signs_of_the_factored_sums(monkeypatch):
     """Against the plain product, with every block edge inside: rows, neurons drawn, words."""
     monkeypatch.setattr(activation_counts, "ROWS", 3)
-    monkeypatch.setattr(activation_counts, "DRAWN", 50)
+    monkeypatch.setattr(activation_counts, "DRAWN", 64)
     F = gram_factor(torch.randn(7, 9, generator=torch_generator(0, "rows"), dtype=torch.float64))
     packed = draw_patterns(F, 170, torch_generator(1, "z"))
     generator = torch_generator(1, "z")
-    z = torch.cat([torch.empty(7, 50, dtype=F.dtype).normal_(generator=generator) for _ in range(4)], dim=1)[:, :170]
+    z = torch.cat([torch.empty(7, 64, dtype=F.dtype).normal_(generator=generator) for _ in range(3)], dim=1)[:, :170]
     assert np.array_equal(packed, pack_patterns((F @ z > 0).numpy()))
 
 

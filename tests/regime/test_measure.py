@@ -154,3 +154,9 @@ def test_divergence_is_reported_and_leaves_no_figures(problem):
 def test_refuses_a_rate_at_which_the_limit_diverges(problem):
     with pytest.raises(InputError, match="take a rate below"):
         measure(problem, UNIT, Training("descent", rate=100.0, epochs=5), width=8, seed=0)
+
+
+def test_says_how_much_memory_is_needed_before_starting(problem, monkeypatch):
+    monkeypatch.setattr("ridgeformer.regime.memory.available_bytes", lambda: 10**9)
+    with pytest.raises(InputError, match=r"width 10,000,000 on 40 rows needs about 9\.6 GB"):
+        measure(problem, UNIT, DESCENT, width=10**7, seed=0)

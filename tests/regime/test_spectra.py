@@ -43,6 +43,18 @@ def test_truncation_decides_the_condition_number():
     assert spectrum.condition(ranks[1]) < 1e4 < spectrum.condition()
 
 
+def test_all_usual_truncations_at_once():
+    spectrum = gram_spectrum(np.diag(np.sqrt([96.0, 3.0, 1.0, 0.0])))
+    assert spectrum.conditions() == {
+        "rank": (3, pytest.approx(96)),
+        "90.0% of the energy": (1, 1.0),
+        "95.0% of the energy": (1, 1.0),
+        "99.0% of the energy": (2, pytest.approx(32)),
+        "99.9% of the energy": (3, pytest.approx(96)),
+        "min(n, d)": (4, inf),
+    }
+
+
 def test_no_warning_at_full_rank():
     assert gram_spectrum(with_condition(10.0)).warning is None
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import bounds
+from ridgeformer.regime.spectra import gram_spectrum
 
 __all__ = ["Spectra", "examine_spectra"]
 
@@ -49,17 +50,14 @@ class Spectra:
 
 def examine_spectra(X: Tensor, K: Tensor, ridge: float) -> Spectra:
     """Return the spectra of the training rows and of their kernel matrix, in float64."""
-    singular = torch.linalg.svdvals(X)
-    rank = int((singular > singular[0] * max(X.shape) * torch.finfo(X.dtype).eps).sum())
-    gram = singular[:rank].square().numpy()
+    gram = gram_spectrum(X)
     kernel = torch.linalg.eigvalsh(K).flip(0).clamp_min(0).numpy()
-    energy = np.cumsum(gram) / gram.sum()
     return Spectra(
-        gram=gram,
+        gram=gram.nonzero,
         kernel=kernel,
-        rank=rank,
-        energy_rank=int(np.searchsorted(energy, ENERGY * (1 - 1e-12)) + 1),
-        condition=float(gram[0] / gram[-1]),
+        rank=gram.rank,
+        energy_rank=gram.energy_rank(ENERGY),
+        condition=gram.condition(),
         ridge=ridge,
         d_eff=float(bounds.effective_dimension(kernel, ridge)),
         system_condition=float((kernel[0] + ridge) / (kernel[-1] + ridge)),

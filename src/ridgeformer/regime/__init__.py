@@ -16,12 +16,11 @@ from ridgeformer.regime.numerical_checks import NumericalChecks, check_numerical
 from ridgeformer.regime.problem import Problem, make_problem, problem_from
 from ridgeformer.regime.qkv import expected_qkv_kernel, qkv_features
 from ridgeformer.regime.rows import normalise_rows
-from ridgeformer.regime.spectra import ENERGIES, GramSpectrum, attention_order, gram_spectrum
+from ridgeformer.regime.spectra import GramSpectrum, attention_order, gram_spectrum
 from ridgeformer.regime.training import Trained, Training, train
 from ridgeformer.regime.widths import RequiredWidth, published_width, required_widths, width_from_measurement
 
 __all__ = [
-    "ENERGIES",
     "Architecture",
     "Attention",
     "Built",

@@ -27,7 +27,7 @@ BLOCK = 2**14
 """Neurons of one task: long enough that a call costs little beside its work, short enough for the cache."""
 
 DRAWN = 2**11
-"""Neurons drawn at once inside a task; the sums of a row stay in the cache until their signs are packed."""
+"""Neurons drawn at once inside a task, a multiple of 64; their sums stay in the cache until the signs are packed."""
 
 ROWS = 96
 """Rows whose sums are taken at once."""
@@ -79,17 +79,17 @@ def draw_patterns(factor: Float[Tensor, "n r"], neurons: int, generator: torch.G
         generator: Where the draws come from.
     """
     n, r = factor.shape
-    active = np.zeros((n, neurons), dtype=bool)
     z = torch.empty(r, DRAWN, dtype=factor.dtype)
     sums = torch.empty(n, DRAWN, dtype=factor.dtype)
+    packed = np.empty((n, -(-neurons // 64)), dtype=np.uint64)
     for first in range(0, neurons, DRAWN):
         z.normal_(generator=generator)
         for top in range(0, n, ROWS):  # skips most of the zeros above the diagonal
             rows = slice(top, top + ROWS)
             torch.mm(factor[rows, : top + ROWS], z[: top + ROWS], out=sums[rows])
-        kept = min(DRAWN, neurons - first)
-        np.greater(sums.numpy()[:, :kept], 0, out=active[:, first : first + kept])
-    return pack_patterns(active)
+        words = pack_patterns(sums.numpy()[:, : neurons - first] > 0)
+        packed[:, first // 64 : first // 64 + words.shape[1]] = words
+    return packed
 
 
 def stream_counts(

@@ -45,8 +45,10 @@ def relu_ntk_of_weights(X: Any, weights: Any) -> Float[Tensor, "n n"]:
     """
     X = as_matrix(X).detach()
     W = as_query(weights, X, "weights").detach()
-    active = (X @ W.T > 0).cpu().numpy()
-    return _kernel(X, shared_neurons(pack_patterns(active)), W.shape[0])
+    counts: Counts = np.zeros((X.shape[0], X.shape[0]), dtype=np.int64)
+    for neurons in W.split(BLOCK):  # so that memory does not grow with rows times width
+        counts += shared_neurons(pack_patterns((X @ neurons.T > 0).cpu().numpy()))
+    return _kernel(X, counts, W.shape[0])
 
 
 def finite_relu_ntk(

@@ -15,6 +15,7 @@ from ridgeformer.regime.empirical_ntk import call_checked, empirical_ntk
 from ridgeformer.regime.finite_ntk import relu_ntk_of_weights
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
+from ridgeformer.regime.memory import require_memory
 from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, is_dead
 from ridgeformer.regime.problem import Problem
 from ridgeformer.regime.training import Trained, Training, train
@@ -133,6 +134,10 @@ def measure(
     """
     width, seed = whole(width, "width", 1), whole(seed, "seed", 0)
     outputs = problem.y.shape[1]
+    activations = 3 * max(len(problem.X), len(problem.Xt)) * width * torch.finfo(dtype).bits // 8
+    require_memory(
+        activations, f"a network of width {width:,} on {len(problem.X):,} rows", "use fewer rows, or float32"
+    )
     built = architecture.build(problem.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
     rows, test_rows = (built.features(X).to(dtype) for X in (problem.X, problem.Xt))
     machines = _Machines(built, rows, test_rows, problem, training)

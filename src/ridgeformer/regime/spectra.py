@@ -58,6 +58,13 @@ class GramSpectrum:
             raise InputError(f"truncation is {at}; G has at most {len(self.eigenvalues)} nonzero eigenvalues.")
         return float(self.eigenvalues[0] / self.eigenvalues[at - 1]) if self.eigenvalues[at - 1] > 0 else inf
 
+    def conditions(self) -> dict[str, tuple[int, float]]:
+        """Return (directions, kappa) at every usual truncation: the rank, shares of the energy, min(n, d)."""
+        at = {"rank": self.rank}
+        at |= {f"{share:.1%} of the energy": self.energy_rank(share) for share in ENERGIES}
+        at["min(n, d)"] = len(self.eigenvalues)
+        return {name: (directions, self.condition(directions)) for name, directions in at.items()}
+
     def log10_condition(self, order: int = 1, truncation: Any = None) -> float:
         """Return log10 of kappa(G^order), for orders whose condition number overflows as well."""
         return order * log10(self.condition(truncation))
