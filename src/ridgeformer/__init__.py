@@ -9,7 +9,7 @@ Example:
     'converged'
 """
 
-from ridgeformer import bounds, datasets, errors, kernels, studies
+from ridgeformer import bounds, claims, datasets, errors, influence, kernels, regime, studies
 from ridgeformer.audit import Audit, audit
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify, compile, load
 from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
@@ -27,11 +27,14 @@ __all__ = [
     "audit",
     "bounds",
     "certify",
+    "claims",
     "compile",
     "datasets",
     "errors",
+    "influence",
     "kernels",
     "load",
+    "regime",
     "solve",
     "studies",
 ]

@@ -96,10 +96,14 @@ class Kernel(ABC):
         def block(rows: Tensor, Z: Tensor, V: Tensor) -> Tensor:
             return self.dense(rows, Z) @ V
 
-        blocks = X.split(max(1, BLOCK_ENTRIES // Z.shape[0]))
+        size = max(1, BLOCK_ENTRIES // Z.shape[0])
         if torch.is_grad_enabled() and any(t.requires_grad for t in (X, Z, V)):
-            return torch.cat([checkpoint(block, rows, Z, V, use_reentrant=False) for rows in blocks])
-        return torch.cat([block(rows, Z, V) for rows in blocks])
+            return torch.cat([checkpoint(block, rows, Z, V, use_reentrant=False) for rows in X.split(size)])
+        # Written in place: results kept between blocks would leave holes that the next block does not fit into.
+        result = V.new_empty(X.shape[0], *V.shape[1:])
+        for rows, place in zip(X.split(size), result.split(size), strict=True):
+            place.copy_(block(rows, Z, V))
+        return result
 
     def within_range(self, X: Float[Tensor, "n d"]) -> Kernel:
         """Return this kernel, rescaled where its entries on X would leave the range of the precision."""

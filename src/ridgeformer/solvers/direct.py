@@ -38,8 +38,7 @@ def cholesky_solve(system: RidgeSystem, y: Tensor) -> DirectResult:
         NotPositiveSemidefiniteError: K has an eigenvalue that is negative beyond round-off.
     """
     b = y.to(system.X.dtype)
-    A = system.matrix + system.ridge * torch.eye(system.n, dtype=b.dtype, device=b.device)
-    factor, info = torch.linalg.cholesky_ex(A)
+    factor, info = torch.linalg.cholesky_ex(system.matrix.diagonal_scatter(system.matrix.diagonal() + system.ridge))
     if int(info) != 0:
         return _by_eigenvalues(system, y)
     alpha = torch.cholesky_solve(b, factor)

@@ -10,7 +10,12 @@ from torch import Tensor
 
 from ridgeformer.checks import positive
 
-__all__ = ["leave_one_out_path"]
+__all__ = ["leave_one_out_path", "leave_one_out_residual"]
+
+
+def leave_one_out_residual(alpha: Float[Tensor, "n r"], inverse_diagonal: Float[Tensor, " n"]) -> Float[Tensor, "n r"]:
+    """Return y_i - f_{-i}(x_i) = alpha_i / R_ii, with R = (K + ridge I)^-1 and alpha = R y (claim I1)."""
+    return alpha / inverse_diagonal[:, None]
 
 
 def leave_one_out_path(
@@ -18,8 +23,8 @@ def leave_one_out_path(
 ) -> Float[Tensor, "g n r"]:
     """Return y_i - f_{-i}(x_i), the residual at each row of the fit without it, for every ridge.
 
-    Holds for positive semidefinite K: with R = (K + ridge I)^-1 and alpha = R y it is alpha_i / R_ii (claim
-    I1), so n refits cost one eigendecomposition. Eigenvalues that round-off made negative count as zero.
+    Holds for positive semidefinite K: n refits cost one eigendecomposition. Eigenvalues that round-off made
+    negative count as zero.
 
     Example:
         >>> K = torch.tensor([[1.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
@@ -34,5 +39,5 @@ def leave_one_out_path(
     for ridge in ridges:
         inverse = 1 / (values + positive(ridge, "ridge", "without it the system may be singular"))
         alpha = Q @ (inverse[:, None] * rotated)
-        residuals.append(alpha / (Q.square() @ inverse)[:, None])
+        residuals.append(leave_one_out_residual(alpha, Q.square() @ inverse))
     return torch.stack(residuals)

@@ -27,7 +27,7 @@ from ridgeformer.solvers.semidefinite import refuse_negative, require_semidefini
 from ridgeformer.solvers.solution import Solution, Status
 from ridgeformer.solvers.system import RidgeSystem
 
-__all__ = ["METHODS", "solve"]
+__all__ = ["METHODS", "scaled_system", "solve"]
 
 ITERATIVE: dict[str, tuple[Method, int]] = {
     "richardson": (richardson, 1_000_000),
@@ -93,7 +93,7 @@ def solve(
     y = as_targets(y, X).detach()
     asked = check_arguments(kernel, X, ridge, method, tol, max_steps, preconditioner, spectrum, seed)
     with torch.no_grad():
-        system, log_scale = _system(kernel, X, asked.ridge)
+        system, log_scale = scaled_system(kernel, X, asked.ridge)
         columns = y.reshape(len(y), -1)
         unit = _unit(columns)
         if method == "direct":
@@ -159,7 +159,7 @@ def _solution(
     )
 
 
-def _system(kernel: Kernel, X: Tensor, ridge: float) -> tuple[RidgeSystem, float]:
+def scaled_system(kernel: Kernel, X: Tensor, ridge: float) -> tuple[RidgeSystem, float]:
     """Return the system in a range the precision holds: e^-c K and e^-c ridge have the same predictions."""
     safe = kernel.within_range(X)
     log_scale = safe.log_scale - kernel.log_scale

@@ -13,7 +13,7 @@ from ridgeformer.checks import whole
 from ridgeformer.solvers.preconditioners.base import Preconditioner
 from ridgeformer.solvers.system import RidgeSystem
 
-__all__ = ["Nystrom"]
+__all__ = ["Nystrom", "NystromFactor"]
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,30 @@ class Nystrom:
 
     def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
         """Return P^-1 for this system; the sketch is drawn from `generator`."""
-        rank = min(system.n, self.rank or ceil(2 * sqrt(system.n)))
-        U, values = approximate(system, rank, generator)
-        shrink = ((values[-1] + system.ridge) / (values + system.ridge) - 1)[:, None]
-        return lambda r: r + U @ (shrink * (U.T @ r))
+        return self.factor(system, generator).build(system, generator)
+
+    def factor(self, system: RidgeSystem, generator: torch.Generator) -> NystromFactor:
+        """Return the approximation of K itself."""
+        return NystromFactor(*approximate(system, min(system.n, self.rank or ceil(2 * sqrt(system.n))), generator))
+
+
+@dataclass(frozen=True, eq=False)
+class NystromFactor:
+    """K ~ U diag(values) U', at hand: a preconditioner that need not be sketched again for every solve.
+
+    Attributes:
+        U: orthonormal columns, (n, r).
+        values: descending, (r,).
+    """
+
+    U: Tensor
+    values: Tensor
+    name: ClassVar[str] = "nystrom"
+
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+        """Return P^-1 for this system; nothing is drawn."""
+        shrink = ((self.values[-1] + system.ridge) / (self.values + system.ridge) - 1)[:, None]
+        return lambda r: r + self.U @ (shrink * (self.U.T @ r))
 
 
 def approximate(system: RidgeSystem, rank: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,46 @@
+"""Which training points made a prediction, how far that answer can be trusted, and how easily it is changed.
+
+Everything follows from one ridge regression, R = (K + ridge I)^-1: what a point adds to a prediction is exact
+(`leave_one_out`, `leave_group_out`, `label_change`) and needs no refit. `attacks` move training rows, `malleability`
+says what that does to the influences, beside its controls, and `smallest_flipping_eps` how little is enough.
+`estimators` do without the n x n matrix, and say how far they can be off.
+"""
+
+from ridgeformer.influence import attacks
+from ridgeformer.influence.comparison import Comparison, compare
+from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, stochastic_influence
+from ridgeformer.influence.exact import RidgeFit, fit, influence, leave_one_out
+from ridgeformer.influence.feature_change import feature_change
+from ridgeformer.influence.features import AttentionFeatures, RawFeatures
+from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
+from ridgeformer.influence.group import group_influence, leave_group_out
+from ridgeformer.influence.influence import Influence
+from ridgeformer.influence.label_change import label_change
+from ridgeformer.influence.losses import cross_entropy, squared_loss
+from ridgeformer.influence.malleability import Malleability, malleability
+
+__all__ = [
+    "AttentionFeatures",
+    "Comparison",
+    "FlippingEps",
+    "Influence",
+    "Malleability",
+    "RawFeatures",
+    "RidgeFit",
+    "attacks",
+    "compare",
+    "cross_entropy",
+    "feature_change",
+    "fit",
+    "group_influence",
+    "influence",
+    "label_change",
+    "leave_group_out",
+    "leave_one_out",
+    "malleability",
+    "nystrom_influence",
+    "pcg_influence",
+    "smallest_flipping_eps",
+    "squared_loss",
+    "stochastic_influence",
+]

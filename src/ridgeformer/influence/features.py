@@ -1,0 +1,53 @@
+"""What a kernel sees of the rows: the rows themselves, or attention over all training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch import Tensor
+from torch.nn.functional import normalize
+
+__all__ = ["AttentionFeatures", "Features", "RawFeatures"]
+
+Features: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""features(X, Xq) gives what the kernel sees of the training rows and of the queries; differentiable in X."""
+
+
+@dataclass(frozen=True)
+class RawFeatures:
+    """The rows as they are: moving x_i moves row i alone."""
+
+    def __call__(self, X: Tensor, Xq: Tensor) -> tuple[Tensor, Tensor]:
+        """Return X and Xq."""
+        return X, Xq
+
+
+@dataclass(frozen=True)
+class AttentionFeatures:
+    """Linearised attention over the training rows: f_att(X) = X X'X, and X'X x for a query x.
+
+    It is transductive: every row attends to every training row, so moving x_i moves the features of all rows
+    and of all queries. With the dot-product kernel and no normalisation the kernel matrix is G^3 (claim L1).
+
+    Args:
+        normalise: divide the features of each row by their length.
+        moving_context: whether gradients know that X'X moves with X. If False, gradients hold X'X fixed, as
+            an attacker would who knows the model and not the rest of the data; values are the same.
+
+    Example:
+        >>> import torch
+        >>> AttentionFeatures(normalise=False)(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1.0, 1.0]]))
+        (tensor([[1., 0.], [0., 8.]]), tensor([[1., 4.]]))
+    """
+
+    normalise: bool = True
+    moving_context: bool = True
+
+    def __call__(self, X: Tensor, Xq: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the attention features of X and of Xq."""
+        context = X if self.moving_context else X.detach()
+        C = context.T @ context
+        rows, queries = X @ C, Xq @ C
+        return (normalize(rows, dim=1), normalize(queries, dim=1)) if self.normalise else (rows, queries)

@@ -1,0 +1,12 @@
+import foolbox
+from attack_case import AttackCase
+
+from ridgeformer.influence.attacks import FGSM
+
+
+class TestFGSM(AttackCase):
+    def make(self, eps, norm="linf", bounds=None):
+        return FGSM(eps, norm, bounds)
+
+    def foolboxs(self, norm):
+        return {"linf": foolbox.attacks.LinfFastGradientAttack, "l2": foolbox.attacks.L2FastGradientAttack}[norm]()
