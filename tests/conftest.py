@@ -11,7 +11,16 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
-ROOMS = ("kernels", "solvers", "compiler", "claims", "studies", "influence", "influence/attacks", "influence/estimators")
+ROOMS = (
+    "kernels",
+    "solvers",
+    "compiler",
+    "claims",
+    "studies",
+    "influence",
+    "influence/attacks",
+    "influence/estimators",
+)
 
 for room in ROOMS:
     sys.path.insert(0, str(Path(__file__).parent / room))
