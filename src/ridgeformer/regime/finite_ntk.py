@@ -20,8 +20,6 @@ from ridgeformer.regime.activation_counts import (
     BLOCK,
     Counts,
     gram_factor,
-    pack_patterns,
-    shared_neurons,
     stream_counts,
 )
 from ridgeformer.regime.memory import require_memory
@@ -45,9 +43,10 @@ def relu_ntk_of_weights(X: Any, weights: Any) -> Float[Tensor, "n n"]:
     """
     X = as_matrix(X).detach()
     W = as_query(weights, X, "weights").detach()
-    counts: Counts = np.zeros((X.shape[0], X.shape[0]), dtype=np.int64)
-    for neurons in W.split(BLOCK):  # so that memory does not grow with rows times width
-        counts += shared_neurons(pack_patterns((X @ neurons.T > 0).cpu().numpy()))
+    counts = torch.zeros(X.shape[0], X.shape[0], dtype=torch.float64, device=X.device)
+    for neurons in W.split(BLOCK):  # exact: a block has fewer neurons than float32 counts
+        active = (X @ neurons.T > 0).float()
+        counts += active @ active.T
     return _kernel(X, counts, W.shape[0])
 
 
@@ -110,9 +109,8 @@ def finite_relu_ntks(
     counts: Counts = np.zeros((n, n), dtype=np.int64)
     for stage, (before, width) in enumerate(zip([0, *widths], widths, strict=False)):
         counts = counts + stream_counts(factor, width - before, seed + stage, threads, progress)
-        yield width, _kernel(X, counts, width)
+        yield width, _kernel(X, torch.from_numpy(counts), width)
 
 
-def _kernel(X: Tensor, counts: Counts, width: int) -> Tensor:
-    share = torch.from_numpy(counts / width).to(X)
-    return (X @ X.T).mul_(share)
+def _kernel(X: Tensor, counts: Tensor, width: int) -> Tensor:
+    return (X @ X.T).mul_((counts / width).to(X))

@@ -135,9 +135,8 @@ def measure(
     width, seed = whole(width, "width", 1), whole(seed, "seed", 0)
     outputs = problem.y.shape[1]
     activations = 3 * max(len(problem.X), len(problem.Xt)) * width * torch.finfo(dtype).bits // 8
-    require_memory(
-        activations, f"a network of width {width:,} on {len(problem.X):,} rows", "use fewer rows, or float32"
-    )
+    what = f"a network of width {width:,} on {len(problem.X):,} rows"
+    require_memory(activations, what, "use a smaller width, fewer rows, or float32")
     built = architecture.build(problem.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
     rows, test_rows = (built.features(X).to(dtype) for X in (problem.X, problem.Xt))
     machines = _Machines(built, rows, test_rows, problem, training)
