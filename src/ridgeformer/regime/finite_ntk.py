@@ -113,4 +113,4 @@ def finite_relu_ntks(
 
 
 def _kernel(X: Tensor, counts: Tensor, width: int) -> Tensor:
-    return (X @ X.T).mul_((counts / width).to(X))
+    return (X @ X.T).mul_((counts.to(torch.float64) / width).to(X))
