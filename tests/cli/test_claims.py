@@ -9,56 +9,51 @@ from findings import BY_ID
 
 from ridgeformer.claims import Verdict
 from ridgeformer.cli import claims as command
-from ridgeformer.cli import main
 
 
-def call(monkeypatch, *words):
-    monkeypatch.setattr(sys, "argv", ["ridgeformer", "claims", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return end.value.code or 0
-
-
-def test_a_few_claims(monkeypatch, capsys):
-    assert call(monkeypatch, "w4", "W8") == 0
-    text = capsys.readouterr().out
+def test_a_few_claims(run):
+    code, text, _ = run("claims", "w4", "W8")
+    assert code == 0
     assert "2 claims: 1 amended, 1 false. Every check agrees with its record." in text
 
 
-def test_one_claim_is_explained_with_a_plot(monkeypatch, capsys):
-    assert call(monkeypatch, "W4") == 0
-    text = capsys.readouterr().out
+def test_one_claim_is_explained_with_a_plot(run):
+    code, text, _ = run("claims", "W4")
+    assert code == 0
     for part in ("As stated", "What is true", "To verify by hand", "Measured", "Tried", "width m", BY_ID["W4"].stated):
         assert part in text
 
 
-def test_json(monkeypatch, capsys):
-    assert call(monkeypatch, "W8", "W4", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_json(run):
+    code, text, _ = run("claims", "W8", "W4", "--json")
+    assert code == 0
+    found = json.loads(text)
     assert [record["id"] for record in found] == ["W8", "W4"]
     assert found[1]["figures"]["relative error at width d_eff = 9"] == pytest.approx(0.9)
     assert found[1]["trials"]["corrected"][1]["cases"] == 2000
 
 
-def test_a_wrong_record_fails_loudly(monkeypatch, capsys):
+def test_a_wrong_record_fails_loudly(run, monkeypatch):
     wrong = replace(BY_ID["W8"], verdict=Verdict.TRUE)
     monkeypatch.setattr(sys.modules[command.__module__], "CLAIMS", (wrong, BY_ID["W4"]))
-    assert call(monkeypatch) == 1
-    text = capsys.readouterr().out
+    code, text, _ = run("claims")
+    assert code == 1
     assert "WRONG" in text
     assert "W8: the record says true, the evidence says amended." in text
 
 
-def test_the_page(monkeypatch, capsys, tmp_path):
-    assert call(monkeypatch, "W8", "--html", str(tmp_path / "new" / "claims.html")) == 0
+def test_the_page(run, tmp_path):
+    assert run("claims", "W8", "--html", "new/claims.html")[0] == 0
     assert "<math" in (tmp_path / "new" / "claims.html").read_text()
 
 
-def test_data(monkeypatch, capsys):
-    assert call(monkeypatch, "--data", "wine") == 0
-    assert "How wide: to keep the worst in-sample error on wine below 10 %" in capsys.readouterr().out
-    assert call(monkeypatch, "--data", "wine", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["name"] == "wine"
+def test_data(run):
+    code, text, _ = run("claims", "--data", "wine")
+    assert code == 0
+    assert "How wide: to keep the worst in-sample error on wine below 10 %" in text
+    code, text, _ = run("claims", "--data", "wine", "--json")
+    assert code == 0
+    assert json.loads(text)["name"] == "wine"
 
 
 @pytest.mark.parametrize(
@@ -69,6 +64,7 @@ def test_data(monkeypatch, capsys):
         (["--data", "no-such-data"], "no-such-data"),
     ],
 )
-def test_bad_input(monkeypatch, capsys, words, message):
-    assert call(monkeypatch, *words) == 2
-    assert message in capsys.readouterr().err
+def test_bad_input(run, words, message):
+    code, _, error = run("claims", *words)
+    assert code == 2
+    assert message in error

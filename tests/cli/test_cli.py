@@ -7,22 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-from ridgeformer.cli import main
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command line in this process: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ridgeformer", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code, *capsys.readouterr()
-
-    return call
-
 
 def table(path, rows=60):
     generator = np.random.default_rng(0)

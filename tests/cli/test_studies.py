@@ -10,23 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ridgeformer.cli import main
-
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command line in this process: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ridgeformer", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code, *capsys.readouterr()
-
-    return call
 
 
 def test_list_and_show(run):
