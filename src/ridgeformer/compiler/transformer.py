@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ridgeformer.compiler.budget import Budget, count
 from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literally
 from ridgeformer.compiler.execution.fast import Plans
+from ridgeformer.compiler.execution.plans import fingerprint
 from ridgeformer.compiler.explain import explain
 from ridgeformer.compiler.interpreter import unroll
 from ridgeformer.compiler.layout import Layout, arrange, lives
@@ -201,9 +202,11 @@ class CompiledTransformer(nn.Module):
     def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
         """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
         tokens, stream = self.tokens(X.shape[-2], Xq.shape[-2]), self.stream(X, y, Xq)
-        wants_gradient = stream.requires_grad or any(weight.requires_grad for weight in self.parameters())
+        weights = list(self.parameters())
+        wants_gradient = stream.requires_grad or any(weight.requires_grad for weight in weights)
         if torch.is_grad_enabled() and wants_gradient:
             return run_literally(self, stream, tokens, wanted=wanted)
+        self._plans.refresh(self, fingerprint(weights))
         return run_fast(self, stream.detach(), tokens, self._plans, wanted)
 
     def answer(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:

@@ -19,7 +19,6 @@ from ridgeformer.compiler.execution.plans import (
     GatedPlan,
     HeadPlan,
     always_one,
-    fingerprint,
     plan_attention,
     plan_gated,
 )
@@ -49,9 +48,8 @@ class Plans:
         self.ones: frozenset[int] = frozenset()
         self.moves: dict[Tokens, list[Move]] = {}
 
-    def refresh(self, model: CompiledTransformer) -> None:
-        """Forget the plans if any weight has changed."""
-        weights = fingerprint(model)
+    def refresh(self, model: CompiledTransformer, weights: Tensor) -> None:
+        """Forget the plans if any weight has changed; `weights` is the model's `fingerprint`."""
         if self.weights is None or not torch.equal(weights, self.weights):
             self.weights, self.moves, self.ones = weights, {}, always_one(model)
 
@@ -82,9 +80,8 @@ def run_fast(
 ) -> Iterator[Reading]:
     """Run every sublayer on a copy of the stream (..., tokens, width); yield what the records read on the way.
 
-    Not differentiable. Equal to `run_literally` up to the rounding of sums taken in another order.
+    Not differentiable; the plans are fresh. Equal to `run_literally` up to the rounding of sums taken in another order.
     """
-    plans.refresh(model)
     state = _State(stream, tokens)
     for place, (section, instruction, sublayer, plan) in enumerate(plans.of(model, tokens)):
         if isinstance(plan, GatedPlan):

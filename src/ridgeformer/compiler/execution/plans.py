@@ -5,6 +5,7 @@ Nothing here knows the program; a plan is made from matrices and masks alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from ridgeformer.compiler.sublayers import Attention, GatedMLP
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = ["AttentionPlan", "GatedPlan", "HeadPlan", "plan_attention", "plan_gated"]
+__all__ = ["AttentionPlan", "GatedPlan", "HeadPlan", "fingerprint", "plan_attention", "plan_gated"]
 
 Entries = list[tuple[int, float]]
 
@@ -205,6 +206,6 @@ def always_one(model: CompiledTransformer) -> frozenset[int]:
     return frozenset(int(column) for column in (one & ~written).nonzero().flatten())
 
 
-def fingerprint(model: torch.nn.Module) -> Tensor:
-    """Return all weights of a model as one vector: plans hold as long as it does not change."""
-    return torch.cat([parameter.reshape(-1) for parameter in model.parameters()]).detach()
+def fingerprint(weights: Iterable[Tensor]) -> Tensor:
+    """Return all weights as one vector: plans hold as long as it does not change."""
+    return torch.cat([weight.reshape(-1) for weight in weights]).detach()
