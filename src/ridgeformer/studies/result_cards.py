@@ -1,0 +1,150 @@
+"""Result cards: a published number beside ours, the choices its source left open, and a verdict by one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ridgeformer.errors import InputError
+from ridgeformer.report import Section, Table
+from ridgeformer.studies.tables import bootstrap_interval
+
+__all__ = ["CardVerdict", "ResultCard", "cards_section", "make_card", "verdict_of"]
+
+
+class CardVerdict(StrEnum):
+    """How our number stands to the published one."""
+
+    REPRODUCED = "reproduced"
+    SAME_DIRECTION = "same direction"
+    NOT_REPRODUCED = "not reproduced"
+    OPPOSITE = "opposite"
+
+
+@dataclass(frozen=True)
+class ResultCard:
+    """One published number and ours.
+
+    Attributes:
+        table: Which table or figure of the source.
+        row: Which number of it.
+        published: The source's value.
+        ours: Our mean over seeds; None if nothing could be measured.
+        low, high: Bootstrap interval of it; None with fewer than two seeds.
+        choices: What was chosen at each point the source leaves open, by name.
+        verdict: What `verdict_of` says.
+    """
+
+    table: str
+    row: str
+    published: float
+    ours: float | None
+    low: float | None
+    high: float | None
+    choices: Mapping[str, str]
+    verdict: CardVerdict
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the card by name, ready for JSON."""
+        return asdict(self)
+
+
+def verdict_of(
+    published: Any, ours: Any, low: Any, high: Any, *, neutral: float | None = 0.0, tolerance: float = 0.1
+) -> CardVerdict:
+    """Return the verdict on a published number.
+
+    Reproduced: the interval reaches to within `tolerance` of the published value, and does not contain the neutral
+    value. Same direction and opposite: the interval lies wholly on one side of it. Not reproduced: it contains the
+    neutral value, so that not even the sign is settled, or there is nothing to compare. Without an interval the mean
+    stands for it, which is as weak as one seed is.
+
+    Args:
+        published: The source's value.
+        ours: Our mean.
+        low: Lower end of our interval, or None.
+        high: Upper end, or None.
+        neutral: The value that means "no effect": 0 for a difference, 1 for a ratio; None if the number has no
+            direction, and is reproduced or not.
+        tolerance: Share of the published value.
+
+    Example:
+        >>> [verdict_of(2.0, ours, ours - 0.3, ours + 0.3).value for ours in (2.1, 1.0, 0.1, -1.0)]
+        ['reproduced', 'same direction', 'not reproduced', 'opposite']
+        >>> verdict_of(33.3, 40.0, 39.0, 41.0, neutral=None).value
+        'not reproduced'
+    """
+    published = float(published)
+    if not isfinite(published):
+        raise InputError(f"published is {published}; the source's finite number was expected.")
+    if ours is None or not isfinite(ours):
+        return CardVerdict.NOT_REPRODUCED
+    low, high = (ours, ours) if low is None or high is None else (low, high)
+    slack = tolerance * abs(published)
+    near = low - slack <= published <= high + slack
+    if neutral is None or published == neutral:
+        return CardVerdict.REPRODUCED if near else CardVerdict.NOT_REPRODUCED
+    if low <= neutral <= high:
+        return CardVerdict.NOT_REPRODUCED
+    if (ours > neutral) != (published > neutral):
+        return CardVerdict.OPPOSITE
+    return CardVerdict.REPRODUCED if near else CardVerdict.SAME_DIRECTION
+
+
+def make_card(
+    table: str,
+    row: str,
+    published: float,
+    drawn: Iterable[float | None],
+    choices: Mapping[str, str],
+    *,
+    neutral: float | None = 0.0,
+    tolerance: float = 0.1,
+) -> ResultCard:
+    """Return the card of a number that was measured once a seed; seeds without a value are left out.
+
+    Example:
+        >>> make_card("table 2", "gap", 1.0, [1.1, 0.9, 1.0], {"seeds": "3"}).verdict.value
+        'reproduced'
+    """
+    values = np.array([value for value in drawn if value is not None and isfinite(value)], dtype=np.float64)
+    ours = float(values.mean()) if values.size else None
+    low, high = bootstrap_interval(values)
+    verdict = verdict_of(published, ours, low, high, neutral=neutral, tolerance=tolerance)
+    return ResultCard(table, row, published, ours, low, high, dict(choices), verdict)
+
+
+def cards_section(title: str, cards: Iterable[ResultCard], sentences: Iterable[str] = ()) -> Section:
+    """Return the cards as a section of a page; choices that all cards share are said once, above the table."""
+    cards = tuple(cards)
+    shared = {
+        name: choice for name, choice in (cards[0].choices if cards else {}).items() if _everywhere(cards, name, choice)
+    }
+    said = (f"Choices where the source is silent: {_listed(shared)}.",) if shared else ()
+    rows = tuple(
+        (
+            card.table,
+            card.row,
+            f"{card.published:.4g}",
+            "nothing measured" if card.ours is None else f"{card.ours:.4g}",
+            "one seed" if card.low is None else f"{card.low:.4g} to {card.high:.4g}",
+            _listed({name: choice for name, choice in card.choices.items() if name not in shared}),
+            card.verdict.value,
+        )
+        for card in cards
+    )
+    head = ("table", "number", "published", "ours", "95 % interval", "choices", "verdict")
+    return Section(title, (*sentences, *said), Table(head, rows))
+
+
+def _everywhere(cards: tuple[ResultCard, ...], name: str, choice: str) -> bool:
+    return all(card.choices.get(name) == choice for card in cards)
+
+
+def _listed(choices: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {choice}" for name, choice in choices.items())

@@ -1,0 +1,66 @@
+"""Cards: the verdict is a rule, the interval is the bootstrap's, shared choices are said once."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ridgeformer.errors import InputError
+from ridgeformer.report import Page, render_page
+from ridgeformer.studies.result_cards import CardVerdict, cards_section, make_card, verdict_of
+from ridgeformer.studies.tables import bootstrap_interval
+
+OPEN = {"ridge": "1e-3 of the mean diagonal", "rows": "200"}
+
+
+@pytest.mark.parametrize(
+    ("published", "ours", "low", "high", "neutral", "verdict"),
+    [
+        (-5.0, -5.2, -5.6, -4.9, 0.0, "reproduced"),
+        (-5.0, -1.0, -1.5, -0.5, 0.0, "same direction"),
+        (-5.0, -1.0, -2.5, 0.5, 0.0, "not reproduced"),
+        (-5.0, 1.0, 0.5, 1.5, 0.0, "opposite"),
+        (0.5, 2.0, 1.5, 2.5, 1.0, "opposite"),
+        (0.5, 0.8, 0.7, 0.9, 1.0, "same direction"),
+        (0.1, 0.1, -0.5, 0.7, 0.0, "not reproduced"),
+        (10.0, 8.0, 7.0, 9.0, None, "reproduced"),
+        (10.0, 8.0, 7.0, 8.9, None, "not reproduced"),
+        (0.0, 1.0, 0.9, 1.1, 0.0, "not reproduced"),
+        (5.0, None, None, None, 0.0, "not reproduced"),
+        (5.0, float("nan"), None, None, 0.0, "not reproduced"),
+        (5.0, 2.0, None, None, 0.0, "same direction"),
+    ],
+)
+def test_the_rule(published, ours, low, high, neutral, verdict):
+    assert verdict_of(published, ours, low, high, neutral=neutral) == verdict
+
+
+def test_mirrored_numbers_have_the_same_verdict():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        published, ours, width = rng.normal(size=3)
+        low, high = ours - abs(width), ours + abs(width)
+        assert verdict_of(published, ours, low, high) == verdict_of(-published, -ours, -high, -low)
+
+
+def test_a_published_number_must_be_one():
+    with pytest.raises(InputError, match="finite number"):
+        verdict_of(float("nan"), 1.0, 0.0, 2.0)
+
+
+def test_a_card_has_the_bootstrap_s_interval_and_leaves_out_lost_seeds():
+    card = make_card("t", "r", 1.0, [1.0, None, 2.0, float("inf"), 3.0], OPEN)
+    assert card.ours == 2.0
+    assert (card.low, card.high) == bootstrap_interval(np.array([1.0, 2.0, 3.0]))
+    assert json.loads(json.dumps(card.as_dict()))["verdict"] == "same direction" == CardVerdict.SAME_DIRECTION
+    assert make_card("t", "r", 1.0, [], OPEN).ours is None
+
+
+def test_shared_choices_are_said_once():
+    cards = [make_card("t", f"r{k}", 1.0, [1.0, 1.1], OPEN | {"loss": loss}) for k, loss in enumerate(("mse", "ce"))]
+    section = cards_section("Cards", cards, ("First.",))
+    assert section.sentences[0] == "First."
+    assert "ridge: 1e-3" in section.sentences[1]
+    assert [row[-2] for row in section.table.rows] == ["loss: mse", "loss: ce"]
+    assert "reproduced" in render_page(Page("t", "s", (), (section,)))
+    assert cards_section("Cards", []).table.rows == ()
