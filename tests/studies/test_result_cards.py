@@ -7,8 +7,8 @@ import pytest
 
 from ridgeformer.errors import InputError
 from ridgeformer.report import Page, render_page
+from ridgeformer.studies.bootstrap import bootstrap_interval
 from ridgeformer.studies.result_cards import CardVerdict, cards_section, make_card, verdict_of
-from ridgeformer.studies.tables import bootstrap_interval
 
 OPEN = {"ridge": "1e-3 of the mean diagonal", "rows": "200"}
 
@@ -49,7 +49,7 @@ def test_a_published_number_must_be_one():
 
 
 def test_a_card_has_the_bootstrap_s_interval_and_leaves_out_lost_seeds():
-    card = make_card("t", "r", 1.0, [1.0, None, 2.0, float("inf"), 3.0], OPEN)
+    card = make_card("t", "r", 0.5, [1.0, None, 2.0, float("inf"), 3.0], OPEN)
     assert card.ours == 2.0
     assert (card.low, card.high) == bootstrap_interval(np.array([1.0, 2.0, 3.0]))
     assert json.loads(json.dumps(card.as_dict()))["verdict"] == "same direction" == CardVerdict.SAME_DIRECTION

@@ -1,16 +1,13 @@
 """Tables: tidy, in a fixed order, with intervals, as csv and parquet."""
 
-import numpy as np
 import pyarrow as pa
 import pytest
-import scipy.stats
 from pyarrow import csv, parquet
 from tiny_studies import STUDY, study
 
 from ridgeformer import studies
 from ridgeformer.errors import InputError, RidgeformerError, UnknownNameError
 from ridgeformer.studies import Preset, Study, product
-from ridgeformer.studies.tables import bootstrap_interval
 
 
 def test_columns_are_parameters_seed_values_and_numbers_are_sorted_as_numbers(tmp_path):
@@ -66,17 +63,6 @@ def test_intervals_over_seeds():
     assert first["holds"] == pytest.approx(2 / 3)
     assert (second["error"], second["error_low"], second["error_high"]) == (4.0, None, None)
     assert "note" not in first
-
-
-def test_the_interval_is_scipys():
-    values = np.random.default_rng(0).lognormal(size=12)
-    found = bootstrap_interval(values)
-    theirs = scipy.stats.bootstrap(
-        (values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1)
-    ).confidence_interval
-    assert found == pytest.approx(tuple(theirs), rel=0.05)
-    with pytest.raises(InputError, match="between 0 and 1"):
-        bootstrap_interval(values, level=95.0)
 
 
 def test_what_cannot_be_exported(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ridgeformer.errors import InputError
 from ridgeformer.report import Section, Table
-from ridgeformer.studies.tables import bootstrap_interval
+from ridgeformer.studies.bootstrap import bootstrap_interval
 
 __all__ = ["CardVerdict", "ResultCard", "cards_section", "make_card", "verdict_of"]
 

@@ -10,19 +10,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from ridgeformer.errors import InputError, RidgeformerError, unknown_name
-from ridgeformer.seeds import numpy_generator
+from ridgeformer.studies.bootstrap import bootstrap_interval
 from ridgeformer.studies.registry import find_study
 from ridgeformer.studies.store import Row, Store
 from ridgeformer.studies.study import Study
 from ridgeformer.studies.task import Status, as_json
 
-__all__ = ["bootstrap_interval", "export", "intervals", "table"]
-
-RESAMPLES = 2000
+__all__ = ["export", "intervals", "table"]
 
 FORMATS: dict[str, Callable[[pa.Table, Path], object]] = {"csv": csv.write_csv, "parquet": parquet.write_table}
 
@@ -93,28 +90,6 @@ def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = 0.95
             row |= {name: float(drawn.mean()) if drawn.size else None, f"{name}_low": low, f"{name}_high": high}
         found.append(row)
     return _as_table(found)
-
-
-def bootstrap_interval(
-    values: NDArray[np.float64], *, level: float = 0.95, seed: int = 0
-) -> tuple[float | None, float | None]:
-    """Return the percentile bootstrap interval of the mean; none for fewer than two values.
-
-    Holds asymptotically in the number of values; with a handful of seeds it is a guide to the spread.
-
-    Example:
-        >>> bootstrap_interval(np.array([1.0, 1.0, 1.0]))
-        (1.0, 1.0)
-        >>> bootstrap_interval(np.array([1.0]))
-        (None, None)
-    """
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}; a number between 0 and 1 was expected, such as 0.95.")
-    if values.size < 2:
-        return None, None
-    draws = numpy_generator(seed, "bootstrap", values.size).integers(values.size, size=(RESAMPLES, values.size))
-    low, high = np.quantile(values[draws].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
 
 
 def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:
