@@ -1,11 +1,15 @@
 """When is a network with attention a kernel machine? Spectra, networks, their kernels, and how far apart they are.
 
 A value flows from rows to `Attention` features, to a network (`Architecture`), to its tangent kernel
-(`finite_relu_ntk`, `empirical_ntk`) and its training (`Training`); `measure` puts one network on record.
+(`finite_relu_ntk`, `empirical_ntk`) and its training (`Training`); `measure` puts one network on record and
+`answer_regime` says in words what it amounts to.
 """
 
+from ridgeformer.regime.answer import RegimeAnswer, answer_regime
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.attention import Attention, softmax_gap
+from ridgeformer.regime.criteria import Criterion
+from ridgeformer.regime.curvature import tangent_norm
 from ridgeformer.regime.empirical_ntk import empirical_ntk
 from ridgeformer.regime.finite_ntk import finite_relu_ntk, finite_relu_ntks, relu_ntk_of_weights
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
@@ -24,6 +28,7 @@ __all__ = [
     "Architecture",
     "Attention",
     "Built",
+    "Criterion",
     "CustomArchitecture",
     "FrozenPattern",
     "GramSpectrum",
@@ -35,10 +40,12 @@ __all__ = [
     "Problem",
     "QKVBlock",
     "QKVNetwork",
+    "RegimeAnswer",
     "ReluNetwork",
     "RequiredWidth",
     "Trained",
     "Training",
+    "answer_regime",
     "attention_order",
     "check_numerically",
     "dead_share",
@@ -60,6 +67,7 @@ __all__ = [
     "relu_ntk_of_weights",
     "required_widths",
     "softmax_gap",
+    "tangent_norm",
     "train",
     "width_from_measurement",
 ]

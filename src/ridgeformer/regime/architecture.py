@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ridgeformer.checks import as_matrix
-from ridgeformer.errors import unknown_name
+from ridgeformer.errors import InputError, RidgeformerError, ShapeError, unknown_name
 from ridgeformer.regime.attention import Attention
+from ridgeformer.regime.empirical_ntk import call_checked
 from ridgeformer.regime.networks import QKVNetwork, ReluNetwork
 
 __all__ = ["Architecture", "Built", "CustomArchitecture"]
@@ -120,11 +121,39 @@ class CustomArchitecture:
     def build(
         self, X: Any, width: Any, outputs: Any, generator: torch.Generator, dtype: torch.dtype = torch.float64
     ) -> Built:
-        """Return the module, in evaluation mode and the precision asked for."""
+        """Return the module, in evaluation mode and the precision asked for.
+
+        Raises:
+            InputError: the factory or the module fails, or gives something else than was asked for.
+        """
+        X = as_matrix(X)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-            model = self.factory(as_matrix(X).shape[1], outputs, width)
-        return Built(_same, model.to(dtype).eval(), closed_form=False)
+            model = _guarded(
+                f"the factory, called with {(X.shape[1], outputs, width)},", self.factory, X.shape[1], outputs, width
+            )
+        if not isinstance(model, nn.Module):
+            raise InputError(f"the factory returned {type(model).__name__}; a torch.nn.Module was expected.")
+        model = model.to(dtype).eval()
+        found = _guarded(
+            f"{type(model).__name__}, given rows of {X.shape[1]} features,", call_checked, model, X[:2].to(dtype)
+        )
+        if found.shape[1] != outputs:
+            raise ShapeError(f"{type(model).__name__} has {found.shape[1]} outputs; the targets have {outputs}.")
+        return Built(_same, model, closed_form=False)
+
+
+def _guarded(who: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what code of the user's returns; what it raises becomes one sentence."""
+    try:
+        return call(*arguments)
+    except RidgeformerError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{who} raised {type(error).__name__}: {error}. A function (features, outputs, width) that returns a "
+            "module from (n, features) to (n, outputs) was expected."
+        ) from error
 
 
 def _same(X: Tensor) -> Tensor:

@@ -1,0 +1,157 @@
+"""`ridgeformer regime`: is this network a kernel machine on these data?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ridgeformer import datasets
+from ridgeformer.claims import Curve, Plot
+from ridgeformer.cli.console import Json, out, print_json, progress_bar
+from ridgeformer.cli.models import Data, Seed, Target
+from ridgeformer.errors import InputError
+from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer, Training, answer_regime
+from ridgeformer.report.terminal_plot import draw
+from ridgeformer.studies.task import find_object
+
+__all__ = ["regime"]
+
+
+def regime(
+    data: Data,
+    model: Annotated[str, typer.Option(help="mlp-attn, relu, qkv, or module:factory of your own.")] = "mlp-attn",
+    width: Annotated[int, typer.Option(help="Neurons of the network that is trained.", min=1)] = 1024,
+    rows: Annotated[int, typer.Option(help="Training rows drawn.", min=2)] = 200,
+    test_rows: Annotated[int, typer.Option(help="Test rows drawn.", min=1)] = 100,
+    widest: Annotated[int, typer.Option(help="Widest kernel at initialisation.", min=1000)] = 1_000_000,
+    scale: Annotated[float, typer.Option(help="Of the weights at initialisation; 1 is the theory's.")] = 0.01,
+    layers: Annotated[int, typer.Option(help="Attention layers.", min=1)] = 1,
+    rank: Annotated[int | None, typer.Option(help="mlp-attn: keep the top so many directions.")] = None,
+    heads: Annotated[int, typer.Option(help="qkv: attention heads.", min=1)] = 1,
+    method: Annotated[str, typer.Option(help="descent, flow or adam.")] = "descent",
+    loss: Annotated[str, typer.Option(help="mse or cross_entropy.")] = "mse",
+    epochs: Annotated[int, typer.Option(help="Passes through the rows.", min=0)] = 300,
+    rate: Annotated[float | None, typer.Option(help="Learning rate; found from the network without it.")] = None,
+    l2: Annotated[float, typer.Option(help="Penalty on the weights.")] = 0.0,
+    ridge: Annotated[float | None, typer.Option(help="Of the whitened criterion; chosen without it.")] = None,
+    target: Target = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Say whether a network is a kernel machine on a dataset, with the numbers behind the answer.
+
+    Example: ridgeformer regime digits --model mlp-attn --width 1024 --scale 1
+    """
+    architecture = _architecture(model, scale=scale, layers=layers, rank=rank, heads=heads)
+    training = Training(method, loss, epochs=epochs, l2=l2)
+    dataset = datasets.load(data, target=target)
+    with progress_bar(json) as progress:
+        found = answer_regime(
+            dataset, architecture, model=model, width=width, rows=rows, test_rows=test_rows, widest=widest,
+            ridge=ridge, training=training, rate=rate, seed=seed, progress=progress,
+        )  # fmt: skip
+    print_json(found.as_dict()) if json else _show(found)
+
+
+def _architecture(model: str, **options: Any) -> Architecture | CustomArchitecture:
+    """Return the network of that name; "module:factory" is looked for in the working directory first."""
+    if ":" not in model:
+        return Architecture(model, **options)
+    with _working_directory():
+        try:
+            factory = find_object(model)
+        except SyntaxError as error:
+            raise InputError(f"{model!r} cannot be imported: {error}.") from None
+    if not callable(factory):
+        raise InputError(
+            f"{model!r} is a {type(factory).__name__}; a function (features, outputs, width) was expected."
+        )
+    return CustomArchitecture(factory)
+
+
+@contextmanager
+def _working_directory() -> Iterator[None]:
+    """Let modules of the working directory be imported."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def _show(found: RegimeAnswer) -> None:
+    console = out()
+    console.print(f"\n[bold]{found.sentences[0]}[/bold]\n", soft_wrap=True)
+    for sentence in found.sentences[1:]:
+        console.print(f"• {sentence}\n", markup=False)
+    _show_criteria(console, found)
+    _show_widths(console, found)
+    _show_spectra(console, found)
+    for note in found.notes:
+        console.print(note, style="dim", markup=False)
+    console.print(f"{found.seconds:.1f} s", style="dim")
+
+
+def _show_criteria(console: Console, found: RegimeAnswer) -> None:
+    if not found.criteria:
+        return
+    head = (
+        "criterion",
+        "asked for",
+        f"at width {found.measured.width:,}",
+        "width expected",
+        "width proved",
+        "reachable",
+    )
+    rows = [
+        (
+            one.name,
+            "" if one.tolerance is None else f"{one.tolerance:g}",
+            "" if one.here is None else f"{one.here:.3g}",
+            "" if one.log10_expected is None else f"10^{max(one.log10_expected, 0):.1f}",
+            f"10^{one.log10_sufficient:.1f}" if one.tolerance is not None else f"(10^{one.log10_sufficient:.1f})",
+            "yes" if one.reachable else "no",
+        )
+        for one in found.criteria
+    ]
+    _print_table(console, head, rows)
+
+
+def _show_widths(console: Console, found: RegimeAnswer) -> None:
+    if not found.at_widths:
+        return
+    names = ("additive", "frobenius", "multiplicative", "whitened")
+    rows = [(f"{width:,}", *(f"{getattr(one, name):.3g}" for name in names)) for width, one in found.at_widths]
+    _print_table(console, ("kernel at initialisation, width", *names), rows)
+    widths = tuple(float(width) for width, _ in found.at_widths)
+    curves = tuple(Curve(name, widths, tuple(getattr(one, name) for _, one in found.at_widths)) for name in names)
+    plot = Plot(curves, "width", "distance from the limit", "", log_x=True, log_y=True)
+    console.print(draw(plot, min(console.width, 80)) + "\n", markup=False)
+
+
+def _show_spectra(console: Console, found: RegimeAnswer) -> None:
+    parts = {"rows": found.spectrum} | ({} if found.attended is None else {"after attention": found.attended})
+    rows = [
+        (name, truncation, f"{directions}", f"{kappa:.2g}")
+        for name, spectrum in parts.items()
+        for truncation, (directions, kappa) in spectrum.conditions().items()
+    ]
+    _print_table(console, ("spectrum of", "truncated at", "directions", "condition number"), rows)
+
+
+def _print_table(console: Console, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in head:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print()

@@ -1,0 +1,260 @@
+"""Is this network a kernel machine on these data? One record: the answer in words, and every number behind it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ridgeformer.checks import whole
+from ridgeformer.datasets import Dataset
+from ridgeformer.errors import InputError
+from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime.architecture import Architecture, CustomArchitecture
+from ridgeformer.regime.criteria import Criterion, judge_criteria
+from ridgeformer.regime.curvature import tangent_norm
+from ridgeformer.regime.finite_ntk import finite_relu_ntks
+from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
+from ridgeformer.regime.measure import Measurement, measure
+from ridgeformer.regime.problem import Problem, problem_from
+from ridgeformer.regime.spectra import GramSpectrum, gram_spectrum
+from ridgeformer.regime.training import Training
+from ridgeformer.regime.words import sentences
+from ridgeformer.seeds import torch_generator
+from ridgeformer.solvers.ridge_path import leave_one_out_path
+
+__all__ = ["RegimeAnswer", "answer_regime", "choose_ridge", "stable_rate"]
+
+RIDGES = tuple(10.0 ** (k / 2) for k in range(-10, 3))
+"""Ridges tried, as multiples of the mean diagonal of the kernel."""
+
+NEARLY = 1.1
+"""A leave-one-out error up to so many times the smallest counts as good as that."""
+
+FIRST_WIDTH = 1_000
+SHORT = Training("descent", rate=1.0, epochs=300, l2=0.0)
+"""Full-batch gradient descent, whose kernel theory is exact; the rate is chosen from the network."""
+
+
+@dataclass(frozen=True, eq=False)
+class RegimeAnswer:
+    """What was found about one network on one dataset.
+
+    Attributes:
+        data, model: Names.
+        rows, test_rows, features, outputs: Sizes.
+        architecture: The options of the network.
+        training: How it was trained, the rate included.
+        measured: The network before and after training.
+        spectrum: Of the rows.
+        attended: Of what the ReLU layer sees, if that is something else.
+        at_widths: Distance of the kernel at initialisation from its limit, for growing widths; empty without a limit.
+        criteria: Every meaning of "close to the limit": distances, and the width each asks for.
+        notes: What was shortened, chosen or left out.
+        seconds: Time it took.
+    """
+
+    data: str
+    model: str
+    rows: int
+    test_rows: int
+    features: int
+    outputs: int
+    architecture: dict[str, Any]
+    training: Training
+    measured: Measurement
+    spectrum: GramSpectrum
+    attended: GramSpectrum | None
+    at_widths: tuple[tuple[int, KernelDistances], ...]
+    criteria: tuple[Criterion, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The answer in words, most important first."""
+        return sentences(self.measured, self.criteria)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        spectra = {"rows": self.spectrum, "attended": self.attended}
+        return {
+            "answer": list(self.sentences),
+            "data": self.data,
+            "model": self.model,
+            "sizes": {name: getattr(self, name) for name in ("rows", "test_rows", "features", "outputs")},
+            "architecture": self.architecture,
+            "training": self.training.as_dict(),
+            "measured": self.measured.as_dict(),
+            "spectra": {name: _plain(found) for name, found in spectra.items() if found is not None},
+            "at_widths": [{"width": width, **found.as_dict()} for width, found in self.at_widths],
+            "criteria": [criterion.as_dict() for criterion in self.criteria],
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+
+def answer_regime(
+    dataset: Dataset,
+    architecture: Architecture | CustomArchitecture,
+    *,
+    model: str = "",
+    width: Any = 1024,
+    rows: Any = 200,
+    test_rows: Any = 100,
+    widest: Any = 1_000_000,
+    ridge: Any = None,
+    training: Training = SHORT,
+    rate: Any = None,
+    seed: Any = 0,
+    progress: Callable[[int, int, str], object] | None = None,
+) -> RegimeAnswer:
+    """Measure one network on a sample of a dataset, and say whether its tangent kernel describes it.
+
+    Args:
+        dataset: Where rows come from.
+        architecture: Which network.
+        model: What to call it; by default its architecture's name.
+        width: Of the network that is trained.
+        rows: Training rows drawn; fewer if there are not so many.
+        test_rows: Test rows drawn, likewise.
+        widest: Widest kernel at initialisation that is drawn.
+        ridge: Of the whitened criterion; None takes `choose_ridge`.
+        training: How it is trained; its `rate` is replaced unless it is Adam's.
+        rate: Learning rate; None takes half of what is stable for the linearised network, or Adam's own.
+        seed: Of the sample and of the network.
+        progress: Called as `progress(done, total, what)` before each stage.
+
+    Raises:
+        InputError: too few rows, one class, a zero row, or a network that does not fit into memory.
+
+    Example:
+        >>> from ridgeformer.datasets import load
+        >>> quick = {"rows": 40, "test_rows": 20, "width": 64, "widest": 10_000}
+        >>> found = answer_regime(load("digits"), Architecture("mlp-attn", scale=1.0), **quick)
+        >>> found.sentences[0].startswith("At width 64")
+        True
+    """
+    begin = time.perf_counter()
+    say = progress or (lambda done, total, what: None)
+    say(0, 4, "drawing rows")
+    problem, notes = _draw(dataset, whole(rows, "rows", 2), whole(test_rows, "test_rows", 1), seed)
+    outputs = problem.y.shape[1]
+    built = architecture.build(problem.X, width, outputs, torch_generator(seed, "regime.network", width))
+    seen = built.features(problem.X)
+    K = ReluNTK()(seen) if built.closed_form else None
+    say(1, 4, f"kernels at initialisation up to width {widest:,}")
+    if ridge is None and K is not None:
+        ridge, note = choose_ridge(K, problem.y)
+        notes.append(note)
+    at_widths = () if K is None else _at_widths(seen, K, ridge, whole(widest, "widest", FIRST_WIDTH), seed)
+    training, note = _paced(
+        training, rate, lambda: tangent_norm(built.model, seen, torch_generator(seed, "power")), problem
+    )
+    notes.append(note)
+    say(2, 4, f"training width {width:,} and its linearisation")
+    measured = measure(problem, architecture, training, width=width, seed=seed, ridge=ridge)
+    say(3, 4, "spectra and required widths")
+    spectrum = gram_spectrum(problem.X)
+    criteria = judge_criteria(seen, measured.kernel_start, at_widths, measured.ridge, spectrum.condition())
+    if K is not None and not criteria:
+        notes.append("Some rows repeat up to a factor: the limit kernel is singular and no width is enough for it.")
+    if spectrum.warning:
+        notes.append(spectrum.warning)
+    changed = built.closed_form and not torch.equal(seen, problem.X)
+    return RegimeAnswer(
+        data=dataset.name,
+        model=model or getattr(architecture, "name", "custom"),
+        rows=len(problem.X),
+        test_rows=len(problem.Xt),
+        features=problem.X.shape[1],
+        outputs=outputs,
+        architecture=architecture.as_dict() if isinstance(architecture, Architecture) else {},
+        training=training,
+        measured=measured,
+        spectrum=spectrum,
+        attended=gram_spectrum(seen) if changed else None,
+        at_widths=at_widths,
+        criteria=criteria,
+        notes=tuple(notes),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def choose_ridge(K: Tensor, y: Tensor) -> tuple[float, str]:
+    """Return the largest ridge that predicts nearly best, leaving one row out, and a note that says so.
+
+    The largest, because clean data are predicted best without any, where every criterion is the multiplicative one.
+
+    Example:
+        >>> y = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+        >>> choose_ridge(torch.eye(2, dtype=torch.float64), y)[0]  # nothing is learnt from other rows: all are as good
+        10.0
+    """
+    ridges = [share * float(K.diagonal().mean()) for share in RIDGES]
+    errors = leave_one_out_path(K, y, ridges).square().mean(dim=(1, 2))
+    best = max(ridge for ridge, error in zip(ridges, errors.tolist(), strict=True) if error <= NEARLY * errors.min())
+    return best, (
+        f"The ridge, {best:.2g}, is the largest with which the limit kernel's squared error, leaving one row out, is "
+        "within a tenth of its smallest."
+    )
+
+
+def stable_rate(largest: float, y: Tensor, loss: str) -> float:
+    """Return half of the largest stable step of gradient descent on the linearised network.
+
+    Args:
+        largest: Largest eigenvalue of the tangent kernel.
+        y: Targets (n, c).
+        loss: "mse" or "cross_entropy", whose curvature is at most half in its logits.
+    """
+    if largest <= 0:
+        return 1.0  # a dead network: nothing moves at any rate
+    return (y.numel() if loss == "mse" else 4 * len(y)) / (2 * largest)
+
+
+def _draw(dataset: Dataset, rows: int, test_rows: int, seed: int) -> tuple[Problem, list[str]]:
+    """Return the problem; a small dataset gives what it has, a third of it to test on."""
+    if dataset.n < rows + test_rows:
+        test_rows = max(1, dataset.n // 3)
+        rows = dataset.n - test_rows
+    if rows < 2:
+        raise InputError(f"{dataset.name} has {dataset.n} rows; at least 3 are needed, one of them to test on.")
+    problem = problem_from(dataset, rows=rows, test_rows=test_rows, seed=seed)
+    note = f"{rows:,} rows train and {test_rows:,} test, of {dataset.n:,}; every row was scaled to unit length."
+    return problem, [note]
+
+
+def _paced(training: Training, rate: Any, norm: Callable[[], float], problem: Problem) -> tuple[Training, str]:
+    """Return the training with its rate, and how long it is beside the published one."""
+    how = {"adam": "Adam", "descent": "full-batch gradient descent", "flow": "gradient flow"}[training.method]
+    published = f"the published setting is Adam, {Training().epochs} epochs, L2 {Training().l2:g}"
+    if rate is not None:
+        training = replace(training, rate=rate)
+    elif training.method != "adam":
+        training = replace(training, rate=stable_rate(norm(), problem.y, training.loss))
+    length = f"{training.epochs} epochs of {how} with rate {float(training.rate):.3g} and L2 {float(training.l2):g}"
+    return training, f"Training was {length}; {published}."
+
+
+def _at_widths(seen: Tensor, K: Tensor, ridge: Any, widest: int, seed: int) -> tuple[tuple[int, KernelDistances], ...]:
+    decades = [int(width) for width in 10.0 ** np.arange(3, 10) if FIRST_WIDTH <= width < widest]
+    draws = finite_relu_ntks(seen, [*decades, widest], torch_generator(seed, "regime.stream"))
+    return tuple((width, kernel_distances(Km, K, ridge=ridge)) for width, Km in draws)
+
+
+def _plain(spectrum: GramSpectrum) -> dict[str, Any]:
+    return {
+        "rank": spectrum.rank,
+        "conditions": {
+            name: {"directions": directions, "kappa": kappa if isfinite(kappa) else None}
+            for name, (directions, kappa) in spectrum.conditions().items()
+        },
+        "eigenvalues": spectrum.eigenvalues.tolist(),
+    }

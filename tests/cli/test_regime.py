@@ -1,0 +1,69 @@
+"""The kernel regime on the command line, also for a network of one's own."""
+
+import json
+import sys
+
+import pytest
+
+from ridgeformer.cli import main
+
+QUICK = ("--rows", 40, "--test-rows", 20, "--width", 32, "--widest", 1000, "--epochs", 5)
+FACTORY = """
+from torch import nn
+def net(d, c, m): return nn.Sequential(nn.Linear(d, m), nn.Tanh(), nn.Linear(m, c))
+def flat(d, c, m): return nn.Sequential(nn.Linear(d, c), nn.Flatten(0))
+number = 3
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_regime_net.py").write_text(FACTORY)
+    (tmp_path / "my_broken_net.py").write_text("def net(:")
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ridgeformer", "regime", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("model", ["mlp-attn", "relu", "qkv", "my_regime_net:net"])
+def test_the_answer_comes_first(run, model):
+    before = list(sys.path)
+    code, out, err = run("digits", "--model", model, *QUICK)
+    assert (code, err) == (0, "")
+    assert out.strip().startswith("At width 32 this network")
+    assert "Influence by NTK is" in out
+    assert ("reachable" in out) == (model in ("mlp-attn", "relu"))
+    assert sys.path == before
+
+
+def test_json(run):
+    facts = json.loads(run("digits", "--model", "mlp-attn", "--rank", 8, "--seed", 3, "--json", *QUICK)[1])
+    assert facts["architecture"]["rank"] == 8
+    assert facts["measured"]["width"] == 32
+    assert facts["measured"]["seed"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model", "mlp-atn"), "did you mean 'mlp-attn'?"),
+        (("--model", "nowhere_at_all:net"), "cannot be imported"),
+        (("--model", "my_regime_net:nothing"), "cannot be imported"),
+        (("--model", "my_regime_net:number"), "is a int; a function"),
+        (("--model", "my_regime_net:flat"), "(rows, outputs) was expected"),
+        (("--model", "my_broken_net:net"), "cannot be imported"),
+        (("--method", "adamm"), "did you mean 'adam'?"),
+        (("--ridge", "0"), "ridge is 0"),
+    ],
+)
+def test_what_is_refused(run, arguments, message):
+    code, _, err = run("digits", *QUICK, *arguments)
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1

@@ -1,0 +1,123 @@
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from ridgeformer.datasets import load
+from ridgeformer.errors import InputError
+from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime import Architecture, CustomArchitecture, Training, answer_regime, gram_spectrum, problem_from
+from ridgeformer.regime.answer import NEARLY, RIDGES, choose_ridge, stable_rate
+from ridgeformer.seeds import torch_generator
+
+SMALL = {"rows": 60, "test_rows": 30, "width": 256, "widest": 100_000, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def attention():
+    how = Training("descent", epochs=50, l2=0.0)
+    return answer_regime(load("digits"), Architecture("mlp-attn", scale=1.0), training=how, **SMALL)
+
+
+def test_everything_is_there_and_is_json(attention):
+    plain = json.loads(json.dumps(attention.as_dict(), allow_nan=True))
+    assert plain["answer"] == list(attention.sentences)
+    assert plain["sizes"] == {"rows": 60, "test_rows": 30, "features": 64, "outputs": 10}
+    assert [one["criterion"] if "criterion" in one else one["name"] for one in plain["criteria"]] == [
+        "additive", "frobenius", "multiplicative", "whitened", "published",
+    ]  # fmt: skip
+    assert set(plain["spectra"]) == {"rows", "attended"}
+    assert "60 rows train and 30 test" in attention.notes[0]
+
+
+def test_attention_raises_the_condition_number_of_what_the_layer_sees(attention):
+    assert attention.attended.condition(20) > 100 * attention.spectrum.condition(20)
+    problem = problem_from(load("digits"), rows=60, test_rows=30, seed=1)
+    assert attention.spectrum.condition() == pytest.approx(gram_spectrum(problem.X).condition())
+
+
+def test_wider_kernels_are_closer(attention):
+    assert [width for width, _ in attention.at_widths] == [1_000, 10_000, 100_000]
+    first, last = attention.at_widths[0][1], attention.at_widths[-1][1]
+    assert last.multiplicative < first.multiplicative / 3
+    assert last.ridge == attention.measured.ridge
+
+
+def test_the_rate_is_stable_and_close_to_where_it_is_not():
+    problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0)
+    largest = float(torch.linalg.eigvalsh(ReluNTK()(problem.X))[-1])
+    rate = stable_rate(largest, problem.y, "mse")
+    assert rate * 2 / problem.y.numel() * largest == pytest.approx(1)  # gradient descent diverges from 2 on
+    assert stable_rate(0.0, problem.y, "mse") == 1.0
+
+
+def test_the_ridge_is_the_largest_that_is_nearly_best():
+    problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0)
+    K, n = ReluNTK()(problem.X), 40
+
+    def left_out(ridge):
+        total = 0.0
+        for i in range(n):
+            keep = [j for j in range(n) if j != i]
+            A = K[keep][:, keep] + ridge * torch.eye(n - 1, dtype=K.dtype)
+            total += float((problem.y[i] - K[i, keep] @ torch.linalg.solve(A, problem.y[keep])).square().sum())
+        return total
+
+    ridges = [share * float(K.diagonal().mean()) for share in RIDGES]
+    errors = [left_out(ridge) for ridge in ridges]
+    expected = max(ridge for ridge, error in zip(ridges, errors, strict=True) if error <= NEARLY * min(errors))
+    assert choose_ridge(K, problem.y)[0] == pytest.approx(expected)
+
+
+def test_a_network_of_your_own_has_no_limit():
+    mine = CustomArchitecture(lambda d, c, m: nn.Sequential(nn.Linear(d, m), nn.Tanh(), nn.Linear(m, c)))
+    how = Training("descent", epochs=20, l2=0.0)
+    found = answer_regime(load("wine"), mine, model="mine", training=how, rows=30, test_rows=20, width=32)
+    assert (found.criteria, found.at_widths, found.attended, found.model) == ((), (), None, "mine")
+    assert "no closed form" in found.sentences[0]
+    assert found.measured.train_loss < 1
+
+
+def test_small_data_give_what_they_have():
+    found = answer_regime(
+        load("wine"), Architecture("relu"), rows=5_000, test_rows=10, width=16, widest=1_000,
+        training=Training("descent", epochs=2, l2=0.0),
+    )  # fmt: skip
+    assert (found.rows, found.test_rows) == (119, 59)
+
+
+def test_repeated_rows_have_no_width():
+    wine = load("wine")
+    twice = wine.subset(torch.arange(40).repeat(3).numpy())
+    how = Training("descent", epochs=2, l2=0.0)
+    with pytest.raises(InputError, match="one class"):
+        answer_regime(twice, Architecture("relu"), rows=40, test_rows=20, width=16, widest=1_000, training=how)
+    mixed = wine.subset(torch.cat([torch.arange(170), torch.arange(170)]).numpy())
+    found = answer_regime(mixed, Architecture("relu"), rows=200, test_rows=20, width=16, widest=1_000, training=how)
+    assert found.criteria == ()
+    assert any("singular" in note for note in found.notes)
+
+
+def test_repeats_itself(attention):
+    how = Training("descent", epochs=50, l2=0.0)
+    again = answer_regime(load("digits"), Architecture("mlp-attn", scale=1.0), training=how, **SMALL)
+    assert again.measured == attention.measured
+    assert again.at_widths == attention.at_widths
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        (lambda d, c, m: "net", "returned str; a torch.nn.Module was expected"),
+        (lambda d: nn.Linear(d, 1), r"called with \(4, 3, 8\), raised TypeError"),
+        (lambda d, c, m: nn.Linear(d + 1, c), "given rows of 4 features, raised RuntimeError"),
+        (lambda d, c, m: nn.Linear(d, c + 1), "has 4 outputs; the targets have 3"),
+        (lambda d, c, m: nn.Sequential(nn.Linear(d, c), nn.Flatten(0)), r"\(rows, outputs\) was expected"),
+        (lambda d, c, m: nn.Identity(), "has 4 outputs"),
+    ],
+)
+def test_bad_factories(factory, message):
+    X = torch.randn(6, 4, generator=torch_generator(0, "rows"), dtype=torch.float64)
+    with pytest.raises(InputError, match=message):
+        CustomArchitecture(factory).build(X, 8, 3, torch_generator(0, "weights"))

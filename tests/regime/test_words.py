@@ -1,0 +1,51 @@
+from dataclasses import replace
+
+import pytest
+
+from ridgeformer.datasets import load
+from ridgeformer.regime import Architecture, OutputDistance, Training, measure, problem_from
+from ridgeformer.regime.words import CLOSE, influence_supported, sentences
+
+
+@pytest.fixture(scope="module")
+def measured():
+    problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0, classes=("3", "8"))
+    how = Training("descent", rate=1.0, epochs=60, l2=0.0)
+    return measure(problem, Architecture("relu", scale=1.0), how, width=2048, seed=0, ridge=1.0)
+
+
+def test_a_wide_network_is_close(measured):
+    assert influence_supported(measured)
+    said = sentences(measured, ())
+    assert said[0].startswith("At width 2,048 this network's kernel is within ")
+    assert f"{100 * measured.kernel_start.whitened:.2g} %" in said[0]
+    assert f"the kernel moved {100 * measured.kernel_drift:.2g} %" in said[1]
+    assert said[-1].startswith("Influence by NTK is supported, with the limit kernel or the network's own")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel_drift": 2 * CLOSE},
+        {"to_linearised": OutputDistance(1.0, 2 * CLOSE)},
+        {"to_linearised": None},
+        {"dead": True},
+        {"diverged": True},
+    ],
+)
+def test_each_condition_is_needed(measured, change):
+    changed = replace(measured, **change)
+    assert not influence_supported(changed)
+    assert any(sentence.startswith("Influence by NTK is not supported") for sentence in sentences(changed, ()))
+
+
+def test_a_kernel_far_from_its_limit_leaves_the_network_s_own(measured):
+    far = replace(measured, kernel_start=replace(measured.kernel_start, whitened=3.0))
+    said = sentences(far, ())
+    assert "300 % away from" in said[0]
+    assert "with the network's own kernel" in said[-1]
+
+
+def test_what_went_wrong_is_said(measured):
+    assert any("diverged" in sentence for sentence in sentences(replace(measured, diverged=True), ()))
+    assert any("is dead" in sentence for sentence in sentences(replace(measured, dead=True), ()))
