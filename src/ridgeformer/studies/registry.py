@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ridgeformer.errors import InputError, unknown_name
-from ridgeformer.studies import depth_accuracy, overhead, width_rank
+from ridgeformer.studies import depth_accuracy, ntk_distance, overhead, width_rank
 from ridgeformer.studies.study import Study
 from ridgeformer.studies.task import find_object
 
@@ -16,6 +16,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         depth_accuracy.STUDY,
         width_rank.STUDY,
+        ntk_distance.STUDY,
         overhead.STUDY,
     )
 }
