@@ -2,12 +2,91 @@
 
 from __future__ import annotations
 
-from ridgeformer.claims.claim import Claim, Evidence, Verdict
+from torch import Tensor
+
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.linearised._trained import SEEDS, means, three_or_eight, train_at
+from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime import (
+    Architecture,
+    Attention,
+    finite_relu_ntk,
+    gram_spectrum,
+    kernel_distances,
+    published_width,
+)
+from ridgeformer.seeds import torch_generator
+
+RANKS = (4, 8, 16, 32)
+WIDTH, TRAINED = 100_000, 1024
+NEARER = 0.5
 
 
 def check(cases: int) -> Evidence:
-    """Refuse: what the claim needs is not there yet."""
-    raise NotImplementedError(L10.pending)
+    """Measure kernels and trained networks on truncated attention beside full attention and raw rows."""
+    problem = three_or_eight()
+    X = problem.X
+    seen = {r: Attention(X, rank=r)(X) for r in RANKS}
+    full = _distance(Attention(X)(X))
+    kernel = {r: _distance(rows) for r, rows in seen.items()}
+    raw = _distance(X)
+    (whole,) = means(train_at(problem, Architecture("mlp-attn", scale=1.0), (TRAINED,)))
+    (plain,) = means(train_at(problem, Architecture("relu", scale=1.0), (TRAINED,)))
+    trained = {r: means(train_at(problem, Architecture("mlp-attn", scale=1.0, rank=r), (TRAINED,)))[0] for r in RANKS}
+    asked = {r: published_width(gram_spectrum(X).condition(r), len(X)).log10_width for r in RANKS}
+    asked_full = published_width(gram_spectrum(X).condition(), len(X)).log10_width
+    return Evidence(
+        stated=(
+            _nearer("kernel at initialisation", list(kernel.values()), full),
+            _nearer("outputs of trained networks", list(trained.values()), whole),
+        ),
+        corrected=(
+            Trial("the formula's width falls by ten orders of magnitude or more at r = 4", 1,
+                  int(asked_full - asked[4] < 10)),
+            Trial("control: raw rows are nearer by that factor, kernel", 1, int(raw > NEARER * full)),
+            Trial("control: raw rows are nearer by that factor, trained", 1, int(plain > NEARER * whole)),
+        ),
+        relation="replaces",
+        figures=(
+            Figure("multiplicative distance at m = 1e5, full attention", full),
+            *(Figure(f"the same, top {r} directions", value) for r, value in kernel.items()),
+            Figure("the same, raw rows", raw),
+            Figure("relative distance of trained outputs at m = 1024, full attention", whole),
+            *(Figure(f"the same, top {r} directions", value) for r, value in trained.items()),
+            Figure("the same, raw rows", plain),
+            *(Figure(f"log10 of the formula's width, top {r} directions", value) for r, value in asked.items()),
+            Figure("log10 of the formula's width, all directions", asked_full),
+        ),
+        plot=_plot(kernel, full, trained, whole),
+    )  # fmt: skip
+
+
+def _distance(rows: Tensor) -> float:
+    """Return the mean multiplicative distance of kernels at initialisation from their limit."""
+    limit = ReluNTK()(rows)
+    draws = [finite_relu_ntk(rows, WIDTH, torch_generator(seed, "L10"), threads=1) for seed in range(SEEDS)]
+    return sum(kernel_distances(K, limit, ridge=1.0).multiplicative for K in draws) / SEEDS
+
+
+def _nearer(what: str, found: list[float], full: float) -> Trial:
+    statement = f"top-r attention brings the {what} nearer to the limit by a factor of {1 / NEARER:g}, r = 4 to 32"
+    return Trial(statement, len(found), sum(not value <= NEARER * full for value in found))
+
+
+def _plot(kernel: dict[int, float], full: float, trained: dict[int, float], whole: float) -> Plot:
+    ranks = tuple(float(r) for r in kernel)
+    level = (ranks[0], ranks[-1])
+    return Plot(
+        (
+            Curve("kernel at initialisation, m = 1e5", ranks, tuple(kernel.values())),
+            Curve("the same, full attention", level, (full, full), dashed=True),
+            Curve("trained outputs, m = 1024", ranks, tuple(trained.values())),
+            Curve("the same, full attention", level, (whole, whole), dashed=True),
+        ),
+        "directions kept", "distance from the limit",
+        "Truncation lowers kappa and leaves the distance where it was: rows that attention made alike stay alike.",
+        log_x=True, log_y=True,
+    )  # fmt: skip
 
 
 L10 = Claim(
@@ -17,8 +96,12 @@ L10 = Claim(
     stated="Keeping only the top r directions of the attention matrix lowers the condition number and brings the "
     "kernel regime back.",
     formula=r"m = \Omega(\kappa_r(G)^6\, n \log n), \quad r \ll d",
-    verdict=Verdict.PENDING,
+    verdict=Verdict.FALSE,
+    corrected="It lowers kappa_r and the formula's width by many orders of magnitude and changes next to nothing: on "
+    "digits (3 against 8, 60 rows, 3 seeds) neither the kernel at initialisation (m = 1e5) nor the outputs after 40 "
+    "steps of full-batch gradient descent (m = 1024, squared error, unit start) come nearer to the limit by a factor of "
+    "2 at any r from 4 to 32, while rows without attention do. What slows convergence is that attention makes rows "
+    "alike, which the ReLU kernel feels through its smallest eigenvalue, not through kappa(G).",
+    condition="Rows normalised after attention, first layer trained; measured on these rows, not proved.",
     check=check,
-    pending="It needs trained networks of many widths on truncated attention features, which the kernel-regime study "
-    "measures.",
 )

@@ -2,12 +2,93 @@
 
 from __future__ import annotations
 
-from ridgeformer.claims.claim import Claim, Evidence, Verdict
+import torch
+
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.linearised._trained import SEEDS, means, three_or_eight, train_at
+from ridgeformer.regime import Architecture, Measurement, Problem, Training, measure
+
+WIDTHS = (64, 512, 8192)
+ADAM_WIDTHS = (64, 1024)
+MODELS = {"attention": "mlp-attn", "ReLU": "relu"}
+FARTHER = 5.0
 
 
 def check(cases: int) -> Evidence:
-    """Refuse: what the claim needs is not there yet."""
-    raise NotImplementedError(L12.pending)
+    """Train both networks at several widths, and compare each with its kernel predictor under two readings."""
+    problem = three_or_eight()
+    found = {name: train_at(problem, Architecture(model, scale=1.0), WIDTHS) for name, model in MODELS.items()}
+    away = {name: means(series) for name, series in found.items()}
+    adam = {name: [_published(problem, model, m) for m in ADAM_WIDTHS] for name, model in MODELS.items()}
+    falls = {name: _falls([[_at(one, "to_ntk") for one in seeds] for seeds in found[name]]) for name in MODELS}
+    adam_falls = {name: _falls(adam[name]) for name in MODELS}
+    return Evidence(
+        stated=(
+            Trial(
+                "attention: the distance at the same training time rises from m = 64 to 8192", SEEDS, falls["attention"]
+            ),
+            Trial(
+                "attention: the distance to ridge regression after Adam with L2 rises from m = 64 to 1024",
+                SEEDS,
+                adam_falls["attention"],
+            ),
+        ),
+        corrected=tuple(
+            Trial(f"{name}: it falls, {reading}", SEEDS, SEEDS - count[name])
+            for reading, count in (("at the same training time", falls), ("after Adam with L2", adam_falls))
+            for name in MODELS
+        )
+        + (
+            Trial(
+                f"attention is more than {FARTHER:g} times as far as ReLU at every width",
+                len(WIDTHS),
+                sum(a <= FARTHER * r for a, r in zip(away["attention"], away["ReLU"], strict=True)),
+            ),
+            Trial("attention: the kernel moves less at m = 8192 than at 64", SEEDS, _drift_kept(found["attention"])),
+        ),
+        relation="replaces",
+        figures=tuple(
+            Figure(f"relative distance at the same training time, {name}, m = {m}", value)
+            for name, values in away.items()
+            for m, value in zip(WIDTHS, values, strict=True)
+        ),
+        plot=_plot(away),
+    )
+
+
+def _published(problem: Problem, model: str, width: int) -> list[float]:
+    """Return the distance to ridge regression after Adam with penalty and small start, a number a seed."""
+    how = Training(epochs=50)
+    drawn = (
+        measure(problem, Architecture(model), how, width=width, seed=s, linearise=False, dtype=torch.float32)
+        for s in range(SEEDS)
+    )
+    return [_at(one, "to_ridge") for one in drawn]
+
+
+def _at(one: Measurement, reading: str) -> float:
+    distance = getattr(one, reading)
+    return float("nan") if distance is None else float(distance.relative)
+
+
+def _falls(series: list[list[float]]) -> int:
+    """Return for how many seeds the last distance is below the first."""
+    return sum(last < first for first, last in zip(series[0], series[-1], strict=True))
+
+
+def _drift_kept(series: list[list[Measurement]]) -> int:
+    moved = [[one.kernel_drift or 0.0 for one in seeds] for seeds in series]
+    return sum(last >= first for first, last in zip(moved[0], moved[-1], strict=True))
+
+
+def _plot(away: dict[str, tuple[float, ...]]) -> Plot:
+    widths = tuple(float(m) for m in WIDTHS)
+    return Plot(
+        tuple(Curve(name, widths, values, dashed=name == "ReLU") for name, values in away.items()),
+        "width m", "relative distance of test outputs",
+        "Both fall. Attention falls slowly: what its rows have in common is learnt first and moves the rest.",
+        log_x=True, log_y=True,
+    )  # fmt: skip
 
 
 L12 = Claim(
@@ -17,7 +98,14 @@ L12 = Claim(
     stated="The outputs of a trained network and of its kernel predictor draw nearer with width for ReLU and part "
     "for linearised attention.",
     formula=r"\|f_m - f_{NTK}\| \;\text{rises with } m",
-    verdict=Verdict.PENDING,
+    verdict=Verdict.FALSE,
+    corrected="On digits (3 against 8, 60 rows, 3 seeds) the distance falls with width for both networks: to the limit "
+    "kernel's predictor at the same training time (full-batch gradient descent, squared error, unit start, 40 steps), "
+    "and to ridge regression after 50 epochs of Adam with the published penalty and start. It falls far more slowly "
+    "under attention, which at m = 8192 is still away by more than half, though its kernel hardly moves. With "
+    "cross-entropy the distance mostly follows the size of the logits: `ridgeformer reproduce ntk-distance` finds it "
+    "rising for ReLU as well, so a rise is no sign that the kernel does not converge.",
+    corrected_formula=r"\|f_m(t) - f_\infty(t)\| \;\text{falls with } m \text{ for both}",
+    condition="Measured on these rows, widths and training times; nothing is proved about others.",
     check=check,
-    pending="It needs networks trained at widths up to 1e6 and kernels at initialisation up to 1e9.",
 )
