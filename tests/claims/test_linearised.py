@@ -7,12 +7,11 @@ from ridgeformer import datasets
 from ridgeformer.claims.claim import Verdict
 from ridgeformer.claims.ledger import DEEP_CASES, NORMAL_CASES
 from ridgeformer.claims.linearised import CLAIMS, l3_row_normalisation, l7_sensitivity, l8_sensitivity_rates, l16_taylor
-from ridgeformer.claims.linearised._features import attention_features, condition_number, rank_of, width_formula
-from ridgeformer.claims.linearised._finite_ntk import BLOCK, finite_relu_ntk
-from ridgeformer.claims.linearised.l4_width import distances
+from ridgeformer.claims.linearised._features import attention_features
 from ridgeformer.claims.linearised.l6_random_heads import expected_kernel
 from ridgeformer.claims.linearised.l16_taylor import attention, beyond_first_order, expansion
 from ridgeformer.claims.search import try_to_break
+from ridgeformer.regime import gram_spectrum, published_width
 
 CORRECTED = [
     l3_row_normalisation.LOWER,
@@ -30,7 +29,7 @@ def arrays(claim_id):
 
 def test_all_sixteen_are_there_in_order():
     assert [claim.id for claim in CLAIMS] == [f"L{k}" for k in range(1, 17)]
-    assert [claim.id for claim in CLAIMS if claim.pending] == ["L10", "L11", "L12"]
+    assert [claim.id for claim in CLAIMS if claim.pending] == ["L11"]
 
 
 @pytest.mark.slow
@@ -52,8 +51,32 @@ def test_a_pending_check_refuses_with_its_reason(claim):
         claim.check(NORMAL_CASES)
 
 
+def value(claim_id, start):
+    return next(figure.value for figure in finding(claim_id).evidence.figures if figure.name.startswith(start))
+
+
+def test_l10_truncation_leaves_the_distance_where_it_was():
+    """The control is what gives the trial a meaning: rows without attention do come nearer."""
+    for start in ("multiplicative distance", "relative distance of trained outputs"):
+        names = [figure.name for figure in finding("L10").evidence.figures]
+        first = names.index(next(name for name in names if name.startswith(start)))
+        full, *truncated, raw = [figure.value for figure in finding("L10").evidence.figures[first : first + 6]]
+        assert all(0.8 < one / full < 1.25 for one in truncated)
+        assert raw < full / 5
+    assert value("L10", "log10 of the formula's width, all") > value("L10", "log10 of the formula's width, top 4") + 10
+
+
+def test_l12_falls_for_both_networks_and_slowly_under_attention():
+    widths, start = (64, 512, 8192), "relative distance at the same training time"
+    away = {name: [value("L12", f"{start}, {name}, m = {m}") for m in widths] for name in ("attention", "ReLU")}
+    assert away["ReLU"][0] > away["ReLU"][1] > away["ReLU"][2]
+    assert away["attention"][0] > away["attention"][2] > 0.5
+    slopes = {name: np.polyfit(np.log(widths), np.log(found), 1)[0] for name, found in away.items()}
+    assert -0.5 < slopes["ReLU"] < -0.25 < slopes["attention"] < 0
+
+
 def test_claims_that_a_picture_explains_have_one():
-    for claim_id in ("L1", "L2", "L3", "L4", "L6", "L7", "L8", "L9", "L13", "L14", "L16"):
+    for claim_id in ("L1", "L2", "L3", "L4", "L6", "L7", "L8", "L9", "L10", "L12", "L13", "L14", "L16"):
         assert finding(claim_id).evidence.plot is not None
 
 
@@ -81,7 +104,8 @@ def test_l4_counterexample():
     np.testing.assert_allclose(H, given["X X'X"], atol=1e-15)
     D = (H @ W.T > 0).astype(float)
     np.testing.assert_allclose((H @ H.T) * (D @ D.T) / len(W), np.diag([1, 1e-6]) / 2, atol=1e-18)
-    assert width_formula(np.linalg.cond(X @ X.T), 2) == pytest.approx(1e12 * 2 * np.log(2))
+    asked = published_width(np.linalg.cond(X @ X.T), 2).log10_width
+    assert asked == pytest.approx(np.log10(1e12 * 2 * np.log(2)))
 
 
 def test_l6_counterexample():
@@ -132,33 +156,10 @@ def test_attention_features_are_x_xt_x_up_to_a_rotation():
     torch.testing.assert_close(F @ F.T, naive @ naive.T)
 
 
-def test_condition_number_counts_the_nonzero_spectrum():
+def test_attention_cubes_the_nonzero_spectrum():
     X = torch.from_numpy(datasets.synthetic(7, 5, spectrum=[8.0, 4.0, 2.0]).X)
-    assert rank_of(X) == 3
-    assert condition_number(X, 3) == pytest.approx(4)
-    assert condition_number(attention_features(X), 3) == pytest.approx(64)
-
-
-@pytest.mark.parametrize("width", [3, BLOCK + 5])
-def test_finite_kernel_is_the_network_s_jacobian(width):
-    X = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    K = finite_relu_ntk(X, width, torch.Generator().manual_seed(1))
-    generator = torch.Generator().manual_seed(1)
-    draws = [
-        torch.randn(m, 3, generator=generator, dtype=torch.float32) for m in (min(width, BLOCK), width - BLOCK) if m > 0
-    ]
-    W = torch.cat(draws).double().requires_grad_()
-    J = torch.stack([torch.autograd.grad((x @ W.T).relu().sum() / width**0.5, W)[0].flatten() for x in X])
-    torch.testing.assert_close(K, J @ J.T)
-
-
-def test_distances_of_a_known_change():
-    K = torch.diag(torch.tensor([4.0, 2.0], dtype=torch.float64))
-    found = distances(K + torch.diag(torch.tensor([0.0, 0.5], dtype=torch.float64)), K)
-    assert found.additive == pytest.approx(0.5 / (2 / 4))
-    assert found.frobenius == pytest.approx(0.5 / 20**0.5)
-    assert found.multiplicative == pytest.approx(0.5 / 2)
-    assert found.whitened == pytest.approx(0.5 / 5)
+    assert gram_spectrum(X).rank == 3
+    assert gram_spectrum(attention_features(X)).condition(3) == pytest.approx(64)
 
 
 def test_expansion_is_the_derivative_of_softmax_attention():

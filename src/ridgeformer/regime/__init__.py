@@ -9,7 +9,7 @@ from ridgeformer.regime.answer import RegimeAnswer, answer_regime
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.attention import Attention, softmax_gap
 from ridgeformer.regime.criteria import Criterion
-from ridgeformer.regime.curvature import tangent_norm
+from ridgeformer.regime.curvature import stable_rate, tangent_norm
 from ridgeformer.regime.empirical_ntk import empirical_ntk
 from ridgeformer.regime.finite_ntk import finite_relu_ntk, finite_relu_ntks, relu_ntk_of_weights
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
@@ -67,6 +67,7 @@ __all__ = [
     "relu_ntk_of_weights",
     "required_widths",
     "softmax_gap",
+    "stable_rate",
     "tangent_norm",
     "train",
     "width_from_measurement",

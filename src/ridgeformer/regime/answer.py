@@ -18,7 +18,7 @@ from ridgeformer.errors import InputError
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, CustomArchitecture
 from ridgeformer.regime.criteria import Criterion, judge_criteria
-from ridgeformer.regime.curvature import tangent_norm
+from ridgeformer.regime.curvature import stable_rate, tangent_norm
 from ridgeformer.regime.finite_ntk import finite_relu_ntks
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.measure import Measurement, measure
@@ -29,7 +29,7 @@ from ridgeformer.regime.words import sentences
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers.ridge_path import leave_one_out_path
 
-__all__ = ["RegimeAnswer", "answer_regime", "choose_ridge", "stable_rate"]
+__all__ = ["RegimeAnswer", "answer_regime", "choose_ridge"]
 
 RIDGES = tuple(10.0 ** (k / 2) for k in range(-10, 3))
 """Ridges tried, as multiples of the mean diagonal of the kernel."""
@@ -204,19 +204,6 @@ def choose_ridge(K: Tensor, y: Tensor) -> tuple[float, str]:
         f"The ridge, {best:.2g}, is the largest with which the limit kernel's squared error, leaving one row out, is "
         "within a tenth of its smallest."
     )
-
-
-def stable_rate(largest: float, y: Tensor, loss: str) -> float:
-    """Return half of the largest stable step of gradient descent on the linearised network.
-
-    Args:
-        largest: Largest eigenvalue of the tangent kernel.
-        y: Targets (n, c).
-        loss: "mse" or "cross_entropy", whose curvature is at most half in its logits.
-    """
-    if largest <= 0:
-        return 1.0  # a dead network: nothing moves at any rate
-    return (y.numel() if loss == "mse" else 4 * len(y)) / (2 * largest)
 
 
 def _draw(dataset: Dataset, rows: int, test_rows: int, seed: int) -> tuple[Problem, list[str]]:

@@ -12,7 +12,7 @@ from torch.func import functional_call, jvp, vjp
 from ridgeformer.checks import whole
 from ridgeformer.regime.empirical_ntk import split_parameters
 
-__all__ = ["tangent_norm"]
+__all__ = ["stable_rate", "tangent_norm"]
 
 
 def tangent_norm(model: nn.Module, X: Float[Tensor, "n d"], generator: torch.Generator, *, steps: Any = 30) -> float:
@@ -49,3 +49,20 @@ def tangent_norm(model: nn.Module, X: Float[Tensor, "n d"], generator: torch.Gen
         if size == 0:
             break
     return size
+
+
+def stable_rate(largest: float, y: Tensor, loss: str) -> float:
+    """Return half of the largest stable step of gradient descent on the linearised network.
+
+    Args:
+        largest: Largest eigenvalue of the tangent kernel.
+        y: Targets (n, c).
+        loss: "mse" or "cross_entropy", whose curvature is at most half in its logits.
+
+    Example:
+        >>> stable_rate(3.0, torch.zeros(6, 1), "mse")  # the loss is norm(f - y)^2/6: curvature 2 * 3/6
+        1.0
+    """
+    if largest <= 0:
+        return 1.0  # a dead network: nothing moves at any rate
+    return (y.numel() if loss == "mse" else 4 * len(y)) / (2 * largest)

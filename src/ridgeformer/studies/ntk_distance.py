@@ -14,7 +14,7 @@ from ridgeformer import datasets
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, Measurement, Problem, Training, gram_spectrum, problem_from
 from ridgeformer.regime import measure as measure_network
-from ridgeformer.regime.answer import stable_rate
+from ridgeformer.regime.curvature import stable_rate
 from ridgeformer.report import PALETTE, Page, Picture, Section, Table, styled
 from ridgeformer.seeds import torch_generator
 from ridgeformer.studies.result_cards import CardVerdict, ResultCard, cards_section, make_card

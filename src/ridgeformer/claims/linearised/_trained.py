@@ -7,7 +7,7 @@ import torch
 from ridgeformer import datasets
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, Measurement, Problem, Training, measure, problem_from
-from ridgeformer.regime.answer import stable_rate
+from ridgeformer.regime.curvature import stable_rate
 from ridgeformer.seeds import torch_generator
 
 __all__ = ["EPOCHS", "ROWS", "SEEDS", "means", "three_or_eight", "train_at"]

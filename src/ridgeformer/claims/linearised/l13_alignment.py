@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
-from ridgeformer.claims.linearised._features import rank_of, unit
 from ridgeformer.claims.trials import within
 from ridgeformer.kernels import DotProduct, Kernel, ReluNTK
+from ridgeformer.regime import gram_spectrum, normalise_rows
 from ridgeformer.seeds import torch_generator
 
 ROWS, TARGETS, SEEDS, BLOCKS = 400, 8, 3, 5
@@ -40,7 +40,7 @@ def split(seed: int) -> Split:
     train, test = datasets.load("digits").sample(ROWS, seed).split(0.5, seed)
     X, Z = (torch.from_numpy(datasets.unit_rows(part.X)) for part in (train, test))
     _, singular, Vt = torch.linalg.svd(X, full_matrices=False)
-    rank = rank_of(X)
+    rank = gram_spectrum(X).rank
     return Split(X @ Vt[:rank].T, Z @ Vt[:rank].T, singular[:rank], seed)
 
 
@@ -64,11 +64,11 @@ def _misaligned(rows: Tensor, data: Split) -> Tensor:
 
 
 def _unit_attended(rows: Tensor, data: Split) -> Tensor:
-    return unit(_attended(rows, data))
+    return normalise_rows(_attended(rows, data))
 
 
 def _unit_misaligned(rows: Tensor, data: Split) -> Tensor:
-    return unit(_misaligned(rows, data))
+    return normalise_rows(_misaligned(rows, data))
 
 
 KERNELS: dict[str, tuple[Kernel, Features]] = {

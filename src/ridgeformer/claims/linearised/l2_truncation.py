@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Verdict
-from ridgeformer.claims.linearised._features import digits, rank_of, width_formula
+from ridgeformer.claims.linearised._features import digits
 from ridgeformer.claims.trials import within
+from ridgeformer.regime import gram_spectrum, published_width
 from ridgeformer.seeds import torch_generator
 
 SIZES = (100, 300, 1000)
@@ -41,7 +42,7 @@ def check(cases: int) -> Evidence:
     """Truncate digits at min(n, d), at the rank and at 99 % of the energy."""
     rows = {n: digits(n) for n in SIZES}
     full = {n: min(X.shape) for n, X in rows.items()}
-    rank = {n: rank_of(X) for n, X in rows.items()}
+    rank = {n: gram_spectrum(X).rank for n, X in rows.items()}
     X = rows[1000]
     energy = _energy_rank(X)
     at_rank, at_energy = _condition(X, rank[1000]), _condition(X, energy)
@@ -52,8 +53,8 @@ def check(cases: int) -> Evidence:
         Figure("at the rank", at_rank),
         Figure("rank that holds 99 % of the energy", float(energy)),
         Figure("condition number there", at_energy),
-        Figure("width by the source's formula, at the rank", width_formula(at_rank, 1000)),
-        Figure("width by the source's formula, at 99 %", width_formula(at_energy, 1000)),
+        Figure("width by the source's formula, at the rank", 10 ** published_width(at_rank, 1000).log10_width),
+        Figure("width by the source's formula, at 99 %", 10 ** published_width(at_energy, 1000).log10_width),
     )
     return Evidence(
         stated=(
@@ -76,7 +77,7 @@ def check(cases: int) -> Evidence:
 def _plot(X: Tensor, rank: int) -> Plot:
     ranks = range(1, rank + 1)
     conditions = tuple(_condition(X, r) for r in ranks)
-    widths = tuple(width_formula(kappa, len(X)) for kappa in conditions)
+    widths = tuple(10 ** published_width(kappa, len(X)).log10_width for kappa in conditions)
     kept = tuple(float(r) for r in ranks)
     return Plot(
         (Curve("condition number", kept, conditions), Curve("kappa^6 n log n", kept, widths, dashed=True)),

@@ -8,15 +8,21 @@ import torch
 from torch import Tensor
 
 from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
-from ridgeformer.claims.linearised._features import attention_features, condition_number, digits, rank_of, unit
+from ridgeformer.claims.linearised._features import attention_features, digits
 from ridgeformer.claims.matrices import Numbers, orthonormal
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime import gram_spectrum
 
 SIZE = 3
 COUNTS = (50, 100, 200, 400)
 TOLERANCE = 2.0
 """A condition number is called kept if it changes by less than this factor."""
+
+
+def unit(F: Tensor) -> Tensor:
+    """Return the rows of every case divided by their lengths; `regime.normalise_rows` takes one case."""
+    return F / F.norm(dim=-1, keepdim=True)
 
 
 def _attended(theta: Tensor) -> Tensor:
@@ -62,13 +68,13 @@ UPPER = Inequality("L3 upper", FREE, _upper, "kappa with unit rows <= n kappa^3 
 def check(cases: int) -> Evidence:
     """Measure digits and the diagonal example, and search for violations of both sides."""
     X = digits(200)
-    rank, F = rank_of(X), attention_features(X)
-    before, after = condition_number(F, rank), condition_number(unit(F), rank)
+    rank, F = gram_spectrum(X).rank, attention_features(X)
+    before, after = gram_spectrum(F).condition(rank), gram_spectrum(unit(F)).condition(rank)
     plain, attended = (condition_of_ntk(rows) for rows in (X, unit(F)))
     D = attention_features(torch.diag(torch.tensor([1.0, 10.0], dtype=torch.float64)))
-    diagonal = condition_number(unit(D), 2)
+    diagonal = gram_spectrum(unit(D)).condition(2)
     figures = (
-        Figure("diag(1, 10): condition number of G^3", condition_number(D, 2), shown="1000000"),
+        Figure("diag(1, 10): condition number of G^3", gram_spectrum(D).condition(2), shown="1000000"),
         Figure("diag(1, 10): the same with unit rows", diagonal, shown="1"),
         Figure("digits, n = 200: condition number of G^3", before),
         Figure("digits: the same with unit rows", after),
@@ -111,12 +117,12 @@ def _plot() -> Plot:
     curves: dict[str, list[float]] = {"G^3": [], "G^3, unit rows": [], "ReLU kernel of X": [], "of attention rows": []}
     for n in COUNTS:
         X = digits(n)
-        F, rank = attention_features(X), rank_of(X)
+        F, rank = attention_features(X), gram_spectrum(X).rank
         for name, value in zip(
             curves,
             (
-                condition_number(F, rank),
-                condition_number(unit(F), rank),
+                gram_spectrum(F).condition(rank),
+                gram_spectrum(unit(F)).condition(rank),
                 condition_of_ntk(X),
                 condition_of_ntk(unit(F)),
             ),

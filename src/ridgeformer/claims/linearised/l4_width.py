@@ -3,64 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
-from ridgeformer.claims.linearised._features import (
-    attention_features,
-    condition_number,
-    digits,
-    rank_of,
-    unit,
-    width_formula,
-)
-from ridgeformer.claims.linearised._finite_ntk import finite_relu_ntk
+from ridgeformer.claims.linearised._features import attention_features, digits
 from ridgeformer.claims.matrices import norm
 from ridgeformer.claims.trials import within
 from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime import (
+    KernelDistances,
+    finite_relu_ntk,
+    gram_spectrum,
+    kernel_distances,
+    normalise_rows,
+    published_width,
+)
 from ridgeformer.seeds import torch_generator
 
 ROWS = 100
 WIDTHS = (4_000, 40_000, 400_000)
 CONVERGED, RISK = 0.5, 0.01
 SMALL, NETWORKS = 6, 40
-
-
-@dataclass(frozen=True)
-class Distances:
-    """Four ways in which K_m can be near K.
-
-    Attributes:
-        additive: norm(K_m - K) over a quarter of the smallest eigenvalue of K.
-        frobenius: The relative Frobenius norm.
-        multiplicative: The smallest d with (1 - d) K <= K_m <= (1 + d) K.
-        whitened: The same for K + l I, with l the mean eigenvalue.
-    """
-
-    additive: float
-    frobenius: float
-    multiplicative: float
-    whitened: float
-
-
-def distances(Km: Tensor, K: Tensor) -> Distances:
-    """Measure K_m against K; K positive definite."""
-    values, Q = torch.linalg.eigh(K)
-    E = Q.T @ (Km - K) @ Q
-
-    def relative(ridge: float) -> float:
-        root = (values + ridge).rsqrt()
-        return float(norm(root[:, None] * E * root))
-
-    return Distances(
-        additive=float(4 * norm(E) / values[0]),
-        frobenius=float(E.norm() / values.norm()),
-        multiplicative=relative(0.0),
-        whitened=relative(float(values.mean())),
-    )
 
 
 def enough(rows: Tensor, ridge: float = 0.0) -> float:
@@ -77,23 +42,24 @@ def enough(rows: Tensor, ridge: float = 0.0) -> float:
 def check(cases: int) -> Evidence:
     """Measure the four distances on digits, and try the sufficient width on small data."""
     X = digits(ROWS)
-    kappa = condition_number(X, rank_of(X))
-    inputs = {"attention": unit(attention_features(X)), "raw": X}
+    kappa = gram_spectrum(X).condition()
+    inputs = {"attention": normalise_rows(attention_features(X)), "raw": X}
     measured = {name: [_measure(rows, m) for m in WIDTHS] for name, rows in inputs.items()}
     last = {name: series[-1] for name, series in measured.items()}
     figures = (
-        Figure("width by the source's formula, digits n = 100", width_formula(kappa, ROWS)),
+        Figure("width by the source's formula, digits n = 100", 10 ** published_width(kappa, ROWS).log10_width),
         Figure(
             "width that is enough for a relative distance of 1/2 (Chernoff), attention", enough(inputs["attention"])
         ),
         Figure("width that is enough, raw", enough(X)),
         *(
-            Figure(f"{name}, m = 4e5: {criterion}", getattr(last[name], criterion))
+            Figure(f"{name}, m = 4e5: {criterion}", _scaled(last[name], criterion))
             for name in inputs
             for criterion in ("additive", "frobenius", "multiplicative", "whitened")
         ),
         Figure(
-            "width at which the additive distance would be met, attention", WIDTHS[-1] * last["attention"].additive ** 2
+            "width at which the additive distance would be met, attention",
+            WIDTHS[-1] * _scaled(last["attention"], "additive") ** 2,
         ),
         Figure("attention over raw, multiplicative", last["attention"].multiplicative / last["raw"].multiplicative),
     )
@@ -109,7 +75,11 @@ def check(cases: int) -> Evidence:
                 2.0,
             ),
             _rate(measured["attention"]),
-            Trial("the additive criterion is not met there by attention rows", 1, int(last["attention"].additive <= 1)),
+            Trial(
+                "the additive criterion is not met there by attention rows",
+                1,
+                int(_scaled(last["attention"], "additive") <= 1),
+            ),
             Trial(
                 "attention slows it: a larger multiplicative distance than raw rows at every width",
                 len(WIDTHS),
@@ -122,31 +92,39 @@ def check(cases: int) -> Evidence:
     )
 
 
-def _measure(rows: Tensor, width: int, seed: int = 0) -> Distances:
-    return distances(finite_relu_ntk(rows, width, torch_generator(seed, "L4", width)), ReluNTK()(rows))
+def _measure(rows: Tensor, width: int, seed: int = 0) -> KernelDistances:
+    """Return the distances of one draw, whitened at the mean eigenvalue."""
+    limit = ReluNTK()(rows)
+    K = finite_relu_ntk(rows, width, torch_generator(seed, "L4", width), threads=1)
+    return kernel_distances(K, limit, ridge=float(limit.diagonal().mean()))
+
+
+def _scaled(distances: KernelDistances, criterion: str) -> float:
+    """Return a distance in units of what is asked for: the additive one over a quarter of the smallest eigenvalue."""
+    return float(getattr(distances, criterion)) * (4 if criterion == "additive" else 1)
 
 
 def _chernoff_draws() -> list[float]:
     """Return multiplicative distances of networks of just the sufficient width, on small data."""
     found = []
     for seed in range(NETWORKS):
-        X = unit(torch.randn(SMALL, 4, generator=torch_generator(seed, "L4", "rows"), dtype=torch.float64))
+        X = normalise_rows(torch.randn(SMALL, 4, generator=torch_generator(seed, "L4", "rows"), dtype=torch.float64))
         found.append(_measure(X, math.ceil(enough(X)), seed).multiplicative)
     return found
 
 
-def _rate(series: list[Distances]) -> Trial:
+def _rate(series: list[KernelDistances]) -> Trial:
     """A hundred times the width divides the distance by about ten; anything from 4 to 25 passes."""
     gain = series[0].multiplicative / series[-1].multiplicative
     return Trial("the multiplicative distance falls as 1/sqrt(m)", 1, int(not 4 <= gain <= 25))
 
 
-def _plot(measured: dict[str, list[Distances]]) -> Plot:
+def _plot(measured: dict[str, list[KernelDistances]]) -> Plot:
     widths = tuple(float(m) for m in WIDTHS)
     names = {"additive": "additive / (l_min/4)", "multiplicative": "multiplicative", "whitened": "ridge-whitened"}
     return Plot(
         tuple(
-            Curve(f"{label}, {rows}", widths, tuple(getattr(d, key) for d in series), dashed=rows == "raw")
+            Curve(f"{label}, {rows}", widths, tuple(_scaled(d, key) for d in series), dashed=rows == "raw")
             for key, label in names.items()
             for rows, series in measured.items()
         ),
