@@ -15,6 +15,7 @@ from ridgeformer.cli.compile import compile_
 from ridgeformer.cli.data import data
 from ridgeformer.cli.explain import explain
 from ridgeformer.cli.regime import regime
+from ridgeformer.cli.influence import influence
 from ridgeformer.cli.reproduce import reproduce
 from ridgeformer.cli.run import run
 from ridgeformer.cli.solve import solve
@@ -37,6 +38,7 @@ app.command("explain")(explain)
 app.command("certify")(certify)
 app.command("claims")(claims)
 app.command("regime")(regime)
+app.command("influence")(influence)
 app.command("reproduce")(reproduce)
 app.add_typer(studies, name="studies")
 app.add_typer(data, name="data")

@@ -3,10 +3,12 @@
 Everything follows from one ridge regression, R = (K + ridge I)^-1: what a point adds to a prediction is exact
 (`leave_one_out`, `leave_group_out`, `label_change`) and needs no refit. `attacks` move training rows, `malleability`
 says what that does to the influences, beside its controls, and `smallest_flipping_eps` how little is enough.
+`ask` answers for one row of a dataset, in words.
 `estimators` do without the n x n matrix, and say how far they can be off.
 """
 
 from ridgeformer.influence import attacks
+from ridgeformer.influence.answer import Answer, ask
 from ridgeformer.influence.comparison import Comparison, compare
 from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, stochastic_influence
 from ridgeformer.influence.exact import RidgeFit, fit, influence, leave_one_out
@@ -20,6 +22,7 @@ from ridgeformer.influence.losses import cross_entropy, squared_loss
 from ridgeformer.influence.malleability import Malleability, malleability
 
 __all__ = [
+    "Answer",
     "AttentionFeatures",
     "Comparison",
     "FlippingEps",
@@ -27,6 +30,7 @@ __all__ = [
     "Malleability",
     "RawFeatures",
     "RidgeFit",
+    "ask",
     "attacks",
     "compare",
     "cross_entropy",

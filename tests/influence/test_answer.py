@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+import torch
+
+from ridgeformer import datasets
+from ridgeformer.audit import Settings
+from ridgeformer.audit.fits import certified_fit
+from ridgeformer.influence.answer import ask
+from ridgeformer.influence.posing import pose_row
+from ridgeformer.solvers import solve
+
+
+def refitted(name, row, drop):
+    """The outputs at the row of a real fit without the given rows of the dataset, targets' mean added."""
+    posed = pose_row(datasets.load(name), row, Settings())
+    data = posed.data
+    solution = certified_fit(data, Settings()).solution
+    keep = torch.from_numpy(~np.isin(posed.numbers, drop))
+    again = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge)
+    return (again.predict(data.Xt[posed.place][None]) + data.mean)[0]
+
+
+@pytest.mark.parametrize(("name", "row"), [("wine", 7), ("wine", 100), ("diabetes", 3)])
+def test_scores_are_those_of_refits(name, row):
+    dataset = datasets.load(name)
+    answer = ask(dataset, row, points=3)
+    output = int(dataset.y[row]) if dataset.classes else 0
+    full = refitted(name, row, [])[output]
+    assert answer.output == pytest.approx(float(full))
+    towards = 1.0 if dataset.classes or dataset.y[row] >= float(full) else -1.0
+    for point in (answer.helpful[0], answer.harmful[0]):
+        assert point.score == pytest.approx(towards * float(full - refitted(name, row, [point.row])[output]), rel=1e-8)
+    group = [point.row for point in answer.helpful]
+    assert answer.together == pytest.approx(towards * float(full - refitted(name, row, group)[output]), rel=1e-8)
+    scores = [point.score for point in answer.helpful + answer.harmful[::-1]]
+    assert scores == sorted(scores, reverse=True)
+    assert answer.strongest in {answer.helpful[0].row, answer.harmful[0].row}
+    assert 0 < answer.flipping.certified <= answer.flipping.found
+
+
+def test_leave_one_out_error_is_that_of_refits():
+    dataset = datasets.load("wine")
+    answer = ask(dataset, 7)
+    posed = pose_row(dataset, 7, Settings())
+    data, solution = posed.data, certified_fit(posed.data, Settings()).solution
+    wrong = 0
+    for i in range(len(data.X)):
+        keep = torch.arange(len(data.X)) != i
+        outputs = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge).predict(data.X[i : i + 1])
+        wrong += int((outputs + data.mean).argmax() != data.labels[i])
+    assert answer.leave_one_out_error == pytest.approx(wrong / len(data.X))
+
+
+def test_the_words_say_what_was_found():
+    answer = ask(datasets.load("wine"), 7)
+    text = " ".join(answer.sentences)
+    for part in (
+        "Row 7 of wine is of class class_0",
+        f"Most helpful is row {answer.helpful[0].row} ({answer.helpful[0].label})",
+        f"Most harmful is row {answer.harmful[0].row}",
+        "leave-one-out",
+        f"eps = {answer.flipping.certified:.2g} at most",
+        f"an attack changes it at eps = {answer.flipping.found:.2g}",
+    ):
+        assert part in text
+    assert answer.as_dict()["helpful"][0]["row"] == answer.helpful[0].row
+
+
+def test_the_unit_of_eps_is_known_where_rows_were_scaled_as_a_whole():
+    dataset = datasets.load("wine")
+    answer = ask(dataset, 7, Settings(preprocessing="unit_rows"))
+    assert answer.unit == pytest.approx(np.linalg.norm(dataset.X[answer.strongest]))
+    assert "in the units of the data" in answer.sentences[-1]
+    assert ask(dataset, 7).unit is None
