@@ -14,9 +14,11 @@ from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, s
 from ridgeformer.influence.exact import RidgeFit, fit, influence, leave_one_out
 from ridgeformer.influence.feature_change import feature_change
 from ridgeformer.influence.features import AttentionFeatures, RawFeatures
+from ridgeformer.influence.finite_width import Network, network_malleability
 from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
 from ridgeformer.influence.group import group_influence, leave_group_out
 from ridgeformer.influence.influence import Influence
+from ridgeformer.influence.interventions import Intervention, Interventions, intervene
 from ridgeformer.influence.label_change import label_change
 from ridgeformer.influence.losses import cross_entropy, squared_loss
 from ridgeformer.influence.malleability import Malleability, malleability
@@ -27,7 +29,10 @@ __all__ = [
     "Comparison",
     "FlippingEps",
     "Influence",
+    "Intervention",
+    "Interventions",
     "Malleability",
+    "Network",
     "RawFeatures",
     "RidgeFit",
     "ask",
@@ -38,10 +43,12 @@ __all__ = [
     "fit",
     "group_influence",
     "influence",
+    "intervene",
     "label_change",
     "leave_group_out",
     "leave_one_out",
     "malleability",
+    "network_malleability",
     "nystrom_influence",
     "pcg_influence",
     "smallest_flipping_eps",

@@ -134,7 +134,7 @@ def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points:
         ridge=ridge,
         helpful=_points(posed, scores, helpful),
         harmful=_points(posed, scores, harmful),
-        share=float(scores[torch.cat([helpful, harmful])].abs().sum() / scores.abs().sum()),
+        share=_shown(scores, torch.cat([helpful, harmful])),
         together=_together(fitted, query, helpful, output, direction),
         leave_one_out_error=_leave_one_out_error(posed, found),
         strongest=int(posed.numbers[strongest]),
@@ -165,6 +165,11 @@ def _ends(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _points(posed: Posed, scores: Tensor, places: Tensor) -> tuple[Point, ...]:
     return tuple(Point(int(posed.numbers[i]), _label(posed, i), float(scores[i])) for i in places.tolist())
+
+
+def _shown(scores: Tensor, places: Tensor) -> float:
+    total = float(scores.abs().sum())
+    return float(scores[places].abs().sum()) / total if total else 0.0
 
 
 def _label(posed: Posed, place: int) -> str:

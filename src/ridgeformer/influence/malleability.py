@@ -21,7 +21,7 @@ from ridgeformer.influence.objectives import influence_reversal, training_loss
 from ridgeformer.influence.scores import check_measure, score
 from ridgeformer.kernels import Kernel
 
-__all__ = ["Malleability", "malleability"]
+__all__ = ["Malleability", "as_share", "malleability"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ def malleability(
     if y.shape[1] != yq.shape[1]:
         raise ShapeError(f"y has {y.shape[1]} outputs and yq has {yq.shape[1]}: code both alike.")
     check_measure(measure, y, yq)
-    share = _share(tau)
+    share = as_share(tau)
     rows, queries = features(X, Xq)
     fitted = fit(kernel, rows, y, ridge)
     before = score(fitted.influence(queries), yq, measure)
@@ -152,7 +152,13 @@ def _targets(values: Any, rows: Tensor, name: str) -> Tensor:
     return targets.reshape(len(rows), -1).to(rows.dtype)
 
 
-def _share(tau: Any) -> float:
+def as_share(tau: Any) -> float:
+    """Return a share of the training rows in (0, 1].
+
+    Example:
+        >>> as_share("0.1")
+        0.1
+    """
     try:
         share = float(tau)
     except (TypeError, ValueError):

@@ -15,6 +15,7 @@ from ridgeformer.regime.finite_ntk import finite_relu_ntk, finite_relu_ntks, rel
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
 from ridgeformer.regime.measure import Measurement, OutputDistance, measure
+from ridgeformer.regime.network_kernel import NetworkNTK, network_kernel
 from ridgeformer.regime.networks import FrozenPattern, QKVBlock, QKVNetwork, ReluNetwork, dead_share, is_dead
 from ridgeformer.regime.numerical_checks import NumericalChecks, check_numerically
 from ridgeformer.regime.problem import Problem, make_problem, problem_from
@@ -35,6 +36,7 @@ __all__ = [
     "KernelDistances",
     "Linearised",
     "Measurement",
+    "NetworkNTK",
     "NumericalChecks",
     "OutputDistance",
     "Problem",
@@ -60,6 +62,7 @@ __all__ = [
     "linearised_predictions",
     "make_problem",
     "measure",
+    "network_kernel",
     "normalise_rows",
     "problem_from",
     "published_width",
