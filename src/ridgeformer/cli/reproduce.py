@@ -16,7 +16,7 @@ __all__ = ["reproduce"]
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A study with a page: depth-accuracy or width-rank.")],
+    name: Annotated[str, typer.Argument(help="A study with a page: depth-accuracy, width-rank or malleability.")],
     preset: Annotated[str, typer.Option(help="Which size: quick, default or paper.")] = "quick",
     directory: Annotated[
         Path | None, typer.Option("--out", help="Where store, tables and report.html go; reproduce/NAME without it.")

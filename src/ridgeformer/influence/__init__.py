@@ -13,7 +13,7 @@ from ridgeformer.influence.comparison import Comparison, compare
 from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, stochastic_influence
 from ridgeformer.influence.exact import RidgeFit, fit, influence, leave_one_out
 from ridgeformer.influence.feature_change import feature_change
-from ridgeformer.influence.features import AttentionFeatures, RawFeatures
+from ridgeformer.influence.features import AttentionFeatures, RawFeatures, UnitRows
 from ridgeformer.influence.finite_width import Network, network_malleability
 from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
 from ridgeformer.influence.group import group_influence, leave_group_out
@@ -35,6 +35,7 @@ __all__ = [
     "Network",
     "RawFeatures",
     "RidgeFit",
+    "UnitRows",
     "ask",
     "attacks",
     "compare",

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from torch import Tensor
 from torch.nn.functional import normalize
 
-__all__ = ["AttentionFeatures", "Features", "RawFeatures"]
+__all__ = ["AttentionFeatures", "Features", "RawFeatures", "UnitRows"]
 
 Features: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """features(X, Xq) gives what the kernel sees of the training rows and of the queries; differentiable in X."""
@@ -51,3 +51,23 @@ class AttentionFeatures:
         C = context.T @ context
         rows, queries = X @ C, Xq @ C
         return (normalize(rows, dim=1), normalize(queries, dim=1)) if self.normalise else (rows, queries)
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows scaled to unit length before anything else sees them, so that an attack's eps is in the units of the data.
+
+    Args:
+        then: what is made of the scaled rows.
+
+    Example:
+        >>> import torch
+        >>> UnitRows(RawFeatures())(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]]))
+        (tensor([[0.6000, 0.8000]]), tensor([[0., 1.]]))
+    """
+
+    then: Features
+
+    def __call__(self, X: Tensor, Xq: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the features of the scaled rows."""
+        return self.then(normalize(X, dim=1), normalize(Xq, dim=1))

@@ -49,6 +49,11 @@ class Network:
         """Return the tangent kernel of the draw `seed`, trained on these rows if there is training."""
         return ReluNTK() if self.width is None else network_kernel(rows, y, self.width, seed, self.training)
 
+    def ridge(self, kernel: Kernel, rows: Tensor) -> float:
+        """Return the ridge for a kernel on these rows."""
+        with torch.no_grad():
+            return float(self.relative_ridge) * float(kernel.diagonal(rows).mean())
+
 
 def network_malleability(
     network: Network,
@@ -93,14 +98,12 @@ def network_malleability(
     y = as_targets(y, X).detach().reshape(len(X), -1).to(X.dtype)
     rows = features(X, Xq)[0]
     kernel = network.kernel(rows, y, seed)
-    with torch.no_grad():
-        ridge = float(network.relative_ridge) * float(kernel.diagonal(rows).mean())
 
     def rebuild(moved: Tensor, targets: Tensor) -> Kernel:
         return network.kernel(features(moved, Xq)[0], targets, seed)
 
     return malleability(
-        kernel, X, y, Xq, yq, ridge, attack, tau, features=features, seed=seed,
+        kernel, X, y, Xq, yq, network.ridge(kernel, rows), attack, tau, features=features, seed=seed,
         redraw=None if network.width is None else lambda: network.kernel(rows, y, seed + 1),
         rebuild=rebuild if network.retrain else None, **options,
     )  # fmt: skip

@@ -1,0 +1,216 @@
+"""Malleability: how often attacked training points change the sign of their influence, and how much of it is noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ridgeformer import datasets
+from ridgeformer.datasets import Dataset
+from ridgeformer.errors import unknown_name
+from ridgeformer.influence import (
+    AttentionFeatures,
+    Comparison,
+    Network,
+    RawFeatures,
+    UnitRows,
+    intervene,
+    network_malleability,
+)
+from ridgeformer.influence.attacks import Attack, build_attack
+from ridgeformer.influence.features import Features
+from ridgeformer.regime import Problem, Training, make_problem, problem_from
+from ridgeformer.studies.malleability_page import make_page
+from ridgeformer.studies.study import Preset, Study
+
+__all__ = ["STUDY", "measure"]
+
+TAU = 0.1
+MODELS = ("relu", "attention")
+EPOCHS = 500
+COLUMNS = ("flips_top", "flips_all", "pair_flips_top", "pair_flips_all", "spearman", "overlap")
+
+
+def measure(
+    data: str,
+    classes: str,
+    rows: int,
+    test_rows: int,
+    attack: str,
+    eps: float,
+    units: str,
+    preprocessing: str,
+    ridge: float,
+    kernel: str,
+    width: int,
+    context: str,
+    score: str,
+    trained_on: str,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Return one row a model, ReLU and attention, of the same draw: flip rates beside their controls.
+
+    Args:
+        data: dataset.
+        classes: names joined by "," or "all".
+        rows: training rows.
+        test_rows: queries.
+        attack: "fgsm", "pgd" or "mim", on the squared loss of the kernel fit at the attacked rows.
+        eps: size of the attack, l_inf.
+        units: "pixel", of the rows before they are scaled, or "rows", of what the kernel sees.
+        preprocessing: "unit_rows", or "both": columns standardised, then unit rows.
+        ridge: over tr(K)/n.
+        kernel: "infinite", "initial" or "trained".
+        width: of the network; not used at infinite width.
+        context: "moving" if the attacker's gradient goes through the attention context, else "fixed".
+        score: which influence, as in `influence.scores`.
+        trained_on: "clean" rows, or "attacked" ones (adversarial training, one round).
+        seed: of the draw of the rows, of the network, of the attack's random start.
+
+    Example:
+        >>> point = STUDY.presets["quick"].points[0] | {"rows": 40, "test_rows": 10}
+        >>> [row["model"] for row in measure(**point, seed=0)]
+        ['relu', 'attention']
+    """
+    problem = _problem(datasets.load(data), classes, rows, test_rows, preprocessing, units, seed)
+    network = _network(kernel, width, ridge, problem.y.shape[1])
+    found = []
+    for model in MODELS:
+        features = _features(model, context, units)
+        force = build_attack(attack, eps)
+        X = problem.X
+        if trained_on == "attacked":
+            X = _attacked(network, problem, force, features, seed)
+        made = network_malleability(
+            network, X, problem.y, problem.Xt, problem.yt, force, TAU, features=features, seed=seed, measure=score
+        )
+        controls = {"attack": made.attacked, "noise": made.noise, "adaptive": made.adaptive, "redrawn": made.redrawn}
+        found.append({"model": model, "length": float(problem.X.norm(dim=1).mean()), **_flat(controls)})
+    return found
+
+
+def _flat(controls: dict[str, Comparison | None]) -> dict[str, float | None]:
+    return {
+        f"{name}_{column}": None if control is None else float(getattr(control, column))
+        for name, control in controls.items()
+        for column in COLUMNS
+    }
+
+
+def _problem(
+    dataset: Dataset, classes: str, rows: int, test_rows: int, preprocessing: str, units: str, seed: int
+) -> Problem:
+    """Return rows as they are where the attack is in their units, else as the kernel sees them."""
+    chosen = None if classes == "all" else tuple(classes.split(","))
+    drawn = problem_from(
+        dataset, rows=rows, test_rows=test_rows, seed=seed, classes=chosen, unit_rows=units == "rows" and
+        preprocessing == "unit_rows",
+    )  # fmt: skip
+    if preprocessing == "unit_rows":
+        return drawn
+    if preprocessing != "both":
+        raise unknown_name("preprocessing", preprocessing, ["both", "unit_rows"])
+    X, Xt = datasets.standardise(drawn.X.numpy(), drawn.Xt.numpy())
+    return make_problem(X, drawn.y, Xt, drawn.yt, classification=True, unit_rows=units == "rows")
+
+
+def _features(model: str, context: str, units: str) -> Features:
+    own: Features = AttentionFeatures(moving_context=context == "moving") if model == "attention" else RawFeatures()
+    return UnitRows(own) if units == "pixel" else own
+
+
+def _network(kernel: str, width: int, ridge: float, outputs: int) -> Network:
+    if kernel == "infinite":
+        return Network(relative_ridge=ridge)
+    if kernel not in ("initial", "trained"):
+        raise unknown_name("kernel", kernel, ["infinite", "initial", "trained"])
+    loss = "mse" if outputs == 1 else "cross_entropy"
+    training = Training(loss=loss, epochs=EPOCHS) if kernel == "trained" else None
+    return Network(width, training, relative_ridge=ridge)
+
+
+def _attacked(network: Network, problem: Problem, attack: Attack, features: Features, seed: int) -> Tensor:
+    seen = features(problem.X, problem.Xt)[0]
+    kernel = network.kernel(seen, problem.y, seed)
+    ridge = network.ridge(kernel, seen)
+    found = intervene(
+        kernel, problem.X, problem.y, problem.Xt, problem.yt, ridge, attack, TAU, features=features, seed=seed
+    )
+    return found.adversarial.X
+
+
+CENTRE: dict[str, Any] = {
+    "attack": "fgsm",
+    "eps": 0.3,
+    "units": "pixel",
+    "preprocessing": "unit_rows",
+    "ridge": 1e-3,
+    "kernel": "initial",
+    "width": 1024,
+    "context": "moving",
+    "score": "true_class",
+    "trained_on": "clean",
+}
+"""The choices from which the ablation departs one at a time; width, eps and attack are the published ones."""
+
+
+def _grid(tasks: list[tuple[str, str]], size: dict[str, int], variations: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Return the published tables on these tasks, and every departure from the centre on the first of them."""
+    bases = [{"data": data, "classes": classes} | size | CENTRE for data, classes in tasks]
+    points = [base | {"attack": attack} for base in bases for attack in ("fgsm", "pgd", "mim")]
+    base = bases[0]
+    points += [base | {name: value} for name, values in variations.items() for value in values]
+    points += [base | {"attack": "pgd", "trained_on": "attacked"}]
+    nulls = [base | {"width": width, "ridge": ridge} for width in variations["width"] for ridge in variations["ridge"]]
+    return _distinct(points + nulls)
+
+
+def _distinct(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for point in points:
+        if point not in found:
+            found.append(point)
+    return found
+
+
+QUICK: dict[str, list[Any]] = {
+    "eps": [0.1],
+    "units": ["rows"],
+    "ridge": [1e-1],
+    "kernel": ["infinite"],
+    "width": [64, 4096],
+    "context": ["fixed"],
+    "score": ["loss"],
+}
+FULL: dict[str, list[Any]] = {
+    "eps": [0.0, 0.02, 0.1, 0.2, 0.5],
+    "units": ["rows"],
+    "preprocessing": ["both"],
+    "ridge": [1e-6, 1e-4, 1e-2, 1e-1, 1.0],
+    "kernel": ["infinite", "trained"],
+    "width": [16, 64, 256, 4096, 16384],
+    "context": ["fixed"],
+    "score": ["loss"],
+}
+DIGITS = [("digits", "all"), ("digits", "3,8")]
+FIVE = "0,1,2,3,4"
+PAPER = [
+    ("mnist", "all"), ("mnist", "3,8"), ("mnist", FIVE), ("cifar10", "all"), ("cifar10", "automobile,airplane")
+]  # fmt: skip
+
+STUDY = Study(
+    name="malleability",
+    version=1,
+    what="How often attacked training points change the sign of their influence, beside five controls.",
+    function="ridgeformer.studies.malleability:measure",
+    presets={
+        "quick": Preset(_grid(DIGITS, {"rows": 120, "test_rows": 40}, QUICK), seeds=5),
+        "default": Preset(_grid(DIGITS, {"rows": 250, "test_rows": 100}, FULL), seeds=10),
+        "paper": Preset(_grid(PAPER, {"rows": 2000, "test_rows": 500}, FULL), seeds=5),
+    },
+    within=("model",),
+    seconds=3600.0,
+    memory=4 << 30,
+    page=make_page,
+)
