@@ -6,11 +6,19 @@ from findings import BY_ID, finding
 from ridgeformer import datasets
 from ridgeformer.claims.claim import Verdict
 from ridgeformer.claims.ledger import DEEP_CASES, NORMAL_CASES
-from ridgeformer.claims.linearised import CLAIMS, l3_row_normalisation, l7_sensitivity, l8_sensitivity_rates, l16_taylor
+from ridgeformer.claims.linearised import (
+    CLAIMS,
+    l3_row_normalisation,
+    l7_sensitivity,
+    l8_sensitivity_rates,
+    l11_malleability,
+    l16_taylor,
+)
 from ridgeformer.claims.linearised._features import attention_features
 from ridgeformer.claims.linearised.l6_random_heads import expected_kernel
 from ridgeformer.claims.linearised.l16_taylor import attention, beyond_first_order, expansion
 from ridgeformer.claims.search import try_to_break
+from ridgeformer.influence.published import FLIPS
 from ridgeformer.regime import gram_spectrum, published_width
 
 CORRECTED = [
@@ -29,7 +37,7 @@ def arrays(claim_id):
 
 def test_all_sixteen_are_there_in_order():
     assert [claim.id for claim in CLAIMS] == [f"L{k}" for k in range(1, 17)]
-    assert [claim.id for claim in CLAIMS if claim.pending] == ["L11"]
+    assert not [claim.id for claim in CLAIMS if claim.pending]
 
 
 @pytest.mark.slow
@@ -77,6 +85,7 @@ def test_l12_falls_for_both_networks_and_slowly_under_attention():
 
 def test_claims_that_a_picture_explains_have_one():
     for claim_id in ("L1", "L2", "L3", "L4", "L6", "L7", "L8", "L9", "L10", "L12", "L13", "L14", "L16"):
+    for claim_id in ("L1", "L2", "L3", "L4", "L6", "L7", "L8", "L9", "L11", "L13", "L14", "L16"):
         assert finding(claim_id).evidence.plot is not None
 
 
@@ -131,6 +140,31 @@ def test_l9_counterexample():
     one = G * X.item()
     again, kept = (one * one) * one, G * one
     assert (again**2, kept**2) == (G**9, G**5)
+
+
+def test_l11_counterexample_is_a_published_cell():
+    relu, attention = arrays("L11").values()
+    assert (float(relu), float(attention)) in FLIPS["cifar10", "automobile,airplane"].values()
+    assert attention / relu == pytest.approx(min(l11_malleability.published_ratios()))
+
+
+def test_l11_intervals_of_a_known_gap():
+    rates = np.array([[0.1] * l11_malleability.SEEDS, [0.4] * l11_malleability.SEEDS])
+    gap, ratio = l11_malleability.intervals(rates)
+    assert gap == pytest.approx((0.3, 0.3))
+    assert ratio == pytest.approx((4.0, 4.0))
+    noisy = np.array([[0.1, 0.3] * 4, [0.2, 0.2] * 4])
+    (low, high), _ = l11_malleability.intervals(noisy)
+    assert low < 0 < high
+
+
+def test_l11_says_what_was_measured():
+    evidence = finding("L11").evidence
+    figures = {figure.name: figure.value for figure in evidence.figures}
+    place = "width 1024, eps in pixels"
+    assert figures[f"{place}, redrawn: gap, lower end, points"] > 0
+    assert figures["infinite width, eps in unit rows, attack: gap, upper end, points"] < 0
+    assert all(trial.holds for trial in evidence.corrected)
 
 
 def test_l15_counterexample():

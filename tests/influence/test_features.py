@@ -1,7 +1,7 @@
 import torch
 from influence_case import problem
 
-from ridgeformer.influence import AttentionFeatures, RawFeatures
+from ridgeformer.influence import AttentionFeatures, RawFeatures, UnitRows
 from ridgeformer.kernels import DotProduct, GramPower
 
 
@@ -25,3 +25,16 @@ def test_raw_features_are_the_rows():
     rows, queries = RawFeatures()(X, Xq)
     assert rows is X
     assert queries is Xq
+
+
+def test_unit_rows_come_first_and_carry_gradients():
+    X, _, Xq = problem()
+    lengths = X.norm(dim=1, keepdim=True)
+    for then in (RawFeatures(), AttentionFeatures()):
+        rows, queries = UnitRows(then)(X, Xq)
+        expected = then(X / lengths, Xq / Xq.norm(dim=1, keepdim=True))
+        torch.testing.assert_close(rows, expected[0])
+        torch.testing.assert_close(queries, expected[1])
+    moving = X.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(UnitRows(RawFeatures())(moving, Xq)[0].sum(), moving)
+    torch.testing.assert_close((gradient * X).sum(1), torch.zeros(len(X)).double(), atol=1e-12, rtol=0)

@@ -205,7 +205,7 @@ STUDY = Study(
     what="How often attacked training points change the sign of their influence, beside five controls.",
     function="ridgeformer.studies.malleability:measure",
     presets={
-        "quick": Preset(_grid(DIGITS, {"rows": 120, "test_rows": 40}, QUICK), seeds=5),
+        "quick": Preset(_grid(DIGITS, {"rows": 100, "test_rows": 40}, QUICK), seeds=5),
         "default": Preset(_grid(DIGITS, {"rows": 250, "test_rows": 100}, FULL), seeds=10),
         "paper": Preset(_grid(PAPER, {"rows": 2000, "test_rows": 500}, FULL), seeds=5),
     },

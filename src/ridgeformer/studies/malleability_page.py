@@ -8,25 +8,15 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from ridgeformer.influence.published import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
 from ridgeformer.report import PALETTE, Page, Picture, Section, Table, styled
 from ridgeformer.studies.bootstrap import bootstrap_interval
 from ridgeformer.studies.result_cards import ResultCard, cards_section, make_card
 from ridgeformer.studies.task import as_json
 
-__all__ = ["PUBLISHED", "gaps", "make_cards", "make_page"]
+__all__ = ["gaps", "make_cards", "make_page"]
 
 Rows = list[dict[str, Any]]
-
-PUBLISHED: dict[tuple[str, str], dict[str, tuple[float, float]]] = {
-    ("mnist", "all"): {"fgsm": (4.1, 34.6), "pgd": (3.3, 28.9), "mim": (3.4, 21.9)},
-    ("mnist", "3,8"): {"fgsm": (8.4, 25.9), "pgd": (8.4, 41.0), "mim": (8.6, 40.5)},
-    ("cifar10", "all"): {"fgsm": (3.3, 26.4), "pgd": (3.1, 19.1), "mim": (3.2, 20.5)},
-    ("cifar10", "automobile,airplane"): {"fgsm": (15.2, 14.3), "pgd": (15.5, 14.0), "mim": (15.3, 14.8)},
-}
-"""Flips in per cent, ReLU and attention, as published."""
-
-TRAINED_ON_ATTACKED = {"mnist": (43.4, 42.2), "cifar10": (36.5, 38.6)}
-"""The same under PGD after adversarial training, ten classes."""
 
 STANDS_FOR = {"digits": "mnist"}
 """Small data in place of the published ones; the cards say so."""
@@ -212,8 +202,12 @@ def _values(rows: Rows, point: Mapping[str, Any], model: str, column: str) -> li
 def _published(point: Mapping[str, Any]) -> tuple[float, float] | None:
     source = STANDS_FOR.get(point["data"], point["data"])
     if point["trained_on"] == "attacked":
-        return TRAINED_ON_ATTACKED.get(source) if (point["classes"], point["attack"]) == ("all", "pgd") else None
-    return PUBLISHED.get((source, point["classes"]), {}).get(point["attack"])
+        return (
+            FLIPS_AFTER_ADVERSARIAL_TRAINING.get(source)
+            if (point["classes"], point["attack"]) == ("all", "pgd")
+            else None
+        )
+    return FLIPS.get((source, point["classes"]), {}).get(point["attack"])
 
 
 def _classes(point: Mapping[str, Any]) -> str:

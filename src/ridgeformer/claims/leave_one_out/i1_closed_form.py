@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Verdict
-from ridgeformer.claims.leave_one_out._influence import KERNELS, factors, labelled_digits
+from ridgeformer.claims.leave_one_out._influence import KERNELS, labelled_digits
 from ridgeformer.claims.trials import within
+from ridgeformer.influence.exact import influence
 from ridgeformer.kernels import Kernel
 from ridgeformer.solvers import solve
 from ridgeformer.solvers.ridge_path import leave_one_out_path
@@ -36,13 +37,13 @@ def check(cases: int) -> Evidence:
     errors, residuals = [], []
     for kernel in KERNELS:
         for ridge in RIDGES:
-            parts = factors(kernel, X, y, Z, ridge)
+            found = influence(kernel, X, y, Z, ridge)
             again = refitted(kernel, X, y, torch.cat([Z, X]), ridge)
             full = kernel(Z, X) @ solve(kernel, X, y, ridge).alpha
-            errors.append((full[:, None] - again[:QUERIES] - parts.leave_one_out).abs())
+            errors.append((full[:, None] - again[:QUERIES] - found.leave_one_out.T).abs())
             left_out = y - again[QUERIES:].diagonal()
             residuals.append((left_out - leave_one_out_path(kernel(X), y[:, None], [ridge])[0, :, 0]).abs())
-            residuals.append((left_out - parts.alpha / parts.diagonal).abs())
+            residuals.append((left_out - found.residual).abs())
     return Evidence(
         stated=(
             within("f(x) - f_{-i}(x) = (R k(x))_i alpha_i/R_ii", torch.stack(errors), 1e-11),

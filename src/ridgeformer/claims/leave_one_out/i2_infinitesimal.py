@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Trial, Verdict
-from ridgeformer.claims.leave_one_out._influence import KERNELS, factors, labelled_digits
+from ridgeformer.claims.leave_one_out._influence import KERNELS, labelled_digits
 from ridgeformer.claims.trials import within
+from ridgeformer.influence.exact import influence
 from ridgeformer.kernels import Kernel
 
 ROWS, QUERIES = 40, 5
@@ -30,13 +31,13 @@ def check(cases: int) -> Evidence:
     slopes, quotients, unlike, total, leverages = [], [], 0, 0, []
     for kernel in KERNELS:
         for ridge in RIDGES:
-            parts = factors(kernel, X, y, Z, ridge)
-            influence = ridge * parts.query * parts.alpha
+            found = influence(kernel, X, y, Z, ridge)
+            slope, left_out = found.infinitesimal.T, found.leave_one_out.T
             leverage = torch.linalg.solve(kernel(X) + ridge * torch.eye(ROWS, dtype=X.dtype), kernel(X)).diagonal()
-            slopes.append((influence - by_autograd(kernel, X, y, Z, ridge)).abs())
-            quotients.append((influence / (1 - leverage) - parts.leave_one_out).abs())
-            unlike += int((influence.sign() != parts.leave_one_out.sign()).sum())
-            total += influence.numel()
+            slopes.append((slope - by_autograd(kernel, X, y, Z, ridge)).abs())
+            quotients.append((slope / (1 - leverage) - left_out).abs())
+            unlike += int((slope.sign() != left_out.sign()).sum())
+            total += slope.numel()
             leverages.append(leverage)
     return Evidence(
         stated=(

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
-from ridgeformer.claims.leave_one_out._influence import KERNELS, Factors, factors, labelled_digits
+from ridgeformer.claims.leave_one_out._influence import KERNELS, labelled_digits
+from ridgeformer.influence.exact import influence
+from ridgeformer.influence.influence import Influence
 from ridgeformer.seeds import torch_generator
 
 ROWS, QUERIES, RIDGE = 150, 20, 0.1
@@ -20,19 +22,19 @@ def nudged(X: Tensor, size: float) -> Tensor:
     return X + size * signs.to(X.dtype)
 
 
-def flips(before: Factors, after: Factors) -> Tensor:
-    """Return which leave-one-out influences changed sign, (queries, n)."""
+def flips(before: Influence, after: Influence) -> Tensor:
+    """Return which leave-one-out influences changed sign, (n, queries)."""
     return before.leave_one_out.sign() != after.leave_one_out.sign()
 
 
-def one_factor_changed(before: Factors, after: Factors) -> Tensor:
+def one_factor_changed(before: Influence, after: Influence) -> Tensor:
     """Return where exactly one of (R k(x))_i and alpha_i changed sign."""
-    query = before.query.sign() != after.query.sign()
+    query = before.weights.sign() != after.weights.sign()
     alpha = before.alpha.sign() != after.alpha.sign()
     return query ^ alpha
 
 
-def rate_by_size(before: Factors, flipped: Tensor) -> list[float]:
+def rate_by_size(before: Influence, flipped: Tensor) -> list[float]:
     """Return the share of flips in each tenth of the influences by absolute size, the smallest first."""
     order = before.leave_one_out.abs().flatten().argsort()
     return [float(part.double().mean()) for part in flipped.flatten()[order].tensor_split(TENTHS)]
@@ -43,9 +45,9 @@ def check(cases: int) -> Evidence:
     X, y, Z = labelled_digits(ROWS, QUERIES)
     total, wrong, rates = 0, 0, {}
     for kernel in KERNELS:
-        before = factors(kernel, X, y, Z, RIDGE)
+        before = influence(kernel, X, y, Z, RIDGE)
         for noise in NOISES:
-            after = factors(kernel, nudged(X, noise), y, Z, RIDGE)
+            after = influence(kernel, nudged(X, noise), y, Z, RIDGE)
             flipped = flips(before, after)
             wrong += int((flipped != one_factor_changed(before, after)).sum())
             total += flipped.numel()

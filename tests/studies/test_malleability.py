@@ -1,0 +1,60 @@
+"""The malleability study: what is measured is what the library measures, and the page says what the rows say."""
+
+import pytest
+
+from ridgeformer import datasets, errors
+from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, UnitRows, network_malleability
+from ridgeformer.influence.attacks import FGSM
+from ridgeformer.regime import problem_from
+from ridgeformer.studies.malleability import CENTRE, STUDY, measure
+
+SMALL = {"data": "digits", "classes": "all", "rows": 40, "test_rows": 10} | CENTRE | {"width": 64}
+
+
+def test_both_models_see_the_same_draw_and_are_measured_by_the_library():
+    relu, attention = measure(**SMALL, seed=5)
+    p = problem_from(datasets.load("digits"), rows=40, test_rows=10, seed=5, unit_rows=False)
+    for row, features in ((relu, RawFeatures()), (attention, AttentionFeatures())):
+        network = Network(64, relative_ridge=1e-3)
+        found = network_malleability(
+            network, p.X, p.y, p.Xt, p.yt, FGSM(0.3), 0.1, features=UnitRows(features), seed=5
+        )  # fmt: skip
+        assert row["attack_flips_top"] == found.attacked.flips_top
+        assert row["redrawn_pair_flips_all"] == found.redrawn.pair_flips_all
+        assert row["adaptive_spearman"] == found.adaptive.spearman
+    assert relu["length"] == attention["length"] == pytest.approx(float(p.X.norm(dim=1).mean()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"units": "rows"},
+        {"preprocessing": "both", "units": "rows"},
+        {"preprocessing": "both"},
+        {"trained_on": "attacked"},
+        {"score": "loss"},
+        {"context": "fixed"},
+        {"classes": "3,8"},
+    ],
+)
+def test_every_choice_changes_something(change):
+    assert measure(**SMALL, seed=5) != measure(**(SMALL | change), seed=5)
+
+
+def test_at_infinite_width_there_is_nothing_to_draw_again():
+    rows = measure(**(SMALL | {"kernel": "infinite"}), seed=5)
+    assert [row["redrawn_flips_top"] for row in rows] == [None, None]
+
+
+@pytest.mark.parametrize("name", ["preprocessing", "kernel"])
+def test_unknown_choices(name):
+    with pytest.raises(errors.UnknownNameError, match=f"unknown {name}"):
+        measure(**(SMALL | {name: "none"}), seed=5)
+
+
+@pytest.mark.parametrize("preset", STUDY.presets)
+def test_presets_have_five_seeds_and_departures_of_one_choice(preset):
+    chosen = STUDY.presets[preset]
+    assert chosen.seeds >= 5
+    assert len(STUDY.tasks(preset)) == len(chosen)
+    assert {point["attack"] for point in chosen.points} == {"fgsm", "pgd", "mim"}
