@@ -57,6 +57,7 @@ def test_the_page_names_the_choice_that_turns_the_gap_round():
     rows = made_rows()
     page = make_page(rows, made_means(rows))
     assert "40 % of attention's top influences and of 10 % of ReLU's: a gap of +30" in page.answer[0]
+    assert "digits stands in for mnist" in page.sections[0].sentences[0]
     assert page.answer[2].endswith("turn it round: units rows.")
     says = {row[0]: row[-1] for row in page.sections[3].table.rows}
     assert (says["as chosen"], says["units rows"]) == ("attention more", "ReLU more")
