@@ -84,8 +84,7 @@ def test_l12_falls_for_both_networks_and_slowly_under_attention():
 
 
 def test_claims_that_a_picture_explains_have_one():
-    for claim_id in ("L1", "L2", "L3", "L4", "L6", "L7", "L8", "L9", "L10", "L12", "L13", "L14", "L16"):
-    for claim_id in ("L1", "L2", "L3", "L4", "L6", "L7", "L8", "L9", "L11", "L13", "L14", "L16"):
+    for claim_id in ("L1", "L2", "L3", "L4", "L6", "L7", "L8", "L9", "L10", "L11", "L12", "L13", "L14", "L16"):
         assert finding(claim_id).evidence.plot is not None
 
 

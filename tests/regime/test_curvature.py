@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -39,4 +41,4 @@ def test_at_the_stable_rate_the_loss_of_a_wide_network_falls(loss):
     rate = stable_rate(tangent_norm(built.model, problem.X, torch_generator(0, "power")), problem.y, loss)
     how = Training("descent", loss, rate=rate, epochs=20, l2=0.0)
     losses = train(built.model, problem.X, problem.y, how, torch_generator(0, "batches")).losses
-    assert all(after < before for before, after in zip(losses, losses[1:], strict=False))
+    assert all(after < before for before, after in pairwise(losses))

@@ -14,8 +14,8 @@ from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import compile_
 from ridgeformer.cli.data import data
 from ridgeformer.cli.explain import explain
-from ridgeformer.cli.regime import regime
 from ridgeformer.cli.influence import influence
+from ridgeformer.cli.regime import regime
 from ridgeformer.cli.reproduce import reproduce
 from ridgeformer.cli.run import run
 from ridgeformer.cli.solve import solve

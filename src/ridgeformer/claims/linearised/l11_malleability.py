@@ -158,8 +158,8 @@ L11 = Claim(
     corrected="The published tables break the range themselves: for cars against planes ReLU flips more. On digits the "
     "sign of the gap depends on choices that the source leaves open. At infinite width attention flips more with eps "
     "in pixels, far beyond random signs, and ReLU flips more with eps in the units of unit rows. At width 1024 with a "
-    "small ridge a flip rate cannot tell: drawing the network again, with no attack at all, opens as large a gap, which "
-    "is sampling noise of the kernel.",
+    "small ridge a flip rate cannot tell: drawing the network again, with no attack at all, opens as large a gap, "
+    "which is sampling noise of the kernel.",
     corrected_formula=r"\exists\ \text{readings with}\ \mathrm{flips}_{att} > \mathrm{flips}_{relu}\ \text{and with}\ "
     r"\mathrm{flips}_{att} < \mathrm{flips}_{relu}",
     condition="Digits, 120 rows, ten classes, FGSM of eps 0.3 on the top tenth, ridge 1e-3 tr(K)/n, intervals over 8 "
