@@ -4,8 +4,7 @@ import torch
 from findings import BY_ID, finding
 
 from ridgeformer import datasets
-from ridgeformer.claims.claim import Verdict
-from ridgeformer.claims.ledger import DEEP_CASES, NORMAL_CASES
+from ridgeformer.claims.ledger import DEEP_CASES
 from ridgeformer.claims.linearised import (
     CLAIMS,
     l3_row_normalisation,
@@ -50,13 +49,6 @@ def test_a_deep_search_with_another_seed_breaks_none_either(inequality):
 def test_the_search_has_teeth(claim_id):
     (trial,) = [t for t in finding(claim_id).evidence.stated if t.statement.startswith(BROKEN[claim_id])]
     assert trial.worst > 10
-
-
-@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.pending], ids=lambda claim: claim.id)
-def test_a_pending_check_refuses_with_its_reason(claim):
-    assert claim.verdict is Verdict.PENDING
-    with pytest.raises(NotImplementedError, match=claim.pending):
-        claim.check(NORMAL_CASES)
 
 
 def value(claim_id, start):
