@@ -5,6 +5,7 @@ import torch
 from ridgeformer import datasets
 from ridgeformer.audit import Settings
 from ridgeformer.audit.fits import certified_fit
+from ridgeformer.datasets import Dataset
 from ridgeformer.influence.answer import ask
 from ridgeformer.influence.posing import pose_row
 from ridgeformer.solvers import solve
@@ -72,3 +73,11 @@ def test_the_unit_of_eps_is_known_where_rows_were_scaled_as_a_whole():
     assert answer.unit == pytest.approx(np.linalg.norm(dataset.X[answer.strongest]))
     assert "in the units of the data" in answer.sentences[-1]
     assert ask(dataset, 7).unit is None
+
+
+def test_constant_targets_have_no_influence():
+    flat = Dataset("flat", datasets.load("wine").X, np.ones(178))
+    answer = ask(flat, 7)
+    assert (answer.helpful, answer.harmful, answer.share, answer.together) == ((), (), 0.0, 0.0)
+    assert answer.sentences[-1].endswith("there is no sign to keep.")
+    assert not any("inf" in line.split() or "nan" in line for line in answer.sentences)

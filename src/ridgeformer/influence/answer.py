@@ -240,12 +240,16 @@ def _ends_in_words(answer: Answer, what: str) -> list[str]:
         top = answer.harmful[0]
         lines.append(f"Most harmful is row {top.row} ({top.label}): it moves it by {-top.score:.3g} the other way.")
     shown = len(answer.helpful) + len(answer.harmful)
+    if not shown:
+        return []
     lines.append(f"These {shown} points make up {100 * answer.share:.0f} % of all influence on this row.")
     return lines
 
 
 def _robustness(answer: Answer) -> str:
     found = answer.flipping
+    if found.found == 0:
+        return "How firm that is: no training point has any influence on this row, so there is no sign to keep."
     point = f"the sign of the strongest influence, row {answer.strongest}'s,"
     measure = "eps is the largest change of one feature as the kernel sees it"
     if answer.unit is not None:
