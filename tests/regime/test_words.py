@@ -4,14 +4,15 @@ import pytest
 
 from ridgeformer.datasets import load
 from ridgeformer.regime import Architecture, OutputDistance, Training, measure, problem_from
-from ridgeformer.regime.words import CLOSE, influence_supported, sentences
+from ridgeformer.regime.words import CLOSE, influence_supported, obstacles, sentences
 
 
 @pytest.fixture(scope="module")
 def measured():
     problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0, classes=("3", "8"))
     how = Training("descent", rate=1.0, epochs=60, l2=0.0)
-    return measure(problem, Architecture("relu", scale=1.0), how, width=2048, seed=0, ridge=1.0)
+    found = measure(problem, Architecture("relu", scale=1.0), how, width=2048, seed=0, ridge=1.0)
+    return replace(found, to_ridge=OutputDistance(1.0, CLOSE / 2))  # as after long training
 
 
 def test_a_wide_network_is_close(measured):
@@ -29,6 +30,8 @@ def test_a_wide_network_is_close(measured):
         {"kernel_drift": 2 * CLOSE},
         {"to_linearised": OutputDistance(1.0, 2 * CLOSE)},
         {"to_linearised": None},
+        {"to_ridge": OutputDistance(1.0, 2 * CLOSE)},
+        {"kernel_drift": None},
         {"dead": True},
         {"diverged": True},
     ],
@@ -36,7 +39,11 @@ def test_a_wide_network_is_close(measured):
 def test_each_condition_is_needed(measured, change):
     changed = replace(measured, **change)
     assert not influence_supported(changed)
-    assert any(sentence.startswith("Influence by NTK is not supported") for sentence in sentences(changed, ()))
+    assert len(obstacles(changed)) == 1
+    (said,) = [
+        sentence for sentence in sentences(changed, ()) if sentence.startswith("Influence by NTK is not supported")
+    ]
+    assert obstacles(changed)[0] in said
 
 
 def test_a_kernel_far_from_its_limit_leaves_the_network_s_own(measured):

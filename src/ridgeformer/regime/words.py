@@ -5,7 +5,7 @@ from __future__ import annotations
 from ridgeformer.regime.criteria import Criterion
 from ridgeformer.regime.measure import Measurement
 
-__all__ = ["CLOSE", "influence_supported", "sentences"]
+__all__ = ["CLOSE", "influence_supported", "obstacles", "sentences"]
 
 CLOSE = 0.1
 """Relative distances up to this count as close."""
@@ -19,16 +19,33 @@ MEANINGS = {
 }
 
 
-def influence_supported(measured: Measurement) -> bool:
-    """Return whether influences computed with the tangent kernel at initialisation describe the trained network.
+def obstacles(measured: Measurement) -> tuple[str, ...]:
+    """Return what keeps influences computed with the tangent kernel from describing the trained network.
 
-    It asks for a kernel that moved by at most `CLOSE` and outputs within `CLOSE` of the linearised network's, trained
-    alike: a closed form with one fixed kernel is about the linearised network and about no other.
+    The closed form is about kernel ridge regression with one fixed kernel. So the kernel may move by at most `CLOSE`,
+    and the test outputs must be within `CLOSE` of the linearised network's and of kernel ridge regression's.
     """
-    moved, away = measured.kernel_drift, measured.to_linearised
-    if measured.dead or measured.diverged or moved is None or away is None:
-        return False
-    return moved <= CLOSE and away.relative <= CLOSE
+    if measured.diverged:
+        return ("training diverged",)
+    if measured.dead:
+        return ("the network is dead",)
+    away, ridge = measured.to_linearised, measured.to_ridge
+    found = {
+        "the kernel moved {}": measured.kernel_drift,
+        "the outputs are {} from the linearised network's": None if away is None else away.relative,
+        "the outputs are {} from kernel ridge regression's": None if ridge is None else ridge.relative,
+    }
+    unknown = "{} (not measured)"
+    return tuple(
+        said.format(_percent(value)) if value is not None else unknown.format(said.replace(" {}", ""))
+        for said, value in found.items()
+        if value is None or not value <= CLOSE
+    )
+
+
+def influence_supported(measured: Measurement) -> bool:
+    """Return whether nothing keeps influence by the tangent kernel from describing the trained network."""
+    return not obstacles(measured)
 
 
 def sentences(measured: Measurement, criteria: tuple[Criterion, ...]) -> tuple[str, ...]:
@@ -82,8 +99,8 @@ def _influence(measured: Measurement) -> str:
         whose = "the limit kernel or the network's own" if near else "the network's own kernel"
         return f"Influence by NTK is supported, with {whose}: kernel and outputs stayed within {_percent(CLOSE)}."
     return (
-        f"Influence by NTK is not supported: it needs the kernel to move at most {_percent(CLOSE)} and the outputs to "
-        f"be within {_percent(CLOSE)} of the linearised network's."
+        f"Influence by NTK is not supported, because {' and '.join(obstacles(measured))}; at most {_percent(CLOSE)} is "
+        "asked for."
     )
 
 

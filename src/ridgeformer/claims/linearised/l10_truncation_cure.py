@@ -112,8 +112,8 @@ L10 = Claim(
     corrected="It lowers kappa_r and the formula's width by many orders of magnitude and changes next to nothing: on "
     "digits (3 against 8, 60 rows, 3 seeds) neither the kernel at initialisation (m = 1e5) nor the outputs after 40 "
     "steps of full-batch gradient descent (m = 1024, squared error, unit start) come nearer to the limit by a "
-    "factor of 2 at any r from 4 to 32, while rows without attention do. Attention makes rows alike, and its top "
-    "directions alone make them as much alike: the mean cosine between rows stays where it was.",
+    "factor of 2 at any r from 4 to 32, while rows without attention do. Attention makes rows alike, "
+    "and its top directions alone make them as much alike: the mean cosine between rows stays where it was.",
     condition="Rows normalised after attention, first layer trained; measured on these rows, not proved.",
     check=check,
 )
