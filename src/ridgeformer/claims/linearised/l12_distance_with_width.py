@@ -106,7 +106,7 @@ L12 = Claim(
     "the size of the logits: `ridgeformer reproduce ntk-distance --preset quick` (ten digits, 100 rows, 100 epochs) "
     "finds it rising for ReLU as well, so a rise is no sign that a kernel does not converge.",
     corrected_formula=r"\|f_m(t) - f_\infty(t)\| \;\text{falls with } m \text{ for both}",
-    condition="Measured on these rows, widths and training times; nothing is proved about others. The fall under attention "
-    "shows at m = 8192; up to 4096 it is within the spread over seeds, and one of three rises.",
+    condition="Measured on these rows, widths and training times; nothing is proved about others. The fall under "
+    "attention shows at m = 8192; up to 4096 it is within the spread over seeds, and one of three rises.",
     check=check,
 )
