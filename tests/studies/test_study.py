@@ -29,7 +29,7 @@ def test_seeds_must_be_a_whole_number():
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_every_registered_study_has_three_presets_that_contain_each_other(name):
+def test_every_registered_study_has_three_presets_that_grow(name):
     found = STUDIES[name]
     sizes = [len(found.tasks(preset)) for preset in ("quick", "default", "paper")]
     assert sizes == sorted(sizes)

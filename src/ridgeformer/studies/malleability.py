@@ -207,7 +207,7 @@ STUDY = Study(
     presets={
         "quick": Preset(_grid(DIGITS, {"rows": 100, "test_rows": 40}, QUICK), seeds=5),
         "default": Preset(_grid(DIGITS, {"rows": 250, "test_rows": 100}, FULL), seeds=10),
-        "paper": Preset(_grid(PAPER, {"rows": 2000, "test_rows": 500}, FULL), seeds=5),
+        "paper": Preset(_grid(PAPER, {"rows": 2000, "test_rows": 500}, FULL), seeds=10),
     },
     within=("model",),
     seconds=3600.0,
