@@ -27,14 +27,14 @@ def fill(template: str, **values: Any) -> str:
     return environment.get_template(template).render(plotly_js=get_plotlyjs(), draw=_draw, formula=formula, **values)
 
 
-def formula(latex: str) -> str:
-    """Return a formula as MathML, which browsers typeset without any script.
+def formula(latex: str, display: str = "block") -> str:
+    """Return a formula as MathML, on a line of its own or "inline"; browsers typeset it without any script.
 
     Example:
         >>> formula(r"x^2").startswith("<math")
         True
     """
-    return convert(latex, display="block")
+    return convert(latex, display=display)
 
 
 def write_html(text: str, path: Path) -> Path:
