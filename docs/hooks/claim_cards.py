@@ -27,4 +27,4 @@ def card(claim: Claim) -> str:
         lines += ["*When.* " + claim.condition, ""]
     lines += [f"Source: {claim.source}. Try it: `ridgeformer claims {claim.id}`."]
     head = f'??? quote "{claim.id}, as published, is {claim.verdict.value}: {claim.title}"'
-    return "\n".join([head, "", *(f"    {line}" if line else "" for line in lines)])
+    return "\n".join([head, "", *(f"    {line}" if line else "" for line in lines), ""])
