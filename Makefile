@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
-.PHONY: help audit test test-slow check format bench claims-deep figures clean
+.PHONY: help audit test test-slow check format bench claims-deep figures docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -33,13 +33,13 @@ test-slow: $(VENV)/dev.stamp  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow --timeout=1800
 
 check: $(VENV)/dev.stamp  ## format, lint and types
-	@$(BIN)/ruff format --check src tests benchmarks docs
-	@$(BIN)/ruff check src tests benchmarks docs
+	@$(BIN)/ruff format --check src tests benchmarks docs examples
+	@$(BIN)/ruff check src tests benchmarks docs examples
 	@$(BIN)/mypy
 
 format: $(VENV)/dev.stamp  ## let ruff rewrite what it can
-	@$(BIN)/ruff format src tests benchmarks docs
-	@$(BIN)/ruff check --fix src tests benchmarks docs
+	@$(BIN)/ruff format src tests benchmarks docs examples
+	@$(BIN)/ruff check --fix src tests benchmarks docs examples
 
 $(VENV)/docs.stamp: $(VENV)/base.stamp
 	@$(PIP) --editable ".[docs]"
@@ -57,6 +57,13 @@ claims-deep: $(VENV)/base.stamp  ## the ledger of claims with 100,000 cases a se
 figures: $(VENV)/docs.stamp  ## measure again what the docs show
 	@$(BIN)/python docs/measure_compiled.py
 	@$(BIN)/python docs/measure_claims.py
+	@$(BIN)/python docs/measure_cards.py
+	@$(BIN)/python docs/draw_gallery.py
+	@$(BIN)/python docs/draw_picture.py
+
+docs: $(VENV)/docs.stamp  ## the documentation into site/; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "open site/index.html"
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) audit build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) audit site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

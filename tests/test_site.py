@@ -1,0 +1,56 @@
+"""The documentation builds without a warning, asks nothing of another host, and sets every formula."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ridgeformer.claims import CLAIMS
+
+ROOT = Path(__file__).parents[1]
+THEORY = sorted((ROOT / "docs" / "theory").glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(directory)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return {path.relative_to(directory).as_posix(): path.read_text() for path in directory.rglob("*.html")}
+
+
+def test_every_document_has_a_page(site):
+    documents = (path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
+    assert {document.with_suffix(".html").as_posix() for document in documents} <= set(site)
+
+
+def fetched(page):
+    """Return the addresses that a browser asks for by itself when it shows the page."""
+    tags = re.findall(r"<(?:link|script|img|iframe|source|video|audio|object|embed)\b[^>]*>", page)
+    return [address for tag in tags for address in re.findall(r"\b(?:src|href|data|srcset)=\"?([^\"\s>]+)", tag)]
+
+
+def test_no_page_asks_anything_of_another_host(site):
+    assert fetched('<script src="https://a.example/x.js"></script>') == ["https://a.example/x.js"]
+    for name, page in site.items():
+        assert not [address for address in fetched(page) if re.match(r"(\w+:)?//", address)], name
+
+
+def test_formulas_are_set_when_the_site_is_built(site):
+    assert "<math" in site["theory/width.html"]
+    for name, page in site.items():
+        text = re.sub(r"<(pre|code)\b.*?</\1>", "", page, flags=re.S)
+        assert "arithmatex" not in text, name
+        assert not re.search(r"\\(frac|sum|le|sigma|lambda|top|blacksquare)\b", text), name
+
+
+def test_every_claim_is_on_a_theory_page_in_the_ledgers_words(site):
+    pages = " ".join(path.read_text() for path in THEORY)
+    assert set(re.findall(r"<!-- claim (\w+) -->", pages)) == {claim.id for claim in CLAIMS}
+    assert "W4, as published, is false" in site["theory/effective_dimension.html"]
+    assert "<!-- claim" not in "".join(site.values())
