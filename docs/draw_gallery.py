@@ -40,7 +40,7 @@ def page() -> str:
         lines += [
             f'??? example "examples/{name}.py"',
             "",
-            "    ```py",
+            "    ```{.python}",
             f'    --8<-- "examples/{name}.py"',
             "    ```",
             "",

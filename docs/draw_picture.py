@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -70,7 +71,7 @@ def _blocks(figure: Figure, axes: list[plt.Axes], angle: Tensor, y: Tensor, grid
         axis.set(xticks=[], yticks=[], ylim=(-2.6, 2.6))
         axis.set_ylabel(f"block {step}", rotation=0, ha="right", va="center", fontsize=10)
         axis.spines[:].set_color("0.7")
-    for below, above in zip(axes, axes[1:], strict=False):
+    for below, above in pairwise(axes):
         arrow = ConnectionPatch((0.5, 1), (0.5, 0), "axes fraction", "axes fraction", axesA=below, axesB=above)
         arrow.set(arrowstyle="-|>", mutation_scale=12, color=GREY)
         figure.add_artist(arrow)

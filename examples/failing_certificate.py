@@ -16,7 +16,7 @@ import ridgeformer as rf
 
 def draw(quick: bool = False) -> Figure:
     """Return the figure; quick takes fewer supports."""
-    supports, steps = (12, 16) if quick else (30, 25)
+    supports, steps = (6, 5) if quick else (30, 25)
     X = torch.nn.functional.normalize(
         torch.randn(supports, 4, generator=torch.Generator().manual_seed(0)).double(), dim=1
     )

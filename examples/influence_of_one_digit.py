@@ -14,7 +14,7 @@ from ridgeformer import datasets, influence
 def draw(quick: bool = False) -> Figure:
     """Return the figure; quick takes fewer rows."""
     digits = datasets.load("digits")
-    digits = digits.subset(range(200 if quick else 1000))
+    digits = digits.subset(range(80 if quick else 1000))
     answer = influence.ask(digits, 17, points=5)
     figure, axes = plt.subplots(2, 6, figsize=(10, 4.2), layout="constrained")
     show(axes[0, 0], digits.X[17], f"row 17 is a {answer.truth}\npredicted: {answer.predicted}")

@@ -1,5 +1,7 @@
 """The documentation builds without a warning, asks nothing of another host, and sets every formula."""
 
+import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -7,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from ridgeformer.claims import CLAIMS
 
@@ -16,12 +19,21 @@ THEORY = sorted((ROOT / "docs" / "theory").glob("*.md"))
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("site")
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared  # one build for all workers
+    with FileLock(shared / "site.lock"):
+        if not (shared / "site" / "sitemap.xml").is_file():
+            build(shared / "site")
+    return {
+        path.relative_to(shared / "site").as_posix(): path.read_text() for path in (shared / "site").rglob("*.html")
+    }
+
+
+def build(directory):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(directory)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    return {path.relative_to(directory).as_posix(): path.read_text() for path in directory.rglob("*.html")}
 
 
 def test_every_document_has_a_page(site):
@@ -49,8 +61,18 @@ def test_formulas_are_set_when_the_site_is_built(site):
         assert not re.search(r"\\(frac|sum|le|sigma|lambda|top|blacksquare)\b", text), name
 
 
+@pytest.mark.parametrize(
+    "room", sorted(path.stem for path in (ROOT / "docs" / "api").glob("*.md") if path.stem != "index")
+)
+def test_the_reference_shows_every_public_function_and_class(site, room):
+    public = importlib.import_module(f"ridgeformer.{room}")
+    for name in getattr(public, "__all__", ()):
+        if inspect.isroutine(getattr(public, name)) or inspect.isclass(getattr(public, name)):
+            assert f'id="ridgeformer.{room}.{name}"' in site[f"api/{room}.html"], name
+
+
 def test_every_claim_is_on_a_theory_page_in_the_ledgers_words(site):
     pages = " ".join(path.read_text() for path in THEORY)
     assert set(re.findall(r"<!-- claim (\w+) -->", pages)) == {claim.id for claim in CLAIMS}
-    assert "W4, as published, is false" in site["theory/effective_dimension.html"]
+    assert "W4 as published: false" in site["theory/effective_dimension.html"]
     assert "<!-- claim" not in "".join(site.values())

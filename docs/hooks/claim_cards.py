@@ -26,5 +26,5 @@ def card(claim: Claim) -> str:
     if claim.condition:
         lines += ["*When.* " + claim.condition, ""]
     lines += [f"Source: {claim.source}. Try it: `ridgeformer claims {claim.id}`."]
-    head = f'??? quote "{claim.id}, as published, is {claim.verdict.value}: {claim.title}"'
+    head = f'??? quote "{claim.id} as published: {claim.verdict.value}. {claim.title}"'
     return "\n".join([head, "", *(f"    {line}" if line else "" for line in lines), ""])
