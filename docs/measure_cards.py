@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ridgeformer.report import Page, Section
+from ridgeformer.report import Page, Section, Table
 from ridgeformer.studies import reproduce
 
 HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ def main() -> None:
             _, page = reproduce(study, directory, preset="quick")
         lines += [f"## {page.title}", "", f"```sh\nridgeformer reproduce {study} --preset quick\n```", ""]
         for section in with_cards(page):
-            lines += [*section.sentences, "", *markdown(section), ""]
+            lines += [*(f"- {sentence}" for sentence in section.sentences), "", *markdown(section.table), ""]
     (HERE / "result_cards.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
@@ -46,10 +46,18 @@ def with_cards(page: Page) -> Iterator[Section]:
     return (section for section in page.sections if section.table and section.table.head[-1] == "verdict")
 
 
-def markdown(section: Section) -> list[str]:
-    """Return a section's table."""
-    table = [section.table.head, ["---"] * len(section.table.head), *section.table.rows]
-    return ["| " + " | ".join(str(cell).replace("|", "/") for cell in row) + " |" for row in table]
+def markdown(table: Table) -> list[str]:
+    """Return the cards as a table, with the readings that differ listed under it."""
+    at = table.head.index("choices")
+    readings = list(dict.fromkeys(row[at] for row in table.rows if row[at]))
+    named = [
+        (*row[:at], f"reading {readings.index(row[at]) + 1}" if row[at] else "", *row[at + 1 :]) for row in table.rows
+    ]
+    shown = [place for place in range(len(table.head)) if place != at or readings]
+    lines = [[table.head[place].replace("choices", "reading") for place in shown], ["---"] * len(shown)]
+    lines += [[row[place].replace("|", "/") for place in shown] for row in named]
+    listed = [f"- Reading {number}. {text[0].upper()}{text[1:]}." for number, text in enumerate(readings, 1)]
+    return [*("| " + " | ".join(line) + " |" for line in lines), "", *listed]
 
 
 if __name__ == "__main__":
