@@ -63,7 +63,7 @@ figures: $(VENV)/docs.stamp  ## measure again what the docs show
 
 docs: $(VENV)/docs.stamp  ## the documentation into site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "open site/index.html"
+	@echo "open site/index.html; for its search, serve it: $(BIN)/python -m http.server -b 127.0.0.1 -d site"
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) audit site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
