@@ -1,0 +1,23 @@
+"""The trace viewer: watch a transformer solve a regression, sublayer by sublayer, down to one number."""
+
+from ridgeformer.report.trace_viewer.page import render_viewer, view_data, write_viewer
+from ridgeformer.report.trace_viewer.view import (
+    ShownChannel,
+    ShownSublayer,
+    ShownToken,
+    TraceView,
+    few_rows,
+    trace_view,
+)
+
+__all__ = [
+    "ShownChannel",
+    "ShownSublayer",
+    "ShownToken",
+    "TraceView",
+    "few_rows",
+    "render_viewer",
+    "trace_view",
+    "view_data",
+    "write_viewer",
+]

@@ -1,0 +1,130 @@
+"""A view as a piece of a page, or as a page of its own: one file, no outside request."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from ridgeformer.checks import whole
+from ridgeformer.errors import InputError
+from ridgeformer.report.trace_viewer.view import Array, TraceView
+from ridgeformer.report.writing import fill, formula, write_html
+
+__all__ = ["render_viewer", "view_data", "write_viewer"]
+
+SCRIPTS = ("engine.js", "plots.js", "viewer.js")
+
+
+def render_viewer(view: TraceView, *, start: Any = 0) -> str:
+    """Return the viewer as one HTML element that brings its style, its script and its data.
+
+    Args:
+        view: What to show.
+        start: Sublayers that have run when it opens; 0 is the embedding.
+
+    Raises:
+        InputError: more sublayers than there are.
+    """
+    start = whole(start, "start", 0)
+    if start > len(view.sublayers):
+        raise InputError(f"start is {start} and the run has {len(view.sublayers)} sublayers: choose one of those.")
+    return fill("trace_viewer/viewer.html.j2", **_parts(view, start))
+
+
+def write_viewer(view: TraceView, path: Path, *, start: Any = 0) -> Path:
+    """Write the viewer as a whole page; an old one is replaced in one step.
+
+    Raises:
+        RidgeformerError: it cannot be written there.
+    """
+    title = f"A transformer solving {view.name}" if view.name else "A transformer solving a regression"
+    body = Markup(render_viewer(view, start=start))  # noqa: S704 (our own template made it)
+    return write_html(fill("trace_viewer/viewer_page.html.j2", title=title, body=body), path)
+
+
+def view_data(view: TraceView) -> dict[str, Any]:
+    """Return a view as compact JSON values.
+
+    Arrays are float64 in base64, so that the page's arithmetic is the model's to the last digits: the imitating
+    heads cancel five of them. Of every sublayer only the columns that it changed are kept.
+    """
+    sublayers = []
+    for before, after, shown in zip(view.stream[:-1], view.stream[1:], view.sublayers, strict=True):
+        changed = np.flatnonzero((before != after).any(axis=0))
+        facts = {key: value for key, value in asdict(shown).items() if key != "formulas"}
+        maths = [formula(latex) for latex in shown.formulas]
+        delta = {"columns": changed.tolist(), "values": _packed(after[:, changed])}
+        sublayers.append({**facts, "formulas": maths, **delta})
+    names = ("name", "program", "subject", "verdict", "born", "modules", "reading", "smallest")
+    plain = {key: getattr(view, key) for key in names}
+    at = None if view.at is None else [places.tolist() for places in view.at]
+    return {
+        **plain,
+        "tokens": [asdict(token) for token in view.tokens],
+        "channels": [asdict(channel) for channel in view.channels],
+        "sublayers": _shared(sublayers),
+        "width": view.stream.shape[-1],
+        "outputs": view.targets.shape[1],
+        "stream": _packed(view.stream[0]),
+        "targets": _packed(view.targets),
+        "predictions": _packed(view.predictions),
+        "exact": _packed(view.exact),
+        "smoother": _packed(view.smoother),
+        "averager": _packed(view.averager),
+        "bound": None if view.bound is None else _packed(view.bound),
+        "at": at,
+    }
+
+
+def _shared(sublayers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sublayers with words, formulas and living channels that many share kept once."""
+    kept: dict[str, int] = {}
+    rows = []
+    for row in sublayers:
+        texts = [json.dumps(row[key]) for key in ("sentence", "formulas", "alive")]
+        numbers = [kept.setdefault(text, len(kept)) for text in texts]
+        rows.append({**row, **dict(zip(("sentence", "formulas", "alive"), numbers, strict=True))})
+    return {"rows": rows, "kept": [json.loads(text) for text in kept]}
+
+
+def _packed(values: Array) -> str:
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode("ascii")
+
+
+def _parts(view: TraceView, start: int) -> dict[str, Any]:
+    folder = files("ridgeformer.report.trace_viewer")
+    data = json.dumps(view_data(view), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    script = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    style = (folder / "viewer.css").read_text(encoding="utf-8")
+    return {
+        "view": view,
+        "start": start,
+        "data": Markup(data),  # noqa: S704 (no "<" is left in it)
+        "script": Markup(script),  # noqa: S704
+        "style": Markup(style),  # noqa: S704
+        "last": _last_state(view),
+    }
+
+
+def _last_state(view: TraceView) -> dict[str, Any]:
+    """Return the stream at the end as a table of text, for paper."""
+    living = view.sublayers[-1].alive
+    columns = [
+        (channel.name if len(channel.columns) == 1 else f"{channel.name} {number + 1}", column)
+        for channel in view.channels
+        if channel.name in living and channel.group in ("state", "scratch")
+        for number, column in enumerate(channel.columns)
+    ]
+    rows = [
+        (token.label, [f"{view.stream[-1, row, column]:.4g}" for _, column in columns])
+        for row, token in enumerate(view.tokens)
+        if token.visible
+    ]
+    return {"head": [name for name, _ in columns], "rows": rows}
