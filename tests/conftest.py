@@ -20,6 +20,7 @@ ROOMS = (
     "influence",
     "influence/attacks",
     "influence/estimators",
+    "report",
 )
 
 for room in ROOMS:

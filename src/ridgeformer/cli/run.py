@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import torch
+import typer
 
 from ridgeformer.audit.answer import show_score
 from ridgeformer.audit.prepare import Prepared
@@ -13,6 +15,7 @@ from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.models import Data, Directory, MaxRows, Preprocessing, Seed, Target, prepare_for
 from ridgeformer.compiler import CompiledTransformer, load
 from ridgeformer.compiler.certificate.problem import pose_true
+from ridgeformer.report.trace_viewer import few_rows, trace_view, write_viewer
 
 __all__ = ["run"]
 
@@ -24,15 +27,18 @@ def run(
     preprocessing: Preprocessing = "auto",
     max_rows: MaxRows = 300,
     seed: Seed = 0,
+    html: Annotated[Path | None, typer.Option(help="Write a page to watch it work on a few of the rows.")] = None,
     json: Json = False,
 ) -> None:
     """Run a compiled model: training rows are its supports, held-out rows its queries.
 
-    Example: ridgeformer run model digits
+    Example: ridgeformer run model digits --html trace.html
     """
     model = load(directory)
     prepared = prepare_for(model, data, target, preprocessing, max_rows, seed)
     facts = _facts(model, prepared)
+    if html is not None:
+        facts |= _page(model, prepared, html, seed)
     print_json(facts) if json else _show(facts)
 
 
@@ -61,6 +67,13 @@ def _facts(model: CompiledTransformer, data: Prepared) -> dict[str, Any]:
     }
 
 
+def _page(model: CompiledTransformer, data: Prepared, path: Path, seed: int) -> dict[str, Any]:
+    """Write the trace viewer of the model on a sample of the rows; say where it is and what it shows."""
+    X, y, Xq = few_rows(data.X, data.y, data.Xt, seed=seed)
+    view = trace_view(model, X, y, Xq, name=data.dataset.name)
+    return {"page": str(write_viewer(view, path)), "watched": [len(X), len(Xq)]}
+
+
 def _same(data: Prepared, outputs: torch.Tensor, exact: torch.Tensor) -> float | None:
     """Return the share of queries for which both name the same class, or None for regression."""
     if data.labels is None:
@@ -85,3 +98,7 @@ def _show(facts: dict[str, Any]) -> None:
         console.print(f"  {name:<34} {value}", soft_wrap=True, markup=False)
     for note in facts["notes"]:
         console.print(f"  [dim]{note}[/dim]")
+    if "page" in facts:
+        supports, queries = facts["watched"]
+        page = f"Watch it on {supports} supports and {queries} queries: {facts['page']}"
+        console.print(page, soft_wrap=True, markup=False)

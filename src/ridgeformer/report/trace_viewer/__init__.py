@@ -1,5 +1,6 @@
 """The trace viewer: watch a transformer solve a regression, sublayer by sublayer, down to one number."""
 
+from ridgeformer.report.trace_viewer.example import CurveTask, curve_task
 from ridgeformer.report.trace_viewer.page import render_viewer, view_data, write_viewer
 from ridgeformer.report.trace_viewer.view import (
     ShownChannel,
@@ -11,10 +12,12 @@ from ridgeformer.report.trace_viewer.view import (
 )
 
 __all__ = [
+    "CurveTask",
     "ShownChannel",
     "ShownSublayer",
     "ShownToken",
     "TraceView",
+    "curve_task",
     "few_rows",
     "render_viewer",
     "trace_view",

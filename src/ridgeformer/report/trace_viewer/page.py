@@ -44,7 +44,7 @@ def write_viewer(view: TraceView, path: Path, *, start: Any = 0) -> Path:
     Raises:
         RidgeformerError: it cannot be written there.
     """
-    title = f"A transformer solving {view.name}" if view.name else "A transformer solving a regression"
+    title = "Watch a transformer solve a regression"
     body = Markup(render_viewer(view, start=start))  # noqa: S704 (our own template made it)
     return write_html(fill("trace_viewer/viewer_page.html.j2", title=title, body=body), path)
 

@@ -7,6 +7,7 @@ const { data, sublayers, tokens } = engine;
 const visible = tokens.map((_, i) => i).filter(i => tokens[i].visible);
 const GROUPS = ["features", "state", "scratch", "constants"];
 const FEW = 6; // features beyond this are drawn as thin stripes
+const LETTERS = { alpha: "α", beta: "β", gamma: "γ", rho: "ρ", phi: "φ", eta: "η" };
 const LISTED = 7; // terms of a sum that are shown one by one
 
 const state = { time: 0, token: 0, channel: null, column: 0, output: 0, following: true, playing: null, shut: new Set(["constants"]) };
@@ -14,10 +15,6 @@ const state = { time: 0, token: 0, channel: null, column: 0, output: 0, followin
 const columnOf = channel => channel.columns[channel.size === "outputs" ? state.output : 0];
 const columnsOf = channel => (channel.size === "features" ? channel.columns : [columnOf(channel)]);
 const channelName = (channel, column) => (channel.size === "features" ? `${channel.name} ${channel.columns.indexOf(column) + 1}` : channel.name);
-const cellName = (time, token, column) => {
-  const channel = engine.holder(time, column);
-  return `${channel ? channelName(channel, column) : `column ${column}`} of ${tokens[token].label}`;
-};
 
 // -- the residual stream ---------------------------------------------------------------------------
 
@@ -33,13 +30,12 @@ const grid = {
       if (!channels.length) continue;
       const shut = state.shut.has(group);
       const shown = shut ? [] : channels.flatMap(channel => columnsOf(channel).map(column => ({ channel, column })));
-      const label = html("button", { type: "button", "aria-expanded": String(!shut), title: `${shut ? "Show" : "Hide"} ${group}`, on: { click: () => this.toggle(group) } }, shut ? `${group} ▸` : `${group} ▾`);
+      const label = html("button", { type: "button", "aria-expanded": String(!shut), "aria-label": `${shut ? "Show" : "Hide"} ${group}`, title: `${shut ? "Show" : "Hide"} ${group}`, on: { click: () => this.toggle(group) } }, shut ? "▸" : `${group} ▾`);
       groups.append(html("th", { colspan: Math.max(shown.length, 1), scope: "colgroup" }, label));
       if (shut) { names.append(html("th", {}, "")); this.columns.push(null); }
       for (const place of shown) {
         place.thin = place.channel.columns.length > FEW && place.channel.size === "features";
-        place.node = html("th", { scope: "col", title: `${place.channel.name}: ${place.channel.meaning}` }, place.thin ? "" : channelName(place.channel, place.column).replace("alpha", "α").replace("gamma", "γ").replace("beta", "β").replace("rho", "ρ").replace("phi", "φ"));
-        if (place.thin && place.column === place.channel.columns[0]) place.node.append(html("span", { style: "position:absolute" }, place.channel.name));
+        place.node = this.heading(place);
         names.append(place.node);
         this.columns.push(place);
       }
@@ -63,6 +59,14 @@ const grid = {
       body.append(row);
     }
     find(".tv-grid").replaceChildren(html("thead", {}, groups, names), body);
+  },
+
+  heading({ channel, column, thin }) {
+    const name = channelName(channel, column).replace(/^(alpha|beta|gamma|rho|phi|eta)\b/, greek => LETTERS[greek]);
+    const node = html("th", { scope: "col", title: `${channel.name}: ${channel.meaning}`, class: name.length > 5 ? "tv-long" : null });
+    if (!thin) node.append(html("span", {}, name));
+    else if (column === channel.columns[0]) node.append(html("span", { style: "position: absolute" }, channel.name));
+    return node;
   },
 
   toggle(group) {
@@ -142,7 +146,7 @@ const grid = {
         if (!source || source === target) continue;
         const [a, b] = middle(source), lift = "head" in term ? 0 : -16 - 0.06 * Math.abs(x - a);
         const path = `M${a},${b} C${a + (x - a) * 0.5},${b + lift} ${a + (x - a) * 0.5},${y + lift} ${x},${y}`;
-        const width = 1 + 4.5 * Math.abs(term.product) / all;
+        const width = 1 + 2.8 * Math.abs(term.product) / all;
         layer.append(svg("path", { d: path, stroke: term.product < 0 ? "var(--tv-neg)" : "var(--tv-pos)", "stroke-width": width.toFixed(2) }));
       }
     }
@@ -154,7 +158,8 @@ const grid = {
 const number = {
   draw() {
     const { token, channel, column, time } = state;
-    find(".tv-cell-name").textContent = `${channelName(channel, column)} of ${tokens[token].label}: ${channel.meaning}`;
+    find(".tv-cell-name").textContent = `${channelName(channel, column)} of ${tokens[token].label}`;
+    find(".tv-cell-meaning").textContent = channel.meaning;
     this.history(token, channel, column, time);
     find(".tv-arithmetic").replaceChildren(...this.arithmetic(token, channel, column, time));
   },
@@ -210,12 +215,12 @@ const number = {
       const [text, from] = "head" in term ? this.attended(term, time) : this.gated(term, time);
       const style = `--share: ${(Math.abs(term.product) / largest).toFixed(3)}; --sign: var(--tv-${term.product < 0 ? "neg" : "pos"})`;
       const button = html("button", { type: "button", style, "data-product": String(term.product), title: "Go to where this number was made", on: { click: () => jump(from.token, from.column, time - 1) } });
-      button.append(html("span", {}, ...text), html("span", {}, `= ${show(term.product)}`));
+      button.append(...text.map(part => html("span", {}, part)), html("span", {}, show(term.product)));
       list.append(html("li", {}, button));
     }
     if (rest.length) {
       const sum = rest.reduce((total, term) => total + term.product, 0);
-      list.append(html("li", { class: "tv-rest", "data-product": String(sum) }, `and ${rest.length} more`, html("span", {}, `= ${show(sum)}`)));
+      list.append(html("li", { class: "tv-rest", "data-product": String(sum) }, `and ${rest.length} more`, html("span", {}, show(sum))));
     }
     if (terms.length > 1) list.append(html("li", { class: "tv-sum" }, "sum, written", html("span", {}, show(written))));
     return list;
@@ -223,7 +228,9 @@ const number = {
 
   attended(term, time) {
     const scale = term.scale === 1 ? "" : `${show(term.scale)} × `;
-    return [[`${scale}${show(term.weight)} × ${show(term.value)} `, html("small", {}, `weight of ${tokens[term.token].label} × ${cellName(time - 1, term.token, term.column).split(" of ")[0]}`)], term];
+    const holder = engine.holder(time - 1, term.column);
+    const name = holder ? channelName(holder, term.column) : `column ${term.column}`;
+    return [[`${tokens[term.token].label} · ${name}`, `${scale}${show(term.weight)} × ${show(term.value)} =`], term];
   },
 
   gated(term, time) {
@@ -231,9 +238,10 @@ const number = {
     const inner = parts => parts.filter((part, n) => parts.length < 4 || n < 3).map(part => `${part.weight === 1 ? "" : part.weight === -1 ? "−" : `${show(part.weight)}·`}${name(part)}`).join(" + ").replaceAll("+ −", "− ") + (parts.length >= 4 ? " + …" : "");
     const gate = { identity: text => text, reciprocal: text => `1/${text}`, silu: text => `silu(${text})`, relu: text => `relu(${text})` }[term.gate];
     const scale = term.scale === 1 ? "" : ` × ${show(term.scale)}`;
-    const names = `(${inner(term.a)}) × ${gate(inner(term.b))}`;
+    const wrap = (text, parts) => (parts.length > 1 ? `(${text})` : text);
+    const names = `${wrap(inner(term.a), term.a)} × ${gate(wrap(inner(term.b), term.b))}`;
     const parts = [...term.a, ...term.b].filter(part => name(part) !== "one"), from = parts.toSorted((p, q) => Math.abs(q.weight * q.value) - Math.abs(p.weight * p.value))[0] ?? term.a[0];
-    return [[`${show(term.left)} × ${show(term.right)}${scale} `, html("small", {}, names)], { token: term.token, column: from.column }];
+    return [[names, `${show(term.left)} × ${show(term.right)}${scale} =`], { token: term.token, column: from.column }];
   },
 
   onward(token, column, time) {
@@ -267,7 +275,7 @@ const answer = {
     const all = Array.from({ length: engine.queries }, (_, q) => q), { given } = engine;
     this.targets = () => Array.from({ length: engine.supports }, (_, j) => engine.targets[j * engine.outputs + state.output]);
     const values = [...all.map(q => this.single(given.exact, q)), ...Array.from({ length: engine.supports }, (_, j) => given.targets[j * engine.outputs + state.output]), 0];
-    this.range = extent(values);
+    this.range = extent(data.at ? values : [...all.flatMap(q => [this.single(given.exact, q), this.single(engine.average, q)]), 0]);
     data.at ? this.line(all) : this.dots(all);
     this.keys();
     this.error();
@@ -284,7 +292,7 @@ const answer = {
     const [supports, queries] = data.at, order = all.toSorted((a, b) => queries[a] - queries[b]);
     const node = find(".tv-curve");
     this.order = order;
-    this.frame = new Frame(node, { width: 420, height: 250 }, extent([...supports, ...queries]), this.range, {});
+    this.frame = new Frame(node, { width: 420, height: 290 }, extent([...supports, ...queries]), this.range, {});
     const along = values => order.map(q => [queries[q], this.single(values, q)]);
     this.band = svg("path", { fill: "var(--tv-mark)", "fill-opacity": 0.14 });
     this.frame.body.append(this.band);
@@ -330,7 +338,7 @@ const answer = {
   dots(all) {
     const shown = all.slice(0, 12), height = 40 + 22 * shown.length, node = find(".tv-curve");
     this.order = shown;
-    this.frame = new Frame(node, { width: 420, height, left: 70 }, extent([...this.range, ...shown.map(q => this.single(engine.average, q))]), [-0.5, shown.length - 0.5], {});
+    this.frame = new Frame(node, { width: 420, height, left: 70 }, this.range, [-0.5, shown.length - 0.5], {});
     node.querySelectorAll(".tv-grid-line").forEach(line => line.remove());
     [...node.querySelectorAll(".tv-tick")].filter(tick => tick.getAttribute("text-anchor") === "end").forEach(tick => tick.remove());
     this.rows = shown.map((q, n) => {
@@ -407,7 +415,7 @@ const answer = {
     this.errors = steps.map(step => this.worst(all.map(q => Math.abs(this.of(engine.predictions, step, q) - this.single(engine.exact, q)))));
     this.bounds = engine.bound ? steps.map(step => this.worst(all.map(q => this.of(engine.bound, step, q)))) : null;
     const logs = [...this.errors, ...(this.bounds ?? [])].map(value => Math.log10(Math.max(value, 1e-17))), [low, high] = [Math.min(...logs), Math.max(...logs)];
-    this.plot = new Frame(find(".tv-error"), { width: 420, height: 190 }, [engine.steps > 1 ? 1 : 0.5, Math.max(engine.steps, 1.5)], [Math.floor(low - 0.1), Math.ceil(high + 0.1)], { log: true, xlabel: "step" });
+    this.plot = new Frame(find(".tv-error"), { width: 420, height: 240 }, [engine.steps > 1 ? 1 : 0.5, Math.max(engine.steps, 1.5)], [Math.floor(low - 0.1), Math.ceil(high + 0.1)], { log: true, xlabel: "step" });
     if (this.bounds) this.plot.line(steps.map((step, n) => [step, this.bounds[n]]), { stroke: "var(--tv-ink)", "stroke-width": 1.6, "stroke-dasharray": "6 4", "stroke-opacity": 0.7 });
     this.plot.line(steps.map((step, n) => [step, Math.max(this.errors[n], 1e-17)]), { stroke: "var(--tv-pos)", "stroke-width": 2.2 });
     this.dot = svg("circle", { r: 5.5, fill: "var(--tv-pos)", stroke: "var(--tv-card)", "stroke-width": 1.5, style: "transition: cx .4s, cy .4s" });
@@ -451,7 +459,21 @@ const attention = {
     silence.checked = engine.silenced.has(head.name);
     const heading = html("h5", {}, html("span", {}, head.name), html("label", {}, silence, " silence"));
     const about = html("p", {}, `${head.kind}; scores from ${scores.join(", ") || "nothing (all equal)"}; moves ${moves.slice(0, 4).join(", ")}`);
-    return html("div", { class: "tv-head-card" }, heading, about, ...(head.name === "clear" ? [] : [this.matrix(head, time)]));
+    return html("div", { class: "tv-head-card" }, heading, about, ...(head.name === "clear" ? [] : [html("div", { class: "tv-pair" }, this.matrix(head, time), this.row(head, time))]));
+  },
+
+  /** One row of the matrix as arithmetic: from scores to weights. */
+  row(head, time) {
+    const n = tokens.length, i = state.token, P = engine.pattern(time, head), mask = engine.allowed(head), X = engine.states[time - 1];
+    const sources = visible.filter(j => mask[i * n + j]).toSorted((a, b) => Math.abs(P[i * n + b]) - Math.abs(P[i * n + a]));
+    if (!sources.length) return html("p", {}, `${tokens[i].label} reads nobody here.`);
+    const largest = Math.abs(P[i * n + sources[0]]) || 1, soft = head.kind === "softmax";
+    const body = sources.slice(0, LISTED).map(j => html("tr", { style: `--share: ${(Math.abs(P[i * n + j]) / largest).toFixed(3)}; --sign: var(--tv-${P[i * n + j] < 0 ? "neg" : "pos"})` },
+      html("th", { scope: "row" }, tokens[j].label), ...(soft ? [html("td", {}, show(engine.score(head, X, i, j), 3))] : []), html("td", { class: "tv-bar" }, show(P[i * n + j], 3))));
+    const rest = sources.slice(LISTED).reduce((sum, j) => sum + P[i * n + j], 0);
+    if (sources.length > LISTED && soft) body.push(html("tr", {}, html("th", { scope: "row" }, `${sources.length - LISTED} more`), html("td", {}, ""), html("td", {}, show(rest, 3))));
+    const names = soft ? ["score", "softmax"] : ["product"];
+    return html("table", { class: "tv-reads" }, html("thead", {}, html("tr", {}, html("th", { scope: "col" }, `${tokens[i].label} reads`), ...names.map(name => html("th", { scope: "col" }, name)))), html("tbody", {}, ...body));
   },
 
   matrix(head, time) {
@@ -459,8 +481,8 @@ const attention = {
     const readers = visible.filter(i => visible.some(j => mask[i * n + j])), sources = visible.filter(j => readers.some(i => mask[i * n + j]));
     let largest = 0;
     for (const i of readers) for (const j of sources) largest = Math.max(largest, Math.abs(P[i * n + j]));
-    const size = 12, left = 58, top = 14;
-    const node = svg("svg", { class: "tv-matrix", viewBox: `0 0 ${left + sources.length * size + 4} ${top + readers.length * size + 4}`, role: "group", "aria-label": `Weights of head ${head.name}` });
+    const size = 12, left = 58, top = 14, width = left + sources.length * size + 4;
+    const node = svg("svg", { class: "tv-matrix", style: `max-width: ${1.15 * width}px`, viewBox: `0 0 ${width} ${top + readers.length * size + 4}`, role: "group", "aria-label": `Weights of head ${head.name}` });
     const starts = (list, place) => list.forEach((token, n) => { if (!n || tokens[list[n - 1]].role !== tokens[token].role) place(tokens[token].role, n); });
     starts(sources, (role, n) => node.append(svg("text", { x: left + n * size, y: 9 }, sources.filter(j => tokens[j].role === role).length > 3 ? `${role}s` : role.slice(0, 4))));
     starts(readers, (role, n) => node.append(svg("text", { x: 0, y: top + n * size + 9 }, role)));
@@ -611,12 +633,19 @@ const restore = () => {
   draw({ animate: false });
 };
 
+/** The time at which the next step of the algorithm has ended, or the one before this. */
+const section = way => {
+  const ends = sublayers.map((_, n) => n + 1).filter(t => sublayers[t]?.place.split(".")[0] !== sublayers[t - 1].place.split(".")[0]);
+  return way > 0 ? ends.find(t => t > state.time) ?? sublayers.length : ends.findLast(t => t < state.time) ?? 0;
+};
+
 const keys = event => {
   if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
   const cell = event.target.closest?.("td[data-token]");
   if (cell && walk(event, cell)) return;
   if (event.target.matches?.("select, input")) return;
-  const act = { ArrowLeft: () => go(state.time - 1), ArrowRight: () => go(state.time + 1), Home: () => go(0), End: () => go(sublayers.length) }[event.key];
+  const stride = way => (event.shiftKey ? section(way) : state.time + way);
+  const act = { ArrowLeft: () => go(stride(-1)), ArrowRight: () => go(stride(1)), Home: () => go(0), End: () => go(sublayers.length) }[event.key];
   const space = event.key === " " && !event.target.closest?.("button");
   if (!act && !space) return;
   event.preventDefault();
@@ -688,15 +717,11 @@ const rebuild = () => {
 const repeat = () => {
   const begin = performance.now();
   engine.rerun();
-  const spent = performance.now() - begin;
-  let gap = 0, size = 0;
-  engine.states.forEach((X, t) => X.forEach((value, n) => {
-    gap = Math.max(gap, Math.abs(value - engine.recorded[t][n]));
-    size = Math.max(size, Math.abs(engine.recorded[t][n]));
-  }));
+  const spent = performance.now() - begin, largest = values => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const gap = largest(engine.predictions.map((value, n) => value - engine.given.predictions[n])) / (largest(engine.given.predictions) || 1);
   engine.reset();
-  root.dataset.gap = gap / (size || 1);
-  find(".tv-repeat").textContent = `What you see is PyTorch's own run. This page also repeated all ${sublayers.length} sublayers from the weights, in ${spent.toFixed(0)} ms: the largest difference is ${show(gap / (size || 1), 2)} of the largest number in the stream. Keys: ← → one sublayer, space plays, Home and End; inside the grid arrows move from cell to cell.`;
+  root.dataset.gap = gap;
+  find(".tv-repeat").textContent = `What you see is PyTorch's own run. This page also repeated all ${sublayers.length} sublayers from the weights alone, in ${spent.toFixed(0)} ms: predictions differ by at most ${show(gap, 2)} of the largest one. Keys: ← → one sublayer, with Shift one step, space plays, Home and End; inside the grid, arrows move from cell to cell.`;
 };
 
 if (data.channels.some(channel => channel.size === "features" && channel.columns.length > 40)) state.shut.add("features");
