@@ -33,3 +33,8 @@ def model_of(name):
 @functools.cache
 def view_of(name):
     return trace_view(model_of(name), TASK.X, TASK.y, TASK.Xq, at=TASK.at)
+
+
+@functools.cache
+def cache_of(name):
+    return model_of(name).run_with_cache(TASK.X, TASK.y, TASK.Xq)

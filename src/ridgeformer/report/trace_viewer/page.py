@@ -55,13 +55,13 @@ def view_data(view: TraceView) -> dict[str, Any]:
     Arrays are float64 in base64, so that the page's arithmetic is the model's to the last digits: the imitating
     heads cancel five of them. Of every sublayer only the columns that it changed are kept.
     """
+    maths = {latex: formula(latex) for shown in view.sublayers for latex in shown.formulas}
     sublayers = []
     for before, after, shown in zip(view.stream[:-1], view.stream[1:], view.sublayers, strict=True):
         changed = np.flatnonzero((before != after).any(axis=0))
         facts = {key: value for key, value in asdict(shown).items() if key != "formulas"}
-        maths = [formula(latex) for latex in shown.formulas]
         delta = {"columns": changed.tolist(), "values": _packed(after[:, changed])}
-        sublayers.append({**facts, "formulas": maths, **delta})
+        sublayers.append({**facts, "formulas": [maths[latex] for latex in shown.formulas], **delta})
     names = ("name", "program", "subject", "verdict", "born", "modules", "reading", "smallest")
     plain = {key: getattr(view, key) for key in names}
     at = None if view.at is None else [places.tolist() for places in view.at]

@@ -191,7 +191,7 @@ def trace_view(
         program=model.program.name,
         subject=certificate.subject,
         tokens=_tokens(tokens, labels, whole(shown, "shown", 1)),
-        channels=tuple(_channel(model, channel) for channel in model.program.channels.values()),
+        channels=_channels(model),
         born=tuple(name for name, channel in model.program.channels.items() if channel.source is not None),
         sublayers=_sublayers(model, modules),
         modules=tuple(sparse_sublayer(module) for module in modules),
@@ -251,17 +251,22 @@ def _tokens(tokens: Tokens, labels: Sequence[str] | None, shown: int) -> tuple[S
     return tuple(found)
 
 
-def _channel(model: CompiledTransformer, channel: Channel) -> ShownChannel:
-    group: Group = "state"
+def _channels(model: CompiledTransformer) -> tuple[ShownChannel, ...]:
+    alive = lives(model.program)
+    found = []
+    for name, channel in model.program.channels.items():
+        given = tuple(role.value for role in channel.on) if channel.source == "targets" else ()
+        group = _group(channel, momentary=alive[name] is not None)
+        found.append(ShownChannel(name, channel.meaning, group, channel.size, model.layout.columns[name], given))
+    return tuple(found)
+
+
+def _group(channel: Channel, *, momentary: bool) -> Group:
     if channel.source == "features":
-        group = "features"
-    elif isinstance(channel.source, float):
-        group = "constants"
-    elif channel.source is None and lives(model.program)[channel.name] is not None:
-        group = "scratch"
-    given = tuple(role.value for role in channel.on) if channel.source == "targets" else ()
-    columns = model.layout.columns[channel.name]
-    return ShownChannel(channel.name, channel.meaning, group, channel.size, columns, given)
+        return "features"
+    if isinstance(channel.source, float):
+        return "constants"
+    return "scratch" if momentary else "state"
 
 
 def _sublayers(model: CompiledTransformer, modules: list[Attention | GatedMLP]) -> tuple[ShownSublayer, ...]:

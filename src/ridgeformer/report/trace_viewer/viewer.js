@@ -212,11 +212,10 @@ const number = {
     const largest = Math.abs(terms[0].product), shown = terms.slice(0, LISTED), rest = terms.slice(LISTED);
     const list = html("ol", { class: "tv-terms", "aria-label": "What was added, the largest first" });
     for (const term of shown) {
-      const [text, from] = "head" in term ? this.attended(term, time) : this.gated(term, time);
       const style = `--share: ${(Math.abs(term.product) / largest).toFixed(3)}; --sign: var(--tv-${term.product < 0 ? "neg" : "pos"})`;
-      const button = html("button", { type: "button", style, "data-product": String(term.product), title: "Go to where this number was made", on: { click: () => jump(from.token, from.column, time - 1) } });
-      button.append(...text.map(part => html("span", {}, part)), html("span", {}, show(term.product)));
-      list.append(html("li", {}, button));
+      const row = "head" in term ? this.attended(term, time) : this.gated(term, time);
+      row.append(html("span", {}, show(term.product)));
+      list.append(html("li", { style, "data-product": String(term.product) }, row));
     }
     if (rest.length) {
       const sum = rest.reduce((total, term) => total + term.product, 0);
@@ -227,21 +226,28 @@ const number = {
   },
 
   attended(term, time) {
-    const scale = term.scale === 1 ? "" : `${show(term.scale)} × `;
-    const holder = engine.holder(time - 1, term.column);
+    const scale = term.scale === 1 ? "" : `${show(term.scale)} × `, holder = engine.holder(time - 1, term.column);
     const name = holder ? channelName(holder, term.column) : `column ${term.column}`;
-    return [[`${tokens[term.token].label} · ${name}`, `${scale}${show(term.weight)} × ${show(term.value)} =`], term];
+    return html("button", { type: "button", class: "tv-term", title: "Go to where this number was made", on: { click: () => jump(term.token, term.column, time - 1) } },
+      html("span", {}, `${tokens[term.token].label} · ${name}`), html("span", {}, `${scale}${show(term.weight)} × ${show(term.value)} =`));
   },
 
   gated(term, time) {
-    const name = part => engine.holder(time - 1, part.column)?.name ?? `column ${part.column}`;
-    const inner = parts => parts.filter((part, n) => parts.length < 4 || n < 3).map(part => `${part.weight === 1 ? "" : part.weight === -1 ? "−" : `${show(part.weight)}·`}${name(part)}`).join(" + ").replaceAll("+ −", "− ") + (parts.length >= 4 ? " + …" : "");
-    const gate = { identity: text => text, reciprocal: text => `1/${text}`, silu: text => `silu(${text})`, relu: text => `relu(${text})` }[term.gate];
-    const scale = term.scale === 1 ? "" : ` × ${show(term.scale)}`;
-    const wrap = (text, parts) => (parts.length > 1 ? `(${text})` : text);
-    const names = `${wrap(inner(term.a), term.a)} × ${gate(wrap(inner(term.b), term.b))}`;
-    const parts = [...term.a, ...term.b].filter(part => name(part) !== "one"), from = parts.toSorted((p, q) => Math.abs(q.weight * q.value) - Math.abs(p.weight * p.value))[0] ?? term.a[0];
-    return [[names, `${show(term.left)} × ${show(term.right)}${scale} =`], { token: term.token, column: from.column }];
+    const scale = term.scale === 1 ? "" : ` × ${show(term.scale)}`, gate = { identity: "", reciprocal: "1/", silu: "silu", relu: "relu" }[term.gate];
+    const names = html("span", {}, ...this.side(term.a, term, time, ""), " × ", ...this.side(term.b, term, time, gate));
+    return html("div", { class: "tv-term" }, names, html("span", {}, `${show(term.left)} × ${show(term.right)}${scale} =`));
+  },
+
+  /** One side of a gated unit: multiples of channels, each leading to where it was made. */
+  side(parts, term, time, gate) {
+    const shown = parts.slice(0, 3), nodes = [], brackets = gate.length > 2 || parts.length > 1;
+    shown.forEach((part, n) => {
+      const sign = part.weight < 0 ? (n ? " − " : "−") : n ? " + " : "", size = Math.abs(part.weight);
+      const name = engine.holder(time - 1, part.column)?.name ?? `column ${part.column}`;
+      nodes.push(`${sign}${size === 1 ? "" : `${show(size, 3)}·`}`, this.jump(name, () => jump(term.token, part.column, time - 1)));
+    });
+    if (parts.length > shown.length) nodes.push(" + …");
+    return brackets ? [`${gate}(`, ...nodes, ")"] : [gate, ...nodes];
   },
 
   onward(token, column, time) {
@@ -292,7 +298,7 @@ const answer = {
     const [supports, queries] = data.at, order = all.toSorted((a, b) => queries[a] - queries[b]);
     const node = find(".tv-curve");
     this.order = order;
-    this.frame = new Frame(node, { width: 420, height: 290 }, extent([...supports, ...queries]), this.range, {});
+    this.frame = new Frame(node, { width: 420, height: 262 }, extent([...supports, ...queries]), this.range, {});
     const along = values => order.map(q => [queries[q], this.single(values, q)]);
     this.band = svg("path", { fill: "var(--tv-mark)", "fill-opacity": 0.14 });
     this.frame.body.append(this.band);
@@ -414,8 +420,8 @@ const answer = {
     const all = Array.from({ length: engine.queries }, (_, q) => q), steps = Array.from({ length: engine.steps }, (_, n) => n + 1);
     this.errors = steps.map(step => this.worst(all.map(q => Math.abs(this.of(engine.predictions, step, q) - this.single(engine.exact, q)))));
     this.bounds = engine.bound ? steps.map(step => this.worst(all.map(q => this.of(engine.bound, step, q)))) : null;
-    const logs = [...this.errors, ...(this.bounds ?? [])].map(value => Math.log10(Math.max(value, 1e-17))), [low, high] = [Math.min(...logs), Math.max(...logs)];
-    this.plot = new Frame(find(".tv-error"), { width: 420, height: 240 }, [engine.steps > 1 ? 1 : 0.5, Math.max(engine.steps, 1.5)], [Math.floor(low - 0.1), Math.ceil(high + 0.1)], { log: true, xlabel: "step" });
+    const logs = [...this.errors, ...(this.bounds ?? [])].filter(Number.isFinite).map(value => Math.log10(Math.max(value, 1e-17))), [low, high] = [Math.min(...logs, 0), Math.max(...logs, 0)];
+    this.plot = new Frame(find(".tv-error"), { width: 420, height: 200 }, [engine.steps > 1 ? 1 : 0.5, Math.max(engine.steps, 1.5)], [Math.floor(low - 0.1), Math.ceil(high + 0.1)], { log: true, xlabel: "step" });
     if (this.bounds) this.plot.line(steps.map((step, n) => [step, this.bounds[n]]), { stroke: "var(--tv-ink)", "stroke-width": 1.6, "stroke-dasharray": "6 4", "stroke-opacity": 0.7 });
     this.plot.line(steps.map((step, n) => [step, Math.max(this.errors[n], 1e-17)]), { stroke: "var(--tv-pos)", "stroke-width": 2.2 });
     this.dot = svg("circle", { r: 5.5, fill: "var(--tv-pos)", stroke: "var(--tv-card)", "stroke-width": 1.5, style: "transition: cx .4s, cy .4s" });
@@ -423,7 +429,7 @@ const answer = {
   },
 
   marker(step) {
-    const bounded = this.bounds && step ? `, proved to be at most ${show(this.bounds[step - 1], 3)} (dashed)` : "";
+    const bounded = step && Number.isFinite(this.bounds?.[step - 1]) ? `, proved to be at most ${show(this.bounds[step - 1], 3)} (dashed)` : "";
     const text = step ? `largest distance from exact ${show(this.errors[step - 1], 3)}${bounded}` : "";
     find(".tv-error-note").textContent = text;
     find(".tv-error").setAttribute("aria-label", `Error after every step on a logarithmic axis; ${text || "no step has ended yet"}`);
@@ -481,10 +487,10 @@ const attention = {
     const readers = visible.filter(i => visible.some(j => mask[i * n + j])), sources = visible.filter(j => readers.some(i => mask[i * n + j]));
     let largest = 0;
     for (const i of readers) for (const j of sources) largest = Math.max(largest, Math.abs(P[i * n + j]));
-    const size = 12, left = 58, top = 14, width = left + sources.length * size + 4;
+    const size = 12, left = 58, top = 14, width = left + sources.length * size + 14;
     const node = svg("svg", { class: "tv-matrix", style: `max-width: ${1.15 * width}px`, viewBox: `0 0 ${width} ${top + readers.length * size + 4}`, role: "group", "aria-label": `Weights of head ${head.name}` });
     const starts = (list, place) => list.forEach((token, n) => { if (!n || tokens[list[n - 1]].role !== tokens[token].role) place(tokens[token].role, n); });
-    starts(sources, (role, n) => node.append(svg("text", { x: left + n * size, y: 9 }, sources.filter(j => tokens[j].role === role).length > 3 ? `${role}s` : role.slice(0, 4))));
+    starts(sources, (role, n) => node.append(svg("text", { x: left + n * size, y: 9 }, sources.filter(j => tokens[j].role === role).length > 3 ? `${role}s` : role === "aggregator" ? "agg" : role)));
     starts(readers, (role, n) => node.append(svg("text", { x: 0, y: top + n * size + 9 }, role)));
     readers.forEach((i, row) => {
       const group = svg("g", { tabindex: 0, role: "button", "data-token": i, "aria-label": this.sentence(head, P, i, sources), class: i === state.token ? "tv-chosen" : null });
