@@ -11,7 +11,9 @@ from viewer_models import TASK, cache_of, model_of, view_of
 import ridgeformer as rf
 from ridgeformer.report.trace_viewer import trace_view, write_viewer
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install ridgeformer[dev]")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: pip install ridgeformer[dev]"
+)
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync"]

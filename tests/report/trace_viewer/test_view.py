@@ -90,7 +90,7 @@ def test_several_outputs_have_columns_of_their_own():
 
 def test_few_rows_is_a_sample_in_order():
     X, y, Xq = few_rows(TASK.X, TASK.y, TASK.Xq, supports=4, queries=2, seed=1)
-    places = [int((TASK.X == row).all(1).nonzero()) for row in X]
+    places = [int((row == TASK.X).all(1).nonzero()) for row in X]
     assert places == sorted(set(places))
     assert torch.equal(y, TASK.y[places])
     assert torch.equal(Xq, TASK.Xq[:2])

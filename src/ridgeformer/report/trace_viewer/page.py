@@ -45,7 +45,7 @@ def write_viewer(view: TraceView, path: Path, *, start: Any = 0) -> Path:
         RidgeformerError: it cannot be written there.
     """
     title = "Watch a transformer solve a regression"
-    body = Markup(render_viewer(view, start=start))  # noqa: S704 (our own template made it)
+    body = Markup(render_viewer(view, start=start))  # our own template made it
     return write_html(fill("trace_viewer/viewer_page.html.j2", title=title, body=body), path)
 
 
@@ -106,9 +106,9 @@ def _parts(view: TraceView, start: int) -> dict[str, Any]:
     return {
         "view": view,
         "start": start,
-        "data": Markup(data),  # noqa: S704 (no "<" is left in it)
-        "script": Markup(script),  # noqa: S704
-        "style": Markup(style),  # noqa: S704
+        "data": Markup(data),  # no "<" is left in it
+        "script": Markup(script),
+        "style": Markup(style),
         "last": _last_state(view),
     }
 

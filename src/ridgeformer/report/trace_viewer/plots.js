@@ -53,6 +53,7 @@ class Frame {
     this.node = node;
     Object.assign(this, { width, height, left, right, top, bottom, xs, ys, log });
     node.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    node.setAttribute("height", height);
     node.replaceChildren();
     this.axes(xlabel, ylabel);
     const id = `clip-${Math.random().toString(36).slice(2)}`;

@@ -45,7 +45,7 @@ class ShownToken:
 
 @dataclass(frozen=True)
 class ShownChannel:
-    """A channel: its columns, what it holds, what it is there for, and the roles whose tokens get their target in it."""
+    """A channel: what it holds, what it is there for, its columns, and the roles whose targets it is given."""
 
     name: str
     meaning: str

@@ -12,6 +12,9 @@ const LISTED = 7; // terms of a sum that are shown one by one
 
 const state = { time: 0, token: 0, channel: null, column: 0, output: 0, following: true, playing: null, shut: new Set(["constants"]) };
 
+/** The width a picture has on the page, so that its letters keep their size. */
+const room = node => Math.round(Math.max(260, node.parentNode.clientWidth - 2 * parseFloat(getComputedStyle(node.parentNode).paddingLeft)));
+
 const columnOf = channel => channel.columns[channel.size === "outputs" ? state.output : 0];
 const columnsOf = channel => (channel.size === "features" ? channel.columns : [columnOf(channel)]);
 const channelName = (channel, column) => (channel.size === "features" ? `${channel.name} ${channel.columns.indexOf(column) + 1}` : channel.name);
@@ -166,7 +169,7 @@ const number = {
 
   history(token, channel, column, time) {
     const values = engine.states.map((_, t) => (engine.alive(t, channel) ? engine.value(t, token, column) : NaN));
-    const node = find(".tv-history"), frame = new Frame(node, { width: 380, height: 110, bottom: 22 }, [0, Math.max(1, sublayers.length)], extent([...values, 0]), { xlabel: "sublayer" });
+    const node = find(".tv-history"), frame = new Frame(node, { width: room(node), height: 110, bottom: 22 }, [0, Math.max(1, sublayers.length)], extent([...values, 0]), { xlabel: "sublayer" });
     frame.line(values.map((value, t) => [t, value]), { stroke: "var(--tv-soft)", "stroke-width": 1.2, "stroke-opacity": 0.6 });
     frame.line(values.slice(0, time + 1).map((value, t) => [t, value]), { stroke: "var(--tv-mark)", "stroke-width": 2 });
     values.forEach((value, t) => { // a channel that lives for a moment only is a point, not a line
@@ -228,7 +231,7 @@ const number = {
   attended(term, time) {
     const scale = term.scale === 1 ? "" : `${show(term.scale)} × `, holder = engine.holder(time - 1, term.column);
     const name = holder ? channelName(holder, term.column) : `column ${term.column}`;
-    return html("button", { type: "button", class: "tv-term", title: "Go to where this number was made", on: { click: () => jump(term.token, term.column, time - 1) } },
+    return html("button", { type: "button", class: "tv-term", title: `Head ${term.head}; go to where this number was made`, on: { click: () => jump(term.token, term.column, time - 1) } },
       html("span", {}, `${tokens[term.token].label} · ${name}`), html("span", {}, `${scale}${show(term.weight)} × ${show(term.value)} =`));
   },
 
@@ -298,7 +301,7 @@ const answer = {
     const [supports, queries] = data.at, order = all.toSorted((a, b) => queries[a] - queries[b]);
     const node = find(".tv-curve");
     this.order = order;
-    this.frame = new Frame(node, { width: 420, height: 262 }, extent([...supports, ...queries]), this.range, {});
+    this.frame = new Frame(node, { width: room(node), height: 230 }, extent([...supports, ...queries]), this.range, {});
     const along = values => order.map(q => [queries[q], this.single(values, q)]);
     this.band = svg("path", { fill: "var(--tv-mark)", "fill-opacity": 0.14 });
     this.frame.body.append(this.band);
@@ -344,12 +347,12 @@ const answer = {
   dots(all) {
     const shown = all.slice(0, 12), height = 40 + 22 * shown.length, node = find(".tv-curve");
     this.order = shown;
-    this.frame = new Frame(node, { width: 420, height, left: 70 }, this.range, [-0.5, shown.length - 0.5], {});
+    this.frame = new Frame(node, { width: room(node), height, left: 70 }, this.range, [-0.5, shown.length - 0.5], {});
     node.querySelectorAll(".tv-grid-line").forEach(line => line.remove());
     [...node.querySelectorAll(".tv-tick")].filter(tick => tick.getAttribute("text-anchor") === "end").forEach(tick => tick.remove());
     this.rows = shown.map((q, n) => {
       const y = this.frame.y(shown.length - 1 - n), place = value => this.frame.x(value);
-      node.append(svg("text", { x: 62, y: y + 3.5, class: "tv-tick", "text-anchor": "end" }, tokens[engine.places.query[q]].label), svg("line", { x1: 70, x2: 410, y1: y, y2: y, class: "tv-grid-line" }));
+      node.append(svg("text", { x: 62, y: y + 3.5, class: "tv-tick", "text-anchor": "end" }, tokens[engine.places.query[q]].label), svg("line", { x1: 70, x2: this.frame.width - 10, y1: y, y2: y, class: "tv-grid-line" }));
       const gap = svg("line", { y1: y, y2: y, stroke: "var(--tv-mark)", "stroke-width": 2, "stroke-opacity": 0.45 });
       const exact = svg("line", { x1: place(this.single(engine.exact, q)), x2: place(this.single(engine.exact, q)), y1: y - 8, y2: y + 8, stroke: "var(--tv-exact)", "stroke-width": 3 });
       const average = svg("circle", { cx: place(this.single(engine.average, q)), cy: y, r: 3.5, fill: "none", stroke: "var(--tv-average)", "stroke-width": 1.8 });
@@ -421,7 +424,7 @@ const answer = {
     this.errors = steps.map(step => this.worst(all.map(q => Math.abs(this.of(engine.predictions, step, q) - this.single(engine.exact, q)))));
     this.bounds = engine.bound ? steps.map(step => this.worst(all.map(q => this.of(engine.bound, step, q)))) : null;
     const logs = [...this.errors, ...(this.bounds ?? [])].filter(Number.isFinite).map(value => Math.log10(Math.max(value, 1e-17))), [low, high] = [Math.min(...logs, 0), Math.max(...logs, 0)];
-    this.plot = new Frame(find(".tv-error"), { width: 420, height: 200 }, [engine.steps > 1 ? 1 : 0.5, Math.max(engine.steps, 1.5)], [Math.floor(low - 0.1), Math.ceil(high + 0.1)], { log: true, xlabel: "step" });
+    this.plot = new Frame(find(".tv-error"), { width: room(find(".tv-error")), height: 165 }, [engine.steps > 1 ? 1 : 0.5, Math.max(engine.steps, 1.5)], [Math.floor(low - 0.1), Math.ceil(high + 0.1)], { log: true, xlabel: "step" });
     if (this.bounds) this.plot.line(steps.map((step, n) => [step, this.bounds[n]]), { stroke: "var(--tv-ink)", "stroke-width": 1.6, "stroke-dasharray": "6 4", "stroke-opacity": 0.7 });
     this.plot.line(steps.map((step, n) => [step, Math.max(this.errors[n], 1e-17)]), { stroke: "var(--tv-pos)", "stroke-width": 2.2 });
     this.dot = svg("circle", { r: 5.5, fill: "var(--tv-pos)", stroke: "var(--tv-card)", "stroke-width": 1.5, style: "transition: cx .4s, cy .4s" });
@@ -445,15 +448,16 @@ const answer = {
 const attention = {
   draw() {
     const { time } = state, sublayer = sublayers[time - 1], heads = sublayer && data.modules[sublayer.module].heads;
-    find(".tv-weight").textContent = "";
     find(".tv-attention").classList.toggle("tv-none", !heads);
     if (!heads) {
       find(".tv-attention-note").textContent = sublayer ? "this sublayer has none: gated units work on every token by itself" : "the embedding reads nobody";
+      find(".tv-weight").textContent = "";
       find(".tv-heads").replaceChildren(...(sublayer ? [this.units(data.modules[sublayer.module].units)] : []));
       return;
     }
     find(".tv-attention-note").textContent = `who reads whom: readers are rows, sources columns${heads.length > 1 ? `; ${heads.length} heads` : ""}`;
     find(".tv-heads").replaceChildren(...heads.map(head => this.card(head, time)));
+    find(".tv-weight").textContent = this.example(heads, time);
   },
 
   card(head, time) {
@@ -497,7 +501,7 @@ const attention = {
       group.append(svg("rect", { class: "tv-row", x: left - 1, y: top + row * size - 0.5, width: sources.length * size + 1, height: size }));
       sources.forEach((j, column) => {
         if (!mask[i * n + j]) return;
-        const value = P[i * n + j], style = `--m: ${(largest ? (Math.abs(value) / largest) ** 0.7 : 0).toFixed(3)}; --sign: var(--tv-${value < 0 ? "neg" : "pos"})`;
+        const value = P[i * n + j], style = `--m: ${(largest ? 0.85 * (Math.abs(value) / largest) ** 0.7 : 0).toFixed(3)}; --sign: var(--tv-${value < 0 ? "neg" : "pos"})`;
         const cell = svg("rect", { x: left + column * size, y: top + row * size, width: size - 1.5, height: size - 1.5, rx: 2, style, "data-source": j, "data-value": String(value) });
         group.append(cell);
       });
@@ -523,10 +527,28 @@ const attention = {
     return `${tokens[i].label} reads ${listed || "nobody"}${top.length > 4 ? ` and ${top.length - 4} more` : ""} (head ${head.name})`;
   },
 
+  /** The arithmetic of one weight that is worth reading: the chosen token's largest, on another token if there is one. */
+  example(heads, time) {
+    const n = tokens.length, i = state.token;
+    for (const head of heads) {
+      const P = engine.pattern(time, head), read = visible.filter(j => P[i * n + j] !== 0).toSorted((a, b) => Math.abs(P[i * n + b]) - Math.abs(P[i * n + a]));
+      const j = read.find(j => j !== i && tokens[j].role === "support") ?? read[0];
+      if (j !== undefined && head.name !== "clear") return this.weight(head, time, P, i, j);
+    }
+    return "";
+  },
+
   weight(head, time, P, i, j) {
-    const value = P[i * tokens.length + j], score = engine.score(head, engine.states[time - 1], i, j);
-    const how = head.kind === "softmax" ? `score ${show(score)}, e^score over the row's sum = weight ${show(value)}` : `weight = product ${show(value)}`;
-    return `${tokens[i].label} reads ${tokens[j].label}: ${how}`;
+    const value = P[i * tokens.length + j], X = engine.states[time - 1], W = engine.width;
+    const who = `${tokens[i].label} reads ${tokens[j].label} (head ${head.name})\n`;
+    if (!head.scores.length) return `${who}no scores: all it may read weigh the same\nweight = ${show(value)}`;
+    const parts = head.scores.map(([reader, source, weight]) => [weight, X[i * W + reader], X[j * W + source]]).filter(([, a, b]) => a * b !== 0);
+    const sum = parts.slice(0, 3).map(part => part.map(number => (number < 0 ? `(${show(number, 3)})` : show(number, 3))).join("·")).join(" + ") + (parts.length > 3 ? ` + ${parts.length - 3} more` : "");
+    const score = engine.score(head, X, i, j), product = `${sum || "0"} = ${show(score)}`;
+    if (head.kind === "linear") return `${who}weight = ${product}`;
+    const logs = visible.filter(k => engine.allowed(head)[i * tokens.length + k]).map(k => engine.score(head, X, i, k));
+    const total = logs.reduce((all, log) => all + Math.exp(log), 0);
+    return `${who}score = ${product}\nweight = e^score / row sum = ${show(Math.exp(score))} / ${show(total)} = ${show(value)}`;
   },
 
   units(units) {
@@ -559,6 +581,7 @@ const follow = () => {
 };
 
 const draw = ({ animate = true } = {}) => {
+  root.classList.toggle("tv-quick", !animate); // nothing glides that did not happen
   follow();
   caption();
   grid.draw(animate);
@@ -711,6 +734,13 @@ const listen = () => {
     return html("i", { class: classes || null, title: sublayer.title, on: { click: () => { pause(); go(n + 1); } } });
   }));
   new ResizeObserver(() => grid.arcs()).observe(find(".tv-sheet"));
+  let width = root.clientWidth;
+  new ResizeObserver(() => {
+    if (root.clientWidth === width) return;
+    width = root.clientWidth;
+    answer.build();
+    draw({ animate: false });
+  }).observe(root);
 };
 
 const rebuild = () => {
