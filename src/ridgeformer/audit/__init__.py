@@ -1,10 +1,10 @@
 """The audit of a dataset: what attention as kernel regression makes of it, measured and certified.
 
 A new section is one file with a frozen record and a function that makes it, one stage in `audit`, and one
-section of the same name in `report`.
+section in `report/audit_page`.
 """
 
 from ridgeformer.audit.audit import Audit, audit
-from ridgeformer.audit.settings import Settings
+from ridgeformer.audit.settings import PRESETS, Settings, preset
 
-__all__ = ["Audit", "Settings", "audit"]
+__all__ = ["PRESETS", "Audit", "Settings", "audit", "preset"]

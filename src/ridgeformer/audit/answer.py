@@ -1,14 +1,19 @@
-"""The audit in plain words: sentences made from the numbers, for someone who reads nothing else."""
+"""The audit in plain words: five sentences made from the numbers, for someone who reads nothing else."""
 
 from __future__ import annotations
+
+from math import floor, log10
 
 from ridgeformer.audit.compiled import Compiled
 from ridgeformer.audit.convergence import TARGET, Convergence
 from ridgeformer.audit.fits import Certified, Fit
+from ridgeformer.audit.kernel_regime import KernelRegime
+from ridgeformer.audit.malleability import Malleable
 from ridgeformer.audit.prepare import Prepared
+from ridgeformer.audit.skipped import Skipped
 from ridgeformer.audit.spectra import Spectra
 
-__all__ = ["answer", "show_score"]
+__all__ = ["answer", "best_baseline", "one_in", "show_score"]
 
 
 def show_score(score: float, task: str) -> str:
@@ -21,6 +26,32 @@ def show_score(score: float, task: str) -> str:
     return f"{100 * score:.1f} %" if task == "classification" else f"R² {score:.3f}"
 
 
+def one_in(share: float) -> str:
+    """Return a small share as one part in a round number, rounded up so that it is never too small.
+
+    Example:
+        >>> one_in(6.5e-8), one_in(0.02), one_in(0.3), one_in(0.0)
+        ('one part in ten million', 'one part in ten', 'one part in one', 'nothing')
+    """
+    if share <= 0:
+        return "nothing"
+    power = max(0, floor(-log10(share)))
+    words = {0: "one", 1: "ten", 2: "a hundred"}
+    thousands = {3: "thousand", 6: "million", 9: "billion", 12: "trillion"}
+    base = max((key for key in thousands if key <= power), default=0)
+    if base == 0:
+        return f"one part in {words[power]}"
+    if power - base > 2:
+        return f"one part in 10^{power}"
+    lead = {0: "a ", 1: "ten ", 2: "a hundred "}[power - base]
+    return f"one part in {lead}{thousands[base]}"
+
+
+def best_baseline(baselines: tuple[Fit, ...]) -> Fit:
+    """Return the baseline with the best score on the held-out rows."""
+    return max(baselines, key=lambda fit: fit.test_score)
+
+
 def answer(
     data: Prepared,
     certified: Certified,
@@ -28,68 +59,95 @@ def answer(
     spectra: Spectra,
     convergence: Convergence,
     compiled: tuple[Compiled, ...],
+    regime: KernelRegime | Skipped,
+    malleability: Malleable | Skipped,
 ) -> tuple[str, ...]:
-    """Return the sentences of the answer, most important first."""
+    """Return the five sentences of the answer, most important first."""
     return (
         _quality(data, certified, baselines),
         _trust(certified),
-        _width(spectra),
-        _depth(convergence),
         _transformers(compiled),
+        _size(spectra, convergence),
+        _explanations(regime, malleability),
     )
 
 
 def _quality(data: Prepared, certified: Certified, baselines: tuple[Fit, ...]) -> str:
-    task = data.dataset.task
-    own = certified.fit.test_score
-    best = max(baselines, key=lambda fit: fit.test_score)
-    verb = "beats" if own > best.test_score else "equals" if own == best.test_score else "is behind"
-    rest = ", ".join(f"{fit.name} {show_score(fit.test_score, task)}" for fit in baselines)
-    did = "classifies {} of the held-out rows correctly" if task == "classification" else "reaches {} on held-out rows"
-    return f"Attention as kernel regression {did.format(show_score(own, task))} and {verb} the best baseline ({rest})."
+    task, best = data.dataset.task, best_baseline(baselines)
+    own, other = (show_score(fit.test_score, task) for fit in (certified.fit, best))
+    lead, margin = certified.fit.lead(best)
+    if lead == 0:
+        compare = f"exactly as well as the best simpler method ({best.name.lower()})"
+    elif abs(lead) <= margin:
+        compare = f"as well as the best simpler method ({best.name.lower()}, {other}) as far as these rows can tell"
+    elif lead > 0:
+        compare = f"better than the best simpler method ({best.name.lower()}, {other})"
+    else:
+        compare = f"WORSE than the best simpler method ({best.name.lower()}, {other})"
+    rows = f"{len(data.Xt):,} held-out rows"
+    did = f"gets {own} of {rows} right" if task == "classification" else f"reaches {own} on {rows}"
+    return f"How good: regression with the kernel of attention {did}, {compare}."
 
 
 def _trust(certified: Certified) -> str:
-    words = f"Every held-out prediction is proved to be within {certified.worst_bound:.1e} of the exact solution's"
-    if certified.typical_output > 0:
-        words += f" ({certified.worst_bound / certified.typical_output:.1e} of a typical output)"
+    size = certified.worst_bound / certified.typical_output if certified.typical_output > 0 else 0.0
+    words = f"How exact: it is proved that rounding moves no held-out prediction by more than {one_in(size)} of its usual size"
     if certified.safe_decisions is None:
         return words + "."
     if certified.safe_decisions == 1.0:
-        return words + ", so no rounding error changes any predicted class."
-    return words + f"; {100 * certified.safe_decisions:.1f} % of the predicted classes are thereby proved right."
-
-
-def _width(spectra: Spectra) -> str:
-    return (
-        f"The data fill {spectra.rank} directions, {spectra.energy_rank} of which carry 99 % of it; the kernel uses "
-        f"{spectra.d_eff:.0f} effective dimensions at this ridge. A model that holds the kernel's features explicitly "
-        f"needs {spectra.measured_10} of them to represent the fit to 10 %; softmax attention holds them implicitly."
-    )
-
-
-def _depth(convergence: Convergence) -> str:
-    first, *others = convergence.curves
-    steps = first.steps_to_target
-    if steps is None:
-        reached = f"{first.method} does not reach an error of {TARGET:g} in {len(first.errors) - 1} steps"
-    else:
-        reached = f"{first.method} needs {steps} steps for an error of {TARGET:g}"
-    slow = others[-1]
-    compare = "more than " + str(len(slow.errors) - 1) if slow.steps_to_target is None else str(slow.steps_to_target)
-    holds = "holds" if convergence.bound_holds else "is VIOLATED"
-    return f"In depth, {reached}; gradient descent needs {compare}. The theory's rate {holds} at every step."
+        return words + ", so it changes no predicted class."
+    return words + f"; that settles the predicted class for {100 * certified.safe_decisions:.1f} % of the rows."
 
 
 def _transformers(compiled: tuple[Compiled, ...]) -> str:
-    parts = [
-        f"with {model.route} attention ({model.steps} steps, {model.budget.sublayers} layers, width {model.features} + "
-        f"{model.budget.overhead}) to {model.agreement:.1e} of a typical output"
-        for model in compiled
-    ]
-    failed = [model.route for model in compiled if not model.certificate.holds]
-    verdict = f"NOT certified: {' and '.join(failed)}" if failed else "Both runs are certified"
+    failed = [model for model in compiled if not model.certificate.holds]
+    if failed:
+        routes = " and ".join(model.route for model in failed)
+        return f"As a transformer: compiled, but the certificate of {routes} attention does NOT hold; see below."
+    last = compiled[-1]
     return (
-        f"Compiled into the weights of a transformer, the same regression on {compiled[0].supports} training rows "
-        f"agrees with the direct solve {' and '.join(parts)}. {verdict}."
+        f"As a transformer: one of {last.budget.sublayers} layers, whose weights know nothing of the data, reads "
+        f"{last.supports} labelled rows and gives the same answers to {one_in(last.agreement)}; the run is certified."
+    )
+
+
+def _size(spectra: Spectra, convergence: Convergence) -> str:
+    curve, slow = convergence.curves[0], convergence.curves[-1]
+    steps = curve.steps_to_target
+    most = len(curve.errors) - 1
+    deep = f"{steps} rounds of layers bring" if steps is not None else f"more than {most} rounds of layers would bring"
+    plain = str(slow.steps_to_target) if slow.steps_to_target is not None else f"more than {len(slow.errors) - 1}"
+    rate = "" if convergence.bound_holds else " The theory's bound on the rounds is VIOLATED."
+    return (
+        f"How large: {deep} the error to {100 * TARGET:g} % (plain gradient descent: {plain}); a model that stored the "
+        f"kernel's features would need {spectra.measured_10:,} of them for 10 %, and attention need not store any.{rate}"
+    )
+
+
+def _explanations(regime: KernelRegime | Skipped, malleability: Malleable | Skipped) -> str:
+    return f"Explanations: {_describes(regime)}; {_firm(malleability)}."
+
+
+def _describes(regime: KernelRegime | Skipped) -> str:
+    from ridgeformer.regime.words import influence_supported
+
+    if isinstance(regime, Skipped):
+        return "whether they carry over to a trained network could not be measured here"
+    last = regime.of("mlp-attn")
+    good = sum(influence_supported(answer.measured) for answer in last)
+    width = f"a trained network of {last[0].measured.width:,} neurons behind attention"
+    if good == len(last):
+        return f"they carry over to {width}"
+    return f"they do not carry over to {width}" + (f" ({good} of {len(last)} draws)" if good else "")
+
+
+def _firm(malleability: Malleable | Skipped) -> str:
+    if isinstance(malleability, Skipped):
+        return "how firm they are could not be measured here"
+    model, size = malleability.models[0], malleability.sizes[0]
+    found = {name: malleability.of(model, size, name) for name in ("adaptive", "noise")}
+    shares = {name: f"{100 * flips.mean:.0f} %" for name, flips in found.items() if flips is not None}
+    return (
+        f"moving the most influential rows by {100 * size:.0f} % of a typical value turns {shares['adaptive']} of their "
+        f"influences around if someone aims at it, {shares['noise']} by chance"
     )

@@ -7,16 +7,25 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeformer.audit.answer import answer
+from ridgeformer.audit.attribution import examine_attribution
 from ridgeformer.audit.compiled import Compiled, examine_compiled
 from ridgeformer.audit.convergence import Convergence, examine_convergence
 from ridgeformer.audit.fits import Certified, Fit, certified_fit, constant, linear_ridge, nadaraya_watson
+from ridgeformer.audit.kernel_regime import KernelRegime, examine_regime
+from ridgeformer.audit.malleability import Malleable, examine_malleability
 from ridgeformer.audit.prepare import Prepared, prepare
 from ridgeformer.audit.settings import Settings
+from ridgeformer.audit.skipped import Skipped, attempt
 from ridgeformer.audit.spectra import Spectra, examine_spectra
+from ridgeformer.audit.watched import Watched, choose_watched
 from ridgeformer.datasets import Dataset
+
+if TYPE_CHECKING:  # these rooms stand on the audit's preparation, so they are imported when they are asked
+    from ridgeformer.claims.on_data import Applied
+    from ridgeformer.influence import Answer
 
 __all__ = ["Audit", "audit"]
 
@@ -27,6 +36,10 @@ STAGES = (
     "measuring spectra",
     "watching convergence",
     "compiling transformers",
+    "training networks",
+    "tracing one prediction",
+    "attacking training rows",
+    "applying the claims",
 )
 
 LIBRARIES = ("ridgeformer", "torch", "numpy", "scipy", "scikit-learn")
@@ -43,6 +56,11 @@ class Audit:
         spectra: Of the data and of the kernel.
         convergence: Steps needed.
         compiled: Transformers compiled for these data, linear and softmax attention.
+        watched: One small enough to watch.
+        regime: Whether networks are kernel machines here.
+        attribution: Which training points made one prediction.
+        malleability: How easily influences change sign.
+        claims: The theorems evaluated here.
         sentences: The answer in plain words.
         settings: Every choice made.
         versions: Of the libraries used.
@@ -55,6 +73,11 @@ class Audit:
     spectra: Spectra
     convergence: Convergence
     compiled: tuple[Compiled, ...]
+    watched: Watched | Skipped
+    regime: KernelRegime | Skipped
+    attribution: Answer | Skipped
+    malleability: Malleable | Skipped
+    claims: Applied
     sentences: tuple[str, ...]
     settings: Settings
     versions: dict[str, str]
@@ -74,7 +97,7 @@ class Audit:
                 "name": dataset.name, "rows": dataset.n, "features": dataset.d, "task": dataset.task,
                 "classes": list(dataset.classes), "source": dataset.source, "notes": list(self.data.notes),
             },
-            "fits": [asdict(fit) for fit in self.fits],
+            "fits": [fit.as_dict() for fit in self.fits],
             "certificate": {
                 "status": certified.solution.status.value,
                 "relative_residual": certified.solution.relative_residual,
@@ -92,6 +115,10 @@ class Audit:
                 "steps_to_1e-3": {curve.method: curve.steps_to_target for curve in self.convergence.curves},
             },
             "compiled": [model.as_dict() for model in self.compiled],
+            "regime": self.regime.as_dict(),
+            "influence": self.attribution.as_dict(),
+            "malleability": self.malleability.as_dict(),
+            "claims": self.claims.as_dict(),
             "settings": asdict(self.settings),
             "versions": self.versions,
             "seconds": self.seconds,
@@ -101,7 +128,7 @@ class Audit:
 def audit(
     dataset: Dataset, settings: Settings | None = None, *, progress: Callable[[int, int, str], object] | None = None
 ) -> Audit:
-    """Examine a dataset: a certified fit against baselines, the spectra, the steps needed, compiled transformers.
+    """Examine a dataset: a certified fit against baselines, what it takes, and how far it can be trusted.
 
     Args:
         dataset: Any dataset of `ridgeformer.datasets`, or your own.
@@ -117,6 +144,8 @@ def audit(
         >>> result.certified.fit.test_score > 0.9, result.convergence.bound_holds
         (True, True)
     """
+    from ridgeformer.claims.on_data import examine_claims
+
     settings = settings or Settings()
     clock = _Clock(progress or (lambda done, total, what: None))
     with clock:
@@ -133,7 +162,16 @@ def audit(
         convergence = examine_convergence(certified.solution, certified.K, data.y, ends, settings)
         clock.next()
         assert linear.ridge is not None
-        compiled = examine_compiled(data, certified, linear.ridge, settings.seed)
+        compiled = examine_compiled(data, certified, linear.ridge, settings)
+        watched = attempt(lambda: choose_watched(data, certified, settings))
+        clock.next()
+        regime = attempt(lambda: examine_regime(data, settings))
+        clock.next()
+        attribution = attempt(lambda: examine_attribution(dataset, data, certified, settings))
+        clock.next()
+        malleability = attempt(lambda: examine_malleability(data, certified, settings))
+        clock.next()
+        claims = examine_claims(data, certified, spectra)
     return Audit(
         data=data,
         certified=certified,
@@ -141,7 +179,12 @@ def audit(
         spectra=spectra,
         convergence=convergence,
         compiled=compiled,
-        sentences=answer(data, certified, baselines, spectra, convergence, compiled),
+        watched=watched,
+        regime=regime,
+        attribution=attribution,
+        malleability=malleability,
+        claims=claims,
+        sentences=answer(data, certified, baselines, spectra, convergence, compiled, regime, malleability),
         settings=settings,
         versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         seconds=clock.seconds,

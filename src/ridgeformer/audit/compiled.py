@@ -13,16 +13,14 @@ from torch import Tensor
 
 from ridgeformer.audit.fits import Certified
 from ridgeformer.audit.prepare import Prepared
+from ridgeformer.audit.settings import Settings
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler import compile as compile_model
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import solve
 
-__all__ = ["Compiled", "examine_compiled"]
-
-SUPPORTS, QUERIES = 200, 50
-"""Training and held-out rows taken at most: a certificate solves them directly."""
+__all__ = ["Compiled", "compile_softmax", "examine_compiled"]
 
 ENOUGH = 1e-6
 """Steps are added until plain conjugate gradients reach this relative residual, or there are MOST_STEPS."""
@@ -80,35 +78,53 @@ class Compiled:
         return {**facts, **asdict(self.budget), "holds": self.certificate.holds, "checks": checks, **curves}
 
 
-def examine_compiled(data: Prepared, certified: Certified, linear_ridge: float, seed: int) -> tuple[Compiled, ...]:
+def examine_compiled(
+    data: Prepared, certified: Certified, linear_ridge: float, settings: Settings
+) -> tuple[Compiled, ...]:
     """Compile linear and softmax attention for these data, run both and certify them.
 
     Args:
         data: The prepared data.
         certified: The fit whose kernel and ridge the softmax route takes.
         linear_ridge: The ridge of linear ridge regression.
-        seed: Of the choice of rows.
+        settings: How many rows, and the seed of their choice.
     """
-    order = torch.randperm(len(data.X), generator=torch_generator(seed, "compiled supports"))[:SUPPORTS]
-    X, y, Xq = data.X[order], data.y[order], data.Xt[:QUERIES]
+    order = torch.randperm(len(data.X), generator=torch_generator(settings.seed, "compiled supports"))
+    order = order[: settings.compiled_rows]
+    X, y, Xq = data.X[order], data.y[order], data.Xt[: settings.compiled_queries]
     linear = _steps(DotProduct(), X, y, linear_ridge)
     features, outputs = X.shape[1], y.shape[1]
     first = compile_model("linear", features=features, outputs=outputs, ridge=linear_ridge, steps=linear)
+    second = compile_softmax(certified, X, y, Xq)
+    return _examine(first, X, y, Xq), _examine(second, X, y, Xq)
+
+
+def compile_softmax(
+    certified: Certified, X: Tensor, y: Tensor, Xq: Tensor, *, most_steps: int = MOST_STEPS
+) -> CompiledTransformer:
+    """Compile softmax attention at the temperature and ridge of a certified fit, for these rows.
+
+    Args:
+        certified: The fit.
+        X: Training rows.
+        y: Their targets, one column an output.
+        Xq: Held-out rows; with X they bound the logits.
+        most_steps: Steps of conjugate gradients at most.
+    """
     kernel, ridge = certified.solution.kernel, certified.solution.ridge
     assert isinstance(kernel, Exponential)
     longest = float(torch.cat([X, Xq]).square().sum(1).max())
     temperature = max(kernel.temperature, longest / LARGEST_LOGIT)
     scale = min(kernel.log_scale, LARGEST_LOGIT)
-    softmax = _steps(Exponential(temperature, log_scale=scale), X, y, ridge)
-    second = compile_model(
-        "softmax", features=features, outputs=outputs, ridge=ridge * exp(scale), steps=softmax,
+    steps = _steps(Exponential(temperature, log_scale=scale), X, y, ridge, most_steps)
+    return compile_model(
+        "softmax", features=X.shape[1], outputs=y.shape[1], ridge=ridge * exp(scale), steps=steps,
         temperature=temperature, sink=scale,
     )  # fmt: skip
-    return _examine(first, X, y, Xq), _examine(second, X, y, Xq)
 
 
-def _steps(kernel: Kernel, X: Tensor, y: Tensor, ridge: float) -> int:
-    return max(1, solve(kernel, X, y, ridge, method="cg", tol=ENOUGH, max_steps=MOST_STEPS).steps)
+def _steps(kernel: Kernel, X: Tensor, y: Tensor, ridge: float, most: int = MOST_STEPS) -> int:
+    return max(1, solve(kernel, X, y, ridge, method="cg", tol=ENOUGH, max_steps=most).steps)
 
 
 def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Compiled:

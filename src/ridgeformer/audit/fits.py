@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.audit.prepare import Prepared
@@ -28,7 +30,7 @@ class Fit:
 
     Scores are accuracies for classes and R^2 for regression. `temperature` and `ridge` were chosen by
     leave-one-out error on the training rows (the largest ridge within one standard error of the best); the
-    test rows had no say.
+    test rows had no say. The test score is the mean of `row_scores`, one a test row.
     """
 
     name: str
@@ -38,6 +40,26 @@ class Fit:
     temperature: float | None
     ridge: float | None
     seconds: float
+    row_scores: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def margin(self) -> float:
+        """Half of the 95 % interval of the test score, over draws of as many test rows."""
+        return _half_interval(self.row_scores)
+
+    def lead(self, other: Fit) -> tuple[float, float]:
+        """Return by how much the test score is above another's, and half of the 95 % interval of that."""
+        difference = self.row_scores - other.row_scores
+        return float(difference.mean()), _half_interval(difference)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        facts = {key: value for key, value in vars(self).items() if key != "row_scores"}
+        return {**facts, "margin": self.margin}
+
+
+def _half_interval(values: NDArray[np.float64]) -> float:
+    return 1.96 * float(values.std()) / len(values) ** 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +100,7 @@ def certified_fit(data: Prepared, settings: Settings) -> Certified:
         temperature=kernel.temperature,
         ridge=ridge,
         seconds=time.perf_counter() - begin,
+        row_scores=data.row_scores(outputs).numpy(),
     )
     return Certified(
         fit=fit,
@@ -132,8 +155,9 @@ def _fit(
     temperature: float | None = None,
     ridge: float | None = None,
 ) -> Fit:
-    test, train = data.score(predict(data.Xt)), data.score(predict(data.X), train=True)
-    return Fit(name, what, test, train, temperature, ridge, time.perf_counter() - begin)
+    rows = data.row_scores(predict(data.Xt))
+    train = data.score(predict(data.X), train=True)
+    return Fit(name, what, float(rows.mean()), train, temperature, ridge, time.perf_counter() - begin, rows.numpy())
 
 
 def _scaled(kernel: Exponential, X: Tensor) -> Exponential:

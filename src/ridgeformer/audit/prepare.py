@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from ridgeformer.audit.oddities import oddities
 
 from ridgeformer.audit.settings import Settings
 from ridgeformer.datasets import Dataset, standardise, unit_rows
@@ -28,6 +31,7 @@ class Prepared:
         Xt, yt: Test rows and targets centred by the same mean.
         mean: The training mean that was subtracted from the targets.
         labels, labels_t: Class codes of both parts, or None for regression.
+        rows, rows_t: The number of every row in the dataset as it was given.
         notes: One sentence for everything that was done to the data.
     """
 
@@ -39,16 +43,21 @@ class Prepared:
     mean: Tensor
     labels: Tensor | None
     labels_t: Tensor | None
+    rows: NDArray[np.int64]
+    rows_t: NDArray[np.int64]
     notes: tuple[str, ...]
 
     def score(self, outputs: Tensor, *, train: bool = False) -> float:
         """Return the accuracy of the largest output, or R^2 averaged over the outputs."""
+        return float(self.row_scores(outputs, train=train).mean())
+
+    def row_scores(self, outputs: Tensor, *, train: bool = False) -> Tensor:
+        """Return what every row adds to the score, which is their mean: right or wrong, or its part of R^2."""
         truth, labels = (self.y, self.labels) if train else (self.yt, self.labels_t)
         if labels is not None:
-            return float(((outputs + self.mean).argmax(1) == labels).double().mean())
-        spread = (truth - truth.mean(0)).square().sum(0)
-        left = (truth - outputs).square().sum(0)
-        return float((1 - left / torch.where(spread > 0, spread, 1.0)).mean())
+            return ((outputs + self.mean).argmax(1) == labels).double()
+        spread = (truth - truth.mean(0)).square().mean(0)
+        return 1 - ((truth - outputs).square() / torch.where(spread > 0, spread, 1.0)).mean(1)
 
 
 def prepare(dataset: Dataset, settings: Settings) -> Prepared:
@@ -62,11 +71,16 @@ def prepare(dataset: Dataset, settings: Settings) -> Prepared:
             f"{dataset.name} has {dataset.n} rows; an audit holds some out and needs at least {FEWEST_ROWS}."
         )
     _check_scale(dataset)
-    notes = []
+    notes, numbers = [], np.arange(dataset.n)
     if dataset.n > settings.max_rows:
-        notes.append(f"{settings.max_rows:,} of {dataset.n:,} rows were drawn at random, classes in proportion.")
-        dataset = dataset.sample(settings.max_rows, settings.seed)
+        notes.append(
+            f"Only {settings.max_rows:,} of {dataset.n:,} rows were used, drawn at random with classes in proportion "
+            "(--max-rows takes more)."
+        )
+        numbers = _numbers(_numbered(dataset).sample(settings.max_rows, settings.seed))
+        dataset = dataset.subset(numbers)
     train, test = dataset.split(settings.test_fraction, settings.seed)
+    rows, rows_t = (numbers[_numbers(part)] for part in _numbered(dataset).split(settings.test_fraction, settings.seed))
     X, Xt, note = _preprocess(train.X, test.X, _choice(dataset, settings))
     y, yt = torch.from_numpy(train.targets()), torch.from_numpy(test.targets())
     mean = y.mean(0)
@@ -80,8 +94,19 @@ def prepare(dataset: Dataset, settings: Settings) -> Prepared:
         mean=mean,
         labels=torch.from_numpy(np.asarray(train.y)) if classes else None,
         labels_t=torch.from_numpy(np.asarray(test.y)) if classes else None,
-        notes=(*notes, f"{train.n:,} rows train, {test.n:,} are held out.", note),
+        rows=rows,
+        rows_t=rows_t,
+        notes=(*notes, f"{train.n:,} rows train, {test.n:,} are held out.", note, *oddities(train, test)),
     )
+
+
+def _numbered(dataset: Dataset) -> Dataset:
+    """Return the dataset with every row replaced by its number: a draw from it says which rows were drawn."""
+    return replace(dataset, X=np.arange(dataset.n, dtype=np.float64)[:, None], features=(), image_shape=None)
+
+
+def _numbers(part: Dataset) -> NDArray[np.int64]:
+    return part.X[:, 0].astype(np.int64)
 
 
 def _check_scale(dataset: Dataset) -> None:

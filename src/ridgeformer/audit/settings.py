@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Settings"]
+from ridgeformer.errors import unknown_name
+
+__all__ = ["PRESETS", "Settings", "preset"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,18 @@ class Settings:
         temperatures: Candidates, as multiples of the mean squared row length.
         ridges: Candidates, as multiples of the mean diagonal of the kernel.
         steps: Conjugate-gradient steps shown at most.
+        compiled_rows: Training rows shown to the compiled transformers at most; a certificate solves them directly.
+        compiled_queries: Held-out rows they answer at most.
+        regime_rows: Training rows of the networks in the section on the kernel regime.
+        regime_widths: Widths of the networks trained there.
+        regime_widest: Widest kernel at initialisation drawn there.
+        regime_epochs: Passes of their training.
+        attack_rows: Training rows of the section on malleability.
+        attack_queries: Held-out rows there.
+        attack_sizes: Sizes of the attacks, as multiples of a typical entry (root mean square) of the prepared rows.
+        attack_width: Width of the networks attacked.
+        repeats: Draws of what the last two sections draw at random: rows, networks, starts of the attacks.
+        points: Helpful and harmful training points named for one prediction.
     """
 
     seed: int = 0
@@ -28,3 +43,46 @@ class Settings:
     temperatures: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 0.0625)
     ridges: tuple[float, ...] = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     steps: int = 300
+    compiled_rows: int = 200
+    compiled_queries: int = 50
+    regime_rows: int = 200
+    regime_widths: tuple[int, ...] = (512,)
+    regime_widest: int = 100_000
+    regime_epochs: int = 300
+    attack_rows: int = 150
+    attack_queries: int = 40
+    attack_sizes: tuple[float, ...] = (0.1, 0.3)
+    attack_width: int = 512
+    repeats: int = 3
+    points: int = 5
+
+
+PRESETS: dict[str, Settings] = {
+    "quick": Settings(
+        max_rows=600, steps=150, compiled_rows=80, compiled_queries=20, regime_rows=60, regime_widths=(128,),
+        regime_widest=10_000, regime_epochs=100, attack_rows=60, attack_queries=20, attack_sizes=(0.1,),
+        attack_width=128, repeats=1,
+    ),
+    "default": Settings(),
+    "full": Settings(
+        max_rows=10_000, steps=2000, compiled_rows=400, compiled_queries=200, regime_rows=1000,
+        regime_widths=(256, 1024, 4096), regime_widest=10_000_000, regime_epochs=500, attack_rows=500,
+        attack_queries=100, attack_sizes=(0.03, 0.1, 0.3, 1.0), attack_width=4096, repeats=5,
+    ),
+}  # fmt: skip
+"""Settings by name: under a minute, a few minutes, hours (for two cores and the embedded data)."""
+
+
+def preset(name: Any) -> Settings:
+    """Return the settings of that name.
+
+    Raises:
+        UnknownNameError: no such preset.
+
+    Example:
+        >>> preset("quick").max_rows < preset("default").max_rows < preset("full").max_rows
+        True
+    """
+    if name not in PRESETS:
+        raise unknown_name("preset", name, list(PRESETS))
+    return PRESETS[name]

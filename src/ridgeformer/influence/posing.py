@@ -87,6 +87,7 @@ def _held_out(data: Prepared, place: int) -> Prepared:
     """Return the data with one training row moved behind the held-out rows."""
     keep = torch.arange(len(data.X)) != place
     moved: dict[str, Any] = {"X": data.X[keep], "y": data.y[keep]}
+    moved |= {"rows": data.rows[keep.numpy()], "rows_t": np.append(data.rows_t, data.rows[place])}
     moved |= {"Xt": torch.cat([data.Xt, data.X[~keep]]), "yt": torch.cat([data.yt, data.y[~keep]])}
     if data.labels is not None and data.labels_t is not None:
         moved |= {"labels": data.labels[keep], "labels_t": torch.cat([data.labels_t, data.labels[~keep]])}
