@@ -77,13 +77,13 @@ def _quality(data: Prepared, certified: Certified, baselines: tuple[Fit, ...]) -
     own, other = (show_score(fit.test_score, task) for fit in (certified.fit, best))
     lead, margin = certified.fit.lead(best)
     if lead == 0:
-        compare = f"exactly as well as the best simpler method ({best.name.lower()})"
+        compare = f"exactly as well as the best simpler method ({best.name})"
     elif abs(lead) <= margin:
-        compare = f"as well as the best simpler method ({best.name.lower()}, {other}) as far as these rows can tell"
+        compare = f"as well as the best simpler method ({best.name}, {other}) as far as these rows can tell"
     elif lead > 0:
-        compare = f"better than the best simpler method ({best.name.lower()}, {other})"
+        compare = f"better than the best simpler method ({best.name}, {other})"
     else:
-        compare = f"WORSE than the best simpler method ({best.name.lower()}, {other})"
+        compare = f"WORSE than the best simpler method ({best.name}, {other})"
     rows = f"{len(data.Xt):,} held-out rows"
     did = f"gets {own} of {rows} right" if task == "classification" else f"reaches {own} on {rows}"
     return f"How good: regression with the kernel of attention {did}, {compare}."
@@ -91,7 +91,10 @@ def _quality(data: Prepared, certified: Certified, baselines: tuple[Fit, ...]) -
 
 def _trust(certified: Certified) -> str:
     size = certified.worst_bound / certified.typical_output if certified.typical_output > 0 else 0.0
-    words = f"How exact: it is proved that rounding moves no held-out prediction by more than {one_in(size)} of its usual size"
+    words = (
+        f"How exact: it is proved that rounding moves no held-out prediction by more than {one_in(size)} of its usual "
+        "size"
+    )
     if certified.safe_decisions is None:
         return words + "."
     if certified.safe_decisions == 1.0:
@@ -120,7 +123,8 @@ def _size(spectra: Spectra, convergence: Convergence) -> str:
     rate = "" if convergence.bound_holds else " The theory's bound on the rounds is VIOLATED."
     return (
         f"How large: {deep} the error to {100 * TARGET:g} % (plain gradient descent: {plain}); a model that stored the "
-        f"kernel's features would need {spectra.measured_10:,} of them for 10 %, and attention need not store any.{rate}"
+        f"kernel's features would need {spectra.measured_10:,} of them for 10 %, and attention need not store "
+        f"any.{rate}"
     )
 
 
@@ -148,6 +152,6 @@ def _firm(malleability: Malleable | Skipped) -> str:
     found = {name: malleability.of(model, size, name) for name in ("adaptive", "noise")}
     shares = {name: f"{100 * flips.mean:.0f} %" for name, flips in found.items() if flips is not None}
     return (
-        f"moving the most influential rows by {100 * size:.0f} % of a typical value turns {shares['adaptive']} of their "
-        f"influences around if someone aims at it, {shares['noise']} by chance"
+        f"moving the most influential rows by {100 * size:.0f} % of a typical value turns {shares['adaptive']} of "
+        f"their influences around if someone aims at it, {shares['noise']} by chance"
     )

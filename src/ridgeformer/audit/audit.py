@@ -50,6 +50,7 @@ class Audit:
     """Everything an audit found; `sentences` is the short version.
 
     Attributes:
+        source: The dataset as it was given.
         data: The prepared data, with notes on what was done to them.
         certified: The certified fit.
         baselines: What it is compared with.
@@ -67,6 +68,7 @@ class Audit:
         seconds: Time of each stage.
     """
 
+    source: Dataset
     data: Prepared
     certified: Certified
     baselines: tuple[Fit, ...]
@@ -173,6 +175,7 @@ def audit(
         clock.next()
         claims = examine_claims(data, certified, spectra)
     return Audit(
+        source=dataset,
         data=data,
         certified=certified,
         baselines=baselines,

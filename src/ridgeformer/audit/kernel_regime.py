@@ -61,7 +61,11 @@ def examine_regime(data: Prepared, settings: Settings) -> KernelRegime:
     from ridgeformer.regime import Architecture, Training, answer_regime
 
     rows = min(settings.regime_rows, len(data.X))
-    options = {"rows": rows, "test_rows": max(1, min(rows // 2, len(data.Xt))), "widest": settings.regime_widest}
+    options: dict[str, Any] = {
+        "rows": rows,
+        "test_rows": max(1, min(rows // 2, len(data.Xt))),
+        "widest": settings.regime_widest,
+    }
     training = Training("descent", rate=1.0, epochs=settings.regime_epochs, l2=0.0)
     dataset = _as_dataset(data)
     return KernelRegime(

@@ -27,12 +27,14 @@ def oddities(train: Dataset, test: Dataset) -> tuple[str, ...]:
 
 
 def _constant(train: Dataset) -> list[str]:
-    flat = np.flatnonzero((train.X == train.X[0]).all(axis=0))
+    flat = np.flatnonzero((train.X[0] == train.X).all(axis=0))
     if not flat.size:
         return []
     names = ", ".join(train.features[j] for j in flat[:MOST_NAMED])
     more = f" and {flat.size - MOST_NAMED} more" if flat.size > MOST_NAMED else ""
-    verbs = "is the same in every training row and says" if flat.size == 1 else "are the same in every training row and say"
+    verbs = (
+        "is the same in every training row and says" if flat.size == 1 else "are the same in every training row and say"
+    )
     return [f"{flat.size} of the {train.d} features {verbs} nothing: {names}{more}."]
 
 

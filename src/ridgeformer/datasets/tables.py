@@ -91,8 +91,7 @@ def _dataset(path: Path, table: Any, target: str | int | None, task: str | None)
             f"{path} has one column, {chosen!r}, and nothing to predict it from: if its values are separated by "
             "semicolons or tabs, save it with commas."
         )
-    _check_missing(path, table)
-    _check_numbers(path, table, features)
+    _check_cells(path, table, features)
     y, kind, classes = code_target(_target_values(table[chosen]), task, f"column {chosen!r} of {path.name}")
     return Dataset(
         name=path.stem,
@@ -169,29 +168,38 @@ def _check_names(path: Path, names: list[str]) -> None:
         raise DataFileError(f"{path} names several columns {_listed(repeated)}: give every column its own name.")
 
 
-def _check_missing(path: Path, table: Any) -> None:
-    counts = {name: pc.sum(pc.is_null(table[name], nan_is_null=True)).as_py() for name in table.column_names}
-    holes = [name for name, count in counts.items() if count]
-    if holes:
-        row = pc.index(pc.is_null(table[holes[0]], nan_is_null=True), True).as_py()
-        raise InputError(
-            f"{path.name} has missing values in {_columns(holes)} ({sum(counts.values())} in all, the first in row "
-            f"{row}): fill them in or drop those rows."
-        )
-
-
-def _check_numbers(path: Path, table: Any, features: list[str]) -> None:
-    other = [name for name in features if not _is_numeric(table[name].type)]
-    if other:
-        kind = table[other[0]].type
-        example = next((v for v in table[other[0]].to_pylist() if not _is_number(str(v))), table[other[0]][0].as_py())
-        raise InputError(
-            f"{path.name} has no numbers in feature {_columns(other)} (type {kind}, such as {str(example)!r}): turn "
-            "text and dates into numbers or leave the column out."
-        )
+def _check_cells(path: Path, table: Any, features: list[str]) -> None:
+    """Refuse holes, text and infinite values, all that is wrong in one message."""
+    problems = [*_missing(table), *_text(table, features)]
+    if problems:
+        raise InputError(f"{path.name} has {'; it has '.join(problems)}.")
     endless = [name for name in features if not np.isfinite(_floats(table[name])).all()]
     if endless:
         raise InputError(f"{path.name} has infinite values in {_columns(endless)}: replace them or drop those rows.")
+
+
+def _missing(table: Any) -> list[str]:
+    counts = {name: pc.sum(pc.is_null(table[name], nan_is_null=True)).as_py() for name in table.column_names}
+    holes = [name for name, count in counts.items() if count]
+    if not holes:
+        return []
+    row = pc.index(pc.is_null(table[holes[0]], nan_is_null=True), True).as_py()
+    return [
+        f"missing values in {_columns(holes)} ({sum(counts.values())} in all, the first in row {row}): fill them in or "
+        "drop those rows"
+    ]
+
+
+def _text(table: Any, features: list[str]) -> list[str]:
+    other = [name for name in features if not _is_numeric(table[name].type)]
+    if not other:
+        return []
+    values = [value for value in table[other[0]].to_pylist() if value is not None]
+    example = next((value for value in values if not _is_number(str(value))), values[0] if values else "nothing")
+    return [
+        f"no numbers in feature {_columns(other)} (type {table[other[0]].type}, such as {str(example)!r}): turn text "
+        "and dates into numbers or leave the column out"
+    ]
 
 
 def _is_numeric(kind: Any) -> bool:

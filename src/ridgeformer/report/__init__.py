@@ -1,7 +1,23 @@
 """Pages from finished results. No mathematics is done here: what is shown was measured elsewhere."""
 
+from ridgeformer.report.audit_page import audit_page, render, write
 from ridgeformer.report.figures import PALETTE, styled
-from ridgeformer.report.page import Page, render, render_page, write, write_page
-from ridgeformer.report.sections import Picture, Section, Table
+from ridgeformer.report.page import Page, render_page, write_page
+from ridgeformer.report.sections import Fragment, Picture, Section, Strip, Table, Thumbnail
 
-__all__ = ["PALETTE", "Page", "Picture", "Section", "Table", "render", "render_page", "styled", "write", "write_page"]
+__all__ = [
+    "PALETTE",
+    "Fragment",
+    "Page",
+    "Picture",
+    "Section",
+    "Strip",
+    "Table",
+    "Thumbnail",
+    "audit_page",
+    "render",
+    "render_page",
+    "styled",
+    "write",
+    "write_page",
+]

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ridgeformer.audit import Audit
-from ridgeformer.claims import CLAIMS, Claim
-from ridgeformer.report.sections import Section, sections
+from ridgeformer.claims import Claim
+from ridgeformer.report.sections import Section, csv_link
+from ridgeformer.report.thumbnails import png
 from ridgeformer.report.writing import fill, write_html
 
-__all__ = ["Page", "render", "render_page", "write", "write_page"]
+__all__ = ["Page", "render_page", "write_page"]
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """What a page says; `claims` are the records it rests on, for the reader to open."""
+    """What a page says.
+
+    Attributes:
+        title: The largest words on it.
+        subtitle: One line below.
+        answer: The answer in sentences, most important first.
+        sections: What shows why.
+        claims: Records it rests on, for the reader to open.
+        colophon: Last line, such as when and by which version it was made.
+    """
 
     title: str
     subtitle: str
     answer: tuple[str, ...]
     sections: tuple[Section, ...]
     claims: tuple[Claim, ...] = ()
+    colophon: str = ""
 
 
 def render_page(page: Page) -> str:
     """Return a page as text."""
-    return fill("page.html.j2", **vars(page))
+    anchors = _anchors(page.sections)
+    return fill("page.html.j2", **vars(page), anchors=anchors, csv_link=csv_link, png=png, lead=_lead)
 
 
 def write_page(page: Page, directory: Path) -> Path:
@@ -38,18 +51,22 @@ def write_page(page: Page, directory: Path) -> Path:
     return write_html(render_page(page), directory / "report.html")
 
 
-def render(audit: Audit) -> str:
-    """Return the page of an audit as text."""
-    return render_page(_audit_page(audit))
+def _anchors(sections: Sequence[Section]) -> list[str]:
+    """Return an address within the page for every section; those of the same name are numbered."""
+    found: list[str] = []
+    for section in sections:
+        name = section.anchor or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
+        count = sum(other == name or other.startswith(f"{name}--") for other in found)
+        found.append(f"{name}--{count + 1}" if count else name)
+    return found
 
 
-def write(audit: Audit, directory: Path) -> Path:
-    """Write the page of an audit as `write_page` does."""
-    return write_page(_audit_page(audit), directory)
+def _lead(sentence: str) -> tuple[str, str]:
+    """Return the words before a colon that opens a sentence, to be set apart, and the rest.
 
-
-def _audit_page(audit: Audit) -> Page:
-    dataset = audit.data.dataset
-    subtitle = f"{dataset.n:,} rows, {dataset.d:,} features, {dataset.task}"
-    title = f"ridgeformer audit of {dataset.name}"
-    return Page(title, subtitle, audit.sentences, tuple(sections(audit)), CLAIMS)
+    Example:
+        >>> _lead("How good: very."), _lead("It is very good, it seems: very.")
+        (('How good', 'Very.'), ('', 'It is very good, it seems: very.'))
+    """
+    words, colon, rest = sentence.partition(": ")
+    return (words, rest[:1].upper() + rest[1:]) if colon and len(words.split()) <= 3 else ("", sentence)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-import plotly.io
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from latex2mathml.converter import convert
 from plotly.offline import get_plotlyjs
@@ -23,6 +22,8 @@ def fill(template: str, **values: Any) -> str:
         loader=PackageLoader("ridgeformer.report", "."),
         autoescape=select_autoescape(["html", "j2"]),
         undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.get_template(template).render(plotly_js=get_plotlyjs(), draw=_draw, formula=formula, **values)
 
@@ -54,6 +55,6 @@ def write_html(text: str, path: Path) -> Path:
 
 
 def _draw(figure: go.Figure) -> str:
-    config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
-    html: str = plotly.io.to_html(figure, full_html=False, include_plotlyjs=False, config=config)
-    return html
+    """Return a figure as its data; the script at the end of the page draws it, so that text comes first."""
+    data = str(figure.to_json()).replace("<", "\\u003c")  # so that no text in it can end the element
+    return f'<div class="plotly-graph-div" hidden><script type="application/json">{data}</script></div>'
