@@ -15,6 +15,7 @@ ROOMS = (
     "kernels",
     "solvers",
     "compiler",
+    "audit",
     "claims",
     "studies",
     "influence",

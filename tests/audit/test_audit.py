@@ -1,49 +1,41 @@
 import json
 
-import pytest
+from small_audits import SMALL, small_audit
 
 from ridgeformer import datasets
-from ridgeformer.audit import Settings, audit
+from ridgeformer.audit import audit
+from ridgeformer.audit.audit import STAGES
 
 
-@pytest.fixture(scope="module")
-def wine():
-    return audit(datasets.load("wine"))
+def test_same_seed_same_numbers():
+    wine, again = small_audit("wine"), audit(datasets.load("wine"), SMALL)
+    one, other = wine.as_dict(), again.as_dict()
+    for record in (one, other):
+        record.pop("seconds")
+        for part in (*record["fits"], *record["regime"]["answers"]):
+            part.pop("seconds")
+    assert one == other
 
 
-def test_the_answer_is_made_of_the_numbers(wine):
-    text = " ".join(wine.sentences)
-    for fit in wine.fits:
-        assert f"{100 * fit.test_score:.1f} %" in text
-    assert f"{wine.certified.worst_bound:.1e}" in text
-    assert str(wine.convergence.curves[0].steps_to_target) in text
-    for model in wine.compiled:
-        assert f"{model.steps} steps, {model.budget.sublayers} layers" in text
-        assert f"{model.agreement:.1e} of a typical output" in text
-
-
-def test_same_seed_same_numbers_other_seed_other_split(wine):
-    again = audit(datasets.load("wine"))
-    assert [fit.test_score for fit in again.fits] == [fit.test_score for fit in wine.fits]
-    assert again.certified.worst_bound == wine.certified.worst_bound
-    other = audit(datasets.load("wine"), Settings(seed=1))
-    assert other.certified.worst_bound != wine.certified.worst_bound
-
-
-def test_as_dict_is_plain_json(wine):
-    record = json.loads(json.dumps(wine.as_dict()))
+def test_as_dict_is_plain_json_with_every_part():
+    record = json.loads(json.dumps(small_audit("wine").as_dict()))
     assert record["data"]["name"] == "wine"
-    assert len(record["seconds"]) == 6
+    assert set(record["seconds"]) == set(STAGES)
     assert record["versions"]["torch"]
+    assert len(record["answer"]) == 5
+    assert len(record["regime"]["answers"]) == 2 * len(SMALL.regime_widths) * SMALL.repeats
+    assert len(record["influence"]["helpful"]) == SMALL.points
+    assert record["malleability"]["moved"] == 3
+    assert {row["claim"] for row in record["claims"]["rows"]} >= {"W4", "B2"}
 
 
 def test_progress_names_every_stage_once():
     seen = []
-    audit(datasets.load("wine"), progress=lambda done, total, what: seen.append((done, total)))
-    assert seen == [(step, 6) for step in range(7)]
+    audit(datasets.load("wine"), SMALL, progress=lambda *said: seen.append(said))
+    assert [said[:2] for said in seen] == [(step, len(STAGES)) for step in range(len(STAGES) + 1)]
+    assert [said[2] for said in seen] == [*STAGES, "done"]
 
 
-def test_being_behind_a_baseline_is_said(wine):
-    own, best = wine.fits[0].test_score, max(fit.test_score for fit in wine.baselines)
-    word = "beats" if own > best else "equals" if own == best else "is behind"
-    assert word in wine.sentences[0]
+def test_the_dataset_as_given_is_kept():
+    digits = small_audit("digits")
+    assert digits.source.n > digits.data.dataset.n == SMALL.max_rows

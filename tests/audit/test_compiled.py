@@ -9,7 +9,7 @@ import torch
 from ridgeformer import datasets
 from ridgeformer.audit import Settings
 from ridgeformer.audit.answer import _transformers
-from ridgeformer.audit.compiled import SUPPORTS, examine_compiled
+from ridgeformer.audit.compiled import examine_compiled
 from ridgeformer.audit.fits import certified_fit
 from ridgeformer.audit.prepare import prepare
 
@@ -17,7 +17,7 @@ from ridgeformer.audit.prepare import prepare
 def examine(name):
     data = prepare(datasets.load(name), Settings())
     certified = certified_fit(data, Settings())
-    return data, certified, examine_compiled(data, certified, 1.0, 0)
+    return data, certified, examine_compiled(data, certified, 1.0, Settings())
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_both_routes_hold_and_agree(diabetes):
         assert model.certificate.holds, str(model.certificate)
         assert model.agreement < 1e-4
         assert model.budget.width == model.features + model.budget.overhead
-        assert model.supports == SUPPORTS
+        assert model.supports == Settings().compiled_rows
         assert len(model.errors) == len(model.bound) == model.steps
         assert (model.errors <= model.bound).all()
 
@@ -52,9 +52,11 @@ def test_plain_json(diabetes):
 
 def test_the_answer_says_when_a_certificate_fails(diabetes):
     first, second = diabetes[2]
-    assert _transformers((first, second)).endswith("Both runs are certified.")
+    assert _transformers((first, second)).endswith("the run is certified.")
     bad = replace(first.certificate, checks=(replace(first.certificate.checks[0], holds=False),))
-    assert _transformers((replace(first, certificate=bad), second)).endswith("NOT certified: linear.")
+    assert _transformers((replace(first, certificate=bad), second)).endswith(
+        "the certificate of linear attention does NOT hold; see below."
+    )
 
 
 def test_logits_beyond_range_are_brought_into_it():
@@ -62,5 +64,5 @@ def test_logits_beyond_range_are_brought_into_it():
     data = prepare(datasets.load("digits"), Settings(max_rows=60))
     certified = certified_fit(data, Settings(temperatures=(0.001,)))
     assert certified.solution.kernel.log_scale > 900
-    _, softmax = examine_compiled(data, certified, 1.0, 0)
+    _, softmax = examine_compiled(data, certified, 1.0, Settings())
     assert softmax.certificate.holds, str(softmax.certificate)

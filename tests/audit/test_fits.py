@@ -55,3 +55,14 @@ def test_the_largest_ridge_within_one_standard_error():
     error, index = _largest_good_ridge(residuals * scale[:, None, None])
     assert error == pytest.approx(2.5)
     assert index == 2
+
+
+def test_scores_are_means_over_rows_and_differences_are_paired(diabetes):
+    linear, smoother = linear_ridge(diabetes, Settings()), nadaraya_watson(diabetes, Settings())
+    for fit in (linear, smoother):
+        assert fit.test_score == pytest.approx(fit.row_scores.mean())
+        assert fit.margin == pytest.approx(1.96 * fit.row_scores.std() / len(fit.row_scores) ** 0.5)
+    lead, margin = linear.lead(smoother)
+    assert lead == pytest.approx(linear.test_score - smoother.test_score)
+    assert 0 < margin < linear.margin + smoother.margin
+    assert linear.lead(linear) == (0.0, 0.0)

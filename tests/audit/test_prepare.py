@@ -23,7 +23,17 @@ def test_images_get_unit_rows():
 def test_a_large_dataset_is_sampled_and_that_is_said():
     data = prepare(datasets.load("digits"), Settings(max_rows=200))
     assert len(data.X) + len(data.Xt) == 200
-    assert any("200 of 1,797 rows" in note for note in data.notes)
+    assert any("Only 200 of 1,797 rows" in note for note in data.notes)
+
+
+def test_rows_keep_their_numbers():
+    digits = datasets.load("digits")
+    data = prepare(digits, Settings(max_rows=200, preprocessing="standardise"))
+    assert len(set(data.rows) | set(data.rows_t)) == 200
+    assert digits.y[data.rows].tolist() == data.labels.tolist()
+    assert digits.y[data.rows_t].tolist() == data.labels_t.tolist()
+    whole = prepare(datasets.load("diabetes"), Settings())
+    torch.testing.assert_close(whole.yt[:, 0] + whole.mean, torch.from_numpy(datasets.load("diabetes").y[whole.rows_t]))
 
 
 def test_scores_are_scikit_learns():

@@ -1,0 +1,17 @@
+"""An audit that takes seconds, shared by the tests of the audit and of its page."""
+
+from functools import cache
+
+from ridgeformer import datasets
+from ridgeformer.audit import Audit, Settings, audit
+
+SMALL = Settings(
+    max_rows=120, steps=60, compiled_rows=20, compiled_queries=5, regime_rows=30, regime_widths=(32, 64),
+    regime_widest=1000, regime_epochs=20, attack_rows=30, attack_queries=8, attack_width=32, repeats=2, points=2,
+)  # fmt: skip
+
+
+@cache
+def small_audit(name: str) -> Audit:
+    """Return the audit of an embedded dataset, made once."""
+    return audit(datasets.load(name), SMALL)
