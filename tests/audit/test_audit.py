@@ -7,14 +7,17 @@ from ridgeformer.audit import audit
 from ridgeformer.audit.audit import STAGES
 
 
-def test_same_seed_same_numbers():
-    wine, again = small_audit("wine"), audit(datasets.load("wine"), SMALL)
-    one, other = wine.as_dict(), again.as_dict()
+def test_same_seed_same_numbers_and_progress_names_every_stage_once():
+    seen = []
+    again = audit(datasets.load("wine"), SMALL, progress=lambda *said: seen.append(said))
+    one, other = small_audit("wine").as_dict(), again.as_dict()
     for record in (one, other):
         record.pop("seconds")
         for part in (*record["fits"], *record["regime"]["answers"]):
             part.pop("seconds")
     assert one == other
+    assert [said[:2] for said in seen] == [(step, len(STAGES)) for step in range(len(STAGES) + 1)]
+    assert [said[2] for said in seen] == [*STAGES, "done"]
 
 
 def test_as_dict_is_plain_json_with_every_part():
@@ -27,13 +30,6 @@ def test_as_dict_is_plain_json_with_every_part():
     assert len(record["influence"]["helpful"]) == SMALL.points
     assert record["malleability"]["moved"] == 3
     assert {row["claim"] for row in record["claims"]["rows"]} >= {"W4", "B2"}
-
-
-def test_progress_names_every_stage_once():
-    seen = []
-    audit(datasets.load("wine"), SMALL, progress=lambda *said: seen.append(said))
-    assert [said[:2] for said in seen] == [(step, len(STAGES)) for step in range(len(STAGES) + 1)]
-    assert [said[2] for said in seen] == [*STAGES, "done"]
 
 
 def test_the_dataset_as_given_is_kept():

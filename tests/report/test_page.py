@@ -1,5 +1,6 @@
 """Pages of any kind: everything in its place, escaped, complete in itself."""
 
+import json
 import re
 from html.parser import HTMLParser
 from urllib.parse import unquote
@@ -31,7 +32,7 @@ PAGE = Page(
     "below",
     ("How good: very.", "How long: short."),
     (
-        Section("First & last", ("one sentence",), Table(("what", "value"), (("a", "1.5"), ("b", "> 20")), (), "facts")),
+        Section("First & last", ("one",), Table(("what", "value"), (("a", "1.5"), ("b", "> 20")), name="facts")),
         Section("First & last", parts=(
             "then", Facts(("one fact", "two facts")), Picture(FIGURE, "see this", "a line", "line"),
             Strip((Thumbnail(np.eye(2), "title", "note", "helps"),), "strip caption", "strip"),
@@ -98,7 +99,8 @@ def test_no_outside_request(page):
 def test_text_is_escaped_and_scripts_cannot_be_broken_out_of(text):
     assert "A &lt;title&gt;" in text
     assert "a </script> curve" not in text
-    assert "a \\u003c/script> curve" in text
+    kept = re.search(r'<script type="application/json">(.*?)</script>', text, re.S).group(1)
+    assert json.loads(kept)["data"][0]["name"] == "a </script> curve"
 
 
 def test_a_lead_is_set_apart(text):
