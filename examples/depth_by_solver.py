@@ -39,7 +39,7 @@ def draw(quick: bool = False) -> Figure:
             range(1, len(alphas) + 1), ((alphas - exact).norm(dim=1) / exact.norm()).clamp_min(1e-16), label=name
         )
     axis.set(xlabel="step", ylabel="relative error of the coefficients", ylim=(1e-16, 3))
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.08))
     return figure
 
 
