@@ -57,9 +57,7 @@ def test_names_cannot_break_out():
     labels = [EVIL, *(f"row {i}" for i in range(1, 9))]
     view = trace_view(model_of("softmax cg"), TASK.X, TASK.y, TASK.Xq, name=EVIL, labels=labels)
     html = render_viewer(view)
-    assert "alert(" not in re.sub(r'<script type="application/json".*?</script>', "", html, flags=re.S).replace(
-        "alert(&#34;", ""
-    )
+    assert EVIL not in html
     assert html.count("</script>") == render_viewer(view_of("softmax cg")).count("</script>")
     data = embedded(html)
     assert (data["name"], data["tokens"][0]["label"]) == (EVIL, EVIL)

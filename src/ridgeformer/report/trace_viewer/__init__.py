@@ -2,14 +2,8 @@
 
 from ridgeformer.report.trace_viewer.example import CurveTask, curve_task
 from ridgeformer.report.trace_viewer.page import render_viewer, view_data, write_viewer
-from ridgeformer.report.trace_viewer.view import (
-    ShownChannel,
-    ShownSublayer,
-    ShownToken,
-    TraceView,
-    few_rows,
-    trace_view,
-)
+from ridgeformer.report.trace_viewer.records import ShownChannel, ShownSublayer, ShownToken, TraceView
+from ridgeformer.report.trace_viewer.view import few_rows, trace_view
 
 __all__ = [
     "CurveTask",

@@ -14,12 +14,15 @@ from markupsafe import Markup
 
 from ridgeformer.checks import whole
 from ridgeformer.errors import InputError
-from ridgeformer.report.trace_viewer.view import Array, TraceView
+from ridgeformer.report.trace_viewer.records import Array, TraceView
 from ridgeformer.report.writing import fill, formula, write_html
 
 __all__ = ["render_viewer", "view_data", "write_viewer"]
 
-SCRIPTS = ("engine.js", "plots.js", "viewer.js")
+SCRIPTS = tuple(
+    f"{name}.js" for name in ("engine", "plots", "state", "grid", "number", "answer", "attention", "controls")
+)
+"""In the order in which they stand in the page, where they are one script."""
 
 
 def render_viewer(view: TraceView, *, start: Any = 0) -> str:
@@ -114,17 +117,12 @@ def _parts(view: TraceView, start: int) -> dict[str, Any]:
 
 
 def _last_state(view: TraceView) -> dict[str, Any]:
-    """Return the stream at the end as a table of text, for paper."""
+    """Return the stream at the end as a table of text, for paper: living state, of the first output."""
     living = view.sublayers[-1].alive
-    columns = [
-        (channel.name if len(channel.columns) == 1 else f"{channel.name} {number + 1}", column)
-        for channel in view.channels
-        if channel.name in living and channel.group in ("state", "scratch")
-        for number, column in enumerate(channel.columns)
-    ]
+    shown = [c for c in view.channels if c.name in living and c.group in ("state", "scratch")]
     rows = [
-        (token.label, [f"{view.stream[-1, row, column]:.4g}" for _, column in columns])
+        (token.label, [f"{view.stream[-1, row, channel.columns[0]]:.4g}" for channel in shown])
         for row, token in enumerate(view.tokens)
         if token.visible
     ]
-    return {"head": [name for name, _ in columns], "rows": rows}
+    return {"head": [channel.name for channel in shown], "rows": rows}
