@@ -59,21 +59,6 @@ def test_every_kernel_in_both_precisions(run, kernel, precision):
     assert (code, json.loads(out)["status"]) == (0, "converged")
 
 
-def test_audit_writes_the_page_and_ends_with_its_path(run, tmp_path):
-    code, out, err = run("audit", "wine", "--out", "here")
-    assert (code, err) == (0, "")
-    assert out.strip().endswith("here/report.html")
-    assert (tmp_path / "here" / "report.html").stat().st_size > 1e6
-
-
-def test_audit_as_json_is_one_object(run):
-    code, out, _ = run("audit", "diabetes", "--json")
-    record = json.loads(out)
-    assert code == 0
-    assert record["page"] == "audit/report.html"
-    assert record["convergence"]["bound_holds"]
-
-
 def test_data_list_and_show(run):
     _, out, _ = run("data", "list")
     assert "digits" in out
@@ -135,55 +120,6 @@ def test_an_unfetched_dataset_says_the_command(run, monkeypatch, tmp_path):
     code, _, err = run("solve", "mnist")
     assert code == 2
     assert "ridgeformer data fetch mnist" in err
-
-
-def write_table(path, X, y):
-    names = [f"x{j}" for j in range(X.shape[1])]
-    rows = [",".join(map(repr, map(float, [*row, target]))) for row, target in zip(X, y, strict=True)]
-    path.write_text("\n".join([",".join([*names, "y"]), *rows]) + "\n")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda X, y: (X, y * 1e200), "the targets of mine reach"),
-        (lambda X, y: (X * 1e200, y), "choose another unit"),
-        (lambda X, y: (X * 1e-200, y), "choose another unit"),
-        (lambda X, y: (np.ones_like(X), y), "every feature of mine is constant"),
-    ],
-)
-def test_data_no_fit_exists_for_is_one_line(run, tmp_path, change, words):
-    generator = np.random.default_rng(0)
-    write_table(tmp_path / "mine.csv", *change(generator.standard_normal((40, 2)), generator.standard_normal(40)))
-    code, _, err = run("audit", "mine.csv", "--target", "y")
-    assert code == 2
-    assert words in err
-    assert err.count("\n") == 1
-
-
-def test_names_with_markup_are_shown_as_they_are(run, tmp_path):
-    generator = np.random.default_rng(0)
-    X = generator.standard_normal((40, 2))
-    write_table(tmp_path / "[red]x.csv", X, X[:, 0] + 0.1 * generator.standard_normal(40))
-    code, out, _ = run("audit", "[red]x.csv", "--target", "y", "--out", "a[/b]")
-    assert code == 0
-    assert "Audit of [red]x" in out
-    assert "a[/b]" in out
-
-
-def test_constant_targets_are_audited_without_infinities(run, tmp_path):
-    X = np.random.default_rng(0).standard_normal((40, 2))
-    write_table(tmp_path / "mine.csv", X, np.full(40, 0.5))
-    code, out, _ = run("audit", "mine.csv", "--target", "y")
-    assert code == 0
-    assert "inf" not in out.split("predictor")[0]
-
-
-def test_a_page_that_cannot_be_replaced_is_said(run, tmp_path):
-    (tmp_path / "here" / "report.html").mkdir(parents=True)
-    code, _, err = run("audit", "wine", "--out", "here")
-    assert code == 2
-    assert "choose another place" in err
 
 
 def test_rank_and_another_preconditioner_do_not_go_together(run):

@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from ridgeformer.errors import RidgeformerError
 
-__all__ = ["fill", "formula", "write_html"]
+__all__ = ["fill", "formula", "tidy", "write_html"]
 
 
 def fill(template: str, **values: Any) -> str:
@@ -25,7 +25,18 @@ def fill(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["tidy"] = tidy
     return environment.get_template(template).render(plotly_js=get_plotlyjs(), draw=_draw, formula=formula, **values)
+
+
+def tidy(sentence: str) -> str:
+    r"""Return a sentence whose numbers stay on one line with their per cent sign.
+
+    Example:
+        >>> tidy("98 % of them")
+        '98\xa0% of them'
+    """
+    return sentence.replace(" %", "\u00a0%")
 
 
 def formula(latex: str, display: str = "block") -> str:

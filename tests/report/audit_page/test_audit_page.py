@@ -19,6 +19,7 @@ from ridgeformer.report.audit_page.influence import influence_section
 from ridgeformer.report.audit_page.regime import regime_section
 from ridgeformer.report.audit_page.settings import settings_section
 from ridgeformer.report.audit_page.size import depth_figure, size_section
+from ridgeformer.report.writing import tidy
 
 ORDER = ["data", "fit", "compiled", "size", "regime", "influence", "claims", "settings"]
 
@@ -56,7 +57,7 @@ def test_the_page_is_complete_in_itself_and_small_enough():
     own = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
     for sentence in audit.sentences:
         rest = sentence.partition(": ")[2]
-        assert str(escape(rest[1:])) in own
+        assert str(escape(tidy(rest[1:]))) in own
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", own)
     assert len(text) < 6_000_000
 

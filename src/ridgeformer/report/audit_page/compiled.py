@@ -43,7 +43,7 @@ def compiled_figure(audit: Audit) -> go.Figure:
         figure.add_scatter(
             x=steps, y=model.bound, name=f"bound, {name}", mode="lines", line={"color": colour, "dash": "dash"}
         )
-    figure.update_xaxes(title="step of conjugate gradients (one block of layers)")
+    figure.update_xaxes(title="step (one block of layers)")
     figure.update_yaxes(
         **log_axis("error relative to the start", *(np.maximum(m.errors, 1e-16) for m in audit.compiled))
     )

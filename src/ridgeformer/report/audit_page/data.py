@@ -53,7 +53,7 @@ def spectrum_figure(audit: Audit) -> go.Figure:
     figure.add_scatter(
         x=span, y=[s.ridge] * 2, name="ridge of the fit", mode="lines", line={"color": PALETTE[2], "dash": "dash"}
     )
-    figure.update_xaxes(**log_axis("number of the eigenvalue, largest first", span))
+    figure.update_xaxes(**log_axis("eigenvalue number", span))
     figure.update_yaxes(**log_axis("eigenvalue", *curves.values(), [s.ridge]))
     return styled(figure)
 

@@ -51,7 +51,7 @@ def fits_figure(audit: Audit) -> go.Figure:
             insidetextanchor="start",
         )
     )
-    unit = "held-out rows predicted right, %" if scale == 100 else "R² on held-out rows (1 is perfect, 0 is the mean)"
+    unit = "right on held-out rows, %" if scale == 100 else "R² on held-out rows"
     figure.update_xaxes(title=unit)
     styled(figure).update_layout(height=290, showlegend=False, hovermode="closest", margin={"l": 180})
     return figure

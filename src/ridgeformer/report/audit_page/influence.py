@@ -91,15 +91,15 @@ def flips_figure(found: Malleable) -> go.Figure:
     for control, words in CONTROLS.items():
         flips = [one for model in found.models if (one := found.of(model, size, control))]
         means = [100 * one.mean for one in flips]
-        whiskers = {
+        whiskers = len(flips[0].shares) > 1 and {
             "type": "data", "symmetric": False, "color": "#7a8496",
             "array": [100 * max(one.shares) - mean for one, mean in zip(flips, means, strict=True)],
             "arrayminus": [mean - 100 * min(one.shares) for one, mean in zip(flips, means, strict=True)],
         }  # fmt: skip
         names = [broken(one.model) for one in flips]
-        look = {"marker_color": COLOURS[control], "error_x": whiskers}
+        look = {"marker_color": COLOURS[control], "error_x": whiskers or None}
         figure.add_bar(x=means, y=names, orientation="h", name=words, **look)
-    figure.update_xaxes(title="influences that change sign, %", range=[0, 101])
+    figure.update_xaxes(title="changes of sign, %", range=[0, 101])
     figure.update_yaxes(autorange="reversed")
     return styled(figure).update_layout(barmode="group", hovermode="y unified")
 

@@ -81,7 +81,11 @@ def distance_figure(regime: KernelRegime) -> go.Figure:
         means = [100 * float(np.mean(found)) for found in values.values()]
         above = [100 * max(found) - mean for found, mean in zip(values.values(), means, strict=True)]
         below = [mean - 100 * min(found) for found, mean in zip(values.values(), means, strict=True)]
-        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": "#7a8496"}
+        bars = (
+            {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": "#7a8496"}
+            if len(regime.of(network)) > 1
+            else None
+        )
         names = [broken(name) for name in values]
         figure.add_bar(x=means, y=names, orientation="h", name=words, marker_color=colour, error_x=bars)
     figure.add_scatter(
@@ -206,7 +210,7 @@ def _widths_table(regime: KernelRegime) -> Table:
         rows.append((meaning, "" if asked is None else f"{asked:g}", *(cell for one in pair for cell in _cells(one))))
         values.append((name, asked, *(v for one in pair for v in (one and one.here, one and _neurons(one)))))
     at = f"distance at {regime.widths[-1]:,}"
-    head = tuple(f"{words}: {what}" for words in NETWORKS.values() for what in (at, "neurons it takes"))
+    head = tuple(f"{words}, {what}" for words in ("plain", "behind attention") for what in (at, "neurons it takes"))
     return Table(("close in the sense of", "asked for", *head), tuple(rows), tuple(values), "regime_criteria")
 
 
