@@ -6,9 +6,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ridgeformer.audit import Audit
+from ridgeformer.audit.skipped import Skipped
 from ridgeformer.compiler import Certificate
 from ridgeformer.report.figures import PALETTE, log_axis, styled
-from ridgeformer.report.sections import Picture, Section, Table
+from ridgeformer.report.sections import Fragment, Part, Picture, Section, Table
+from ridgeformer.report.trace_viewer import render_viewer, trace_view
 
 __all__ = ["compiled_figure", "compiled_section"]
 
@@ -28,6 +30,7 @@ def compiled_section(audit: Audit) -> Section:
             "all within their bounds, and no training row depends on a question.",
             Picture(compiled_figure(audit), _caption(audit),
                     "Error of two compiled transformers against the step, each below its dashed bound.", "compiled"),
+            *_watch(audit),
         ),
         anchor="compiled",
     )  # fmt: skip
@@ -48,6 +51,21 @@ def compiled_figure(audit: Audit) -> go.Figure:
         **log_axis("error relative to the start", *(np.maximum(m.errors, 1e-16) for m in audit.compiled))
     )
     return styled(figure)
+
+
+def _watch(audit: Audit) -> list[Part]:
+    """Return the trace viewer on the model that is small enough for it."""
+    watched = audit.watched
+    if isinstance(watched, Skipped):
+        return [f"There is no transformer to watch here: {watched.reason}"]
+    name, task = audit.data.dataset.name, (watched.X, watched.y, watched.Xq)
+    view = trace_view(watched.model, *task, name=f"{name}, {watched.output}", labels=watched.labels)
+    return [
+        f"To watch one at work, a smaller model of the same kind solves {watched.output} from {len(watched.X)} "
+        f"training rows in {watched.model.spec.steps} steps: move the slider or press play, and choose a number to see "
+        "where it comes from.",
+        Fragment(render_viewer(view)),
+    ]
 
 
 def _caption(audit: Audit) -> str:
