@@ -142,7 +142,8 @@ def audit(
 
     Example:
         >>> from ridgeformer import datasets
-        >>> result = audit(datasets.load("wine"))
+        >>> from ridgeformer.audit import preset
+        >>> result = audit(datasets.load("wine"), preset("quick"))
         >>> result.certified.fit.test_score > 0.9, result.convergence.bound_holds
         (True, True)
     """

@@ -154,7 +154,7 @@ def _verdicts(regime: KernelRegime) -> tuple[str, ...]:
         draws = [obstacles(one.measured) for one in regime.of(network)]
         good = sum(not found for found in draws)
         first = next((found for found in draws if found), ())
-        count = "" if len(draws) == 1 else f" in {good} of {len(draws)} draws"
+        count = "" if good in (0, len(draws)) else f" in {good} of {len(draws)} draws"
         why = f": {' and '.join(first)}, and at most {100 * CLOSE:.0f} % is asked for" if first else ""
         verb = "is" if good else "is not"
         said.append(f"The {words} of {regime.widths[-1]:,} neurons {verb} described by its kernel{count}{why}.")
