@@ -5,12 +5,13 @@ import pytest
 import torch
 
 from ridgeformer import audit, datasets
+from ridgeformer.audit import preset
 from ridgeformer.claims.on_data import apply_claims, examine_claims, float32_ridge
 
 
 @pytest.fixture(scope="module")
 def wine():
-    return audit(datasets.load("wine"))
+    return audit(datasets.load("wine"), preset("quick"))
 
 
 @pytest.fixture(scope="module")
