@@ -14,6 +14,7 @@ from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import compile_
 from ridgeformer.cli.data import data
 from ridgeformer.cli.explain import explain
+from ridgeformer.cli.explore import explore
 from ridgeformer.cli.influence import influence
 from ridgeformer.cli.regime import regime
 from ridgeformer.cli.reproduce import reproduce
@@ -39,6 +40,7 @@ app.command("certify")(certify)
 app.command("claims")(claims)
 app.command("regime")(regime)
 app.command("influence")(influence)
+app.command("explore")(explore)
 app.command("reproduce")(reproduce)
 app.add_typer(studies, name="studies")
 app.add_typer(data, name="data")

@@ -1,0 +1,78 @@
+// What needs the browser: clicks into the curve, the address, files that are too large. No framework, no request.
+window.dash_clientside = Object.assign({}, window.dash_clientside, {
+  explorer: {
+    write(state) {
+      if (state !== undefined && state !== null) {
+        history.replaceState(null, "", state ? "?" + state : location.pathname);
+      }
+      return state;
+    },
+  },
+});
+
+(() => {
+  const NEAR = 14; // pixels within which a click means a point
+  const MOST_BYTES = 5 * 1024 * 1024;
+  const tell = (data) => dash_clientside.set_props("event", { data: { ...data, at: Date.now() } });
+
+  function nearest(plot, left, top) {
+    const { xaxis, yaxis } = plot._fullLayout;
+    let best = null;
+    for (const trace of plot._fullData) {
+      if (trace.meta !== "pick") continue;
+      for (let i = 0; i < trace.x.length; i += 1) {
+        const distance = Math.hypot(xaxis.d2p(trace.x[i]) - left, yaxis.d2p(trace.y[i]) - top);
+        if (distance <= NEAR && (best === null || distance < best.distance)) best = { point: i, distance };
+      }
+    }
+    return best;
+  }
+
+  document.addEventListener("click", (event) => {
+    const plot = event.target.closest("#prediction .js-plotly-plot");
+    const area = plot && plot.querySelector(".nsewdrag");
+    if (!area || event.target.closest(".legend")) return;
+    const box = area.getBoundingClientRect();
+    const left = event.clientX - box.left;
+    const top = event.clientY - box.top;
+    if (left < 0 || top < 0 || left > box.width || top > box.height) return;
+    const { xaxis, yaxis } = plot._fullLayout;
+    const hit = nearest(plot, left, top);
+    if (hit) tell({ point: hit.point });
+    else if (plot._fullLayout.meta === "draw") tell({ x: xaxis.p2d(left), y: yaxis.p2d(top) });
+  }, true);
+
+  const tooLarge = (event, files) => {
+    const large = [...(files || [])].find((file) => file.size > MOST_BYTES);
+    if (!large) return;
+    event.stopImmediatePropagation();
+    event.preventDefault();
+    tell({ refused: `${large.name} has ${(large.size / 1024 / 1024).toFixed(1)} MB; at most 5 MB are taken here.` });
+  };
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("#upload input[type=file]")) tooLarge(event, event.target.files);
+  }, true);
+  document.addEventListener("drop", (event) => {
+    if (event.target.closest("#upload")) tooLarge(event, event.dataTransfer && event.dataTransfer.files);
+  }, true);
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("#copy-link");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(location.href);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Copy the address bar";
+    }
+    setTimeout(() => { button.textContent = "Copy link"; }, 1600);
+  });
+
+  // On a narrow screen the settings start closed: the picture comes first.
+  const fold = () => {
+    const settings = document.getElementById("settings");
+    if (!settings) { requestAnimationFrame(fold); return; }
+    if (matchMedia("(max-width: 60rem)").matches) settings.removeAttribute("open");
+  };
+  fold();
+})();

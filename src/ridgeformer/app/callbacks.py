@@ -1,0 +1,282 @@
+"""What Dash calls: one function that turns events into the next state, and one a panel that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
+
+from ridgeformer.app import compute, controls, figures, stream, words
+from ridgeformer.app import state as states
+from ridgeformer.app.layout import CHIPS, INPUTS, SLIDERS, slider_text
+from ridgeformer.app.uploads import receive
+from ridgeformer.compiler import SOLVERS
+from ridgeformer.errors import RidgeformerError
+
+__all__ = ["next_state", "register"]
+
+BLOCKED = "the settings above are refused, so there is nothing to show"
+
+
+def register(app: Dash) -> None:
+    """Connect the page to the library."""
+    _register_state(app)
+    _register_panels(app)
+    app.clientside_callback(
+        ClientsideFunction("explorer", "write"), Output("written", "data"), Input("state", "data")
+    )
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def next_state(
+    current: states.State, trigger: Any, chosen: dict[str, Any], given: dict[str, Any]
+) -> states.State:
+    """Return the state after an event.
+
+    Args:
+        current: What the page shows.
+        trigger: The id of what was used.
+        chosen: What the controls say, by name.
+        given: What came with the event: search, event, upload, name, target, x, y.
+
+    Raises:
+        RidgeformerError: what cannot be done, in a sentence.
+    """
+    if trigger in (None, "location"):
+        return controls.settle(states.State.parse(given["search"] or ""))
+    if isinstance(trigger, dict):
+        return controls.settle(controls.PRESETS[trigger["scene"]])
+    if trigger == "event":
+        event = given["event"] or {}
+        if "refused" in event:
+            raise controls.InputError(str(event["refused"]))
+        if "point" in event:
+            return controls.pick_point(current, int(event["point"]))
+        return controls.add_point(current, float(event["x"]), float(event["y"]))
+    if trigger == "add":
+        if given["x"] is None or given["y"] is None:
+            raise controls.InputError("give both x and y, between -10 and 10, to add a point.")
+        return controls.add_point(current, float(given["x"]), float(given["y"]))
+    if trigger == "remove":
+        return controls.remove_point(current)
+    if trigger in ("upload", "target"):
+        if not given["upload"]:
+            return current
+        return controls.pick_data(current, receive(given["name"], given["upload"], given["target"]))
+    return controls.apply(current, chosen)
+
+
+def _register_state(app: Dash) -> None:
+    @app.callback(
+        Output("state", "data"),
+        Output("refusal", "children"),
+        Output("refusal", "hidden"),
+        {name: Output(name, "value") for name in INPUTS},
+        {name: Output(name, "options") for name in CHIPS},
+        {name: Output(f"{name}-text", "children") for name in SLIDERS},
+        {name: Output(name, "max") for name in ("width", "sublayer")},
+        Output("width", "min"),
+        {name: Output(f"{name}-field", "className") for name in ("output", "head", "draw", "rows", "sketch", "steps")},
+        Input("location", "search"),
+        Input("event", "data"),
+        Input("upload", "contents"),
+        Input("target", "value"),
+        Input("add", "n_clicks"),
+        Input("remove", "n_clicks"),
+        Input({"scene": ALL}, "n_clicks"),
+        {name: Input(name, "value") for name in INPUTS},
+        State("state", "data"),
+        State("upload", "filename"),
+        State("draw-x", "value"),
+        State("draw-y", "value"),
+    )
+    def choose(
+        search: Any, event: Any, upload: Any, target: Any, added: Any, removed: Any, scenes: Any,
+        chosen: dict[str, Any], current: Any, name: Any, x: Any, y: Any,
+    ) -> Any:  # fmt: skip
+        given = {"search": search, "event": event, "upload": upload, "name": name, "target": target, "x": x, "y": y}
+        before = states.State.parse(current) if current is not None else None
+        refusal = ""
+        try:
+            after = next_state(before or states.State(), ctx.triggered_id if before else None, chosen, given)
+        except RidgeformerError as error:
+            after, refusal = before or controls.settle(states.State()), _sentence(error)
+        return _page_of(after, chosen, refusal)
+
+
+def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple[Any, ...]:
+    """Return everything the page shows of a state but its panels; what a control says already is left alone."""
+    found = controls.scope(state)
+    wanted = controls.shown(state, found)
+    values = {name: no_update if _same(chosen[name], wanted[name]) else wanted[name] for name in INPUTS}
+    return (
+        state.address,
+        refusal,
+        not refusal,
+        values,
+        _options(state, found),
+        {name: slider_text(name, _exact(state, name, wanted)) for name in SLIDERS},
+        {"width": found.full, "sublayer": found.sublayers},
+        found.least,
+        {
+            "output": _field(len(found.outputs) > 1),
+            "head": _field(len(found.heads) > 1),
+            "draw": _field(True),
+            "rows": _field(state.data != states.DRAWN),
+            "sketch": _field(state.width is not None),
+            "steps": _field(state.solver != "nadaraya-watson"),
+        },
+    )
+
+
+def _exact(state: states.State, name: str, wanted: dict[str, Any]) -> Any:
+    return wanted[name] if name == "width" else getattr(state, name)
+
+
+def _same(said: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str) or said is None or wanted is None or said == "":
+        return bool(said == wanted)
+    return abs(float(said) - float(wanted)) < 1e-9
+
+
+def _field(used: bool) -> str:
+    return "field" if used else "field unused"
+
+
+def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
+    """Return the choices of every radio group; what the route refuses is shown and cannot be chosen."""
+    known = list(dict.fromkeys(name for names in SOLVERS.values() for name in names))
+    data = [*states.SOURCES, "upload"]
+    return {
+        "data": [
+            {"label": name, "value": name, "disabled": name == "upload" and not states.UPLOAD.fullmatch(state.data)}
+            for name in data
+        ],
+        "output": [{"label": name, "value": number} for number, name in enumerate(found.outputs)],
+        "route": [{"label": name, "value": name} for name in SOLVERS],
+        "solver": [
+            {"label": name, "value": name, "disabled": name not in SOLVERS[state.route]} for name in known
+        ],
+        "sketch": [
+            {"label": name, "value": name, "disabled": state.width is None} for name in ("pca", "gaussian", "orthogonal")
+        ],
+        "head": [{"label": name, "value": number} for number, name in enumerate(found.heads or ("none",))],
+    }  # fmt: skip
+
+
+# -- panels ----------------------------------------------------------------------------------------
+
+
+def _register_panels(app: Dash) -> None:
+    for name, show in PANELS.items():
+        app.callback(Output(name, "figure"), Output(f"{name}-says", "children"), Input("state", "data"))(_shown(show))
+
+    @app.callback(Output("headline", "children"), Output("facts", "children"), Input("state", "data"))
+    def headline(address: Any) -> Any:
+        state = states.State.parse(address or "")
+        try:
+            run = compute.run(state)
+        except RidgeformerError as error:
+            return _sentence(error), []
+        return words.say_headline(state, run), _facts(state, run)
+
+    @app.callback(
+        Output("stream-place", "children"), Output("stream-formula", "children"), Input("state", "data")
+    )
+    def place(address: Any) -> Any:
+        try:
+            view = stream.look(states.State.parse(address or ""))
+        except RidgeformerError:
+            return BLOCKED, ""
+        return f"{view.title} ({view.number} of {view.last}, {view.kind})", view.formula
+
+    @app.callback(
+        Output("certificate", "children"), Input("certify", "n_clicks"), Input("state", "data"), prevent_initial_call=True
+    )
+    def certify(clicks: Any, address: Any) -> Any:
+        if ctx.triggered_id != "certify":
+            return ""
+        try:
+            return str(compute.certify_run(states.State.parse(address or "")))
+        except RidgeformerError as error:
+            return _sentence(error)
+
+
+def _shown(show: Callable[[states.State], tuple[Any, str]]) -> Callable[[Any], tuple[Any, str]]:
+    def panel(address: Any) -> tuple[Any, str]:
+        try:
+            return show(states.State.parse(address or ""))
+        except RidgeformerError:
+            return figures.empty_figure("refused"), BLOCKED
+
+    return panel
+
+
+def _prediction(state: states.State) -> tuple[Any, str]:
+    run = compute.run(state)
+    without = None
+    if run.task.line and state.point is not None:
+        without = compute.influenced(state).without(state.point)
+    return figures.prediction_figure(run, without, state.point), words.say_prediction(state, run)
+
+
+def _convergence(state: states.State) -> tuple[Any, str]:
+    run = compute.run(state)
+    figure = figures.convergence_figure(run) if len(run.errors) else figures.empty_figure("no steps")
+    return figure, words.say_convergence(state, run)
+
+
+def _spectrum(state: states.State) -> tuple[Any, str]:
+    spectra = compute.spectrum(state)
+    return figures.spectrum_figure(spectra), words.say_spectrum(state, spectra)
+
+
+def _influence(state: states.State) -> tuple[Any, str]:
+    found = compute.influenced(state)
+    return figures.influence_figure(found, state.point), words.say_influence(state, found, state.point)
+
+
+def _stream(state: states.State) -> tuple[Any, str]:
+    view = stream.look(state)
+    return figures.stream_figure(view), words.say_stream(state, view)
+
+
+def _attention(state: states.State) -> tuple[Any, str]:
+    view, found = stream.look(state), stream.pattern(state)
+    figure = figures.empty_figure(f"no attention: {view.kind}") if found is None else figures.attention_figure(found)
+    return figure, words.say_attention(state, view, found)
+
+
+PANELS: dict[str, Callable[[states.State], tuple[Any, str]]] = {
+    "prediction": _prediction,
+    "convergence": _convergence,
+    "spectrum": _spectrum,
+    "influence": _influence,
+    "stream": _stream,
+    "attention": _attention,
+}
+"""Panel by name: a figure and a sentence of a state."""
+
+
+def _facts(state: states.State, run: compute.Run) -> list[Any]:
+    budget = run.budget
+    facts = {
+        "distance": (words.number(run.distance(run.predicted)), "largest distance from exact"),
+        "error": (words.number(float(run.errors[-1])) if len(run.errors) else "none", "relative error"),
+        "bound": (words.number(float(run.bound[-1])) if len(run.bound) else "none", "its bound"),
+        "kappa": (words.number(run.kappa), "condition number"),
+        "width": (f"{budget.width}", f"width: {run.features[1]} features + {budget.width - run.features[1]}"),
+        "layers": (f"{budget.sublayers}", f"sublayers, {budget.nonzeros:,} weights not zero"),
+    }
+    return [
+        html.Div([html.Strong(value, id=f"fact-{name}"), html.Span(label)], className="fact")
+        for name, (value, label) in facts.items()
+    ]
+
+
+def _sentence(error: RidgeformerError) -> str:
+    text = " ".join(str(error).split())
+    return text[:1].upper() + text[1:]
