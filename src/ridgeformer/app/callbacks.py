@@ -9,12 +9,16 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html,
 
 from ridgeformer.app import compute, controls, figures, stream, words
 from ridgeformer.app import state as states
+from ridgeformer.app.data import FUNCTIONS
 from ridgeformer.app.layout import CHIPS, INPUTS, SLIDERS, slider_text
 from ridgeformer.app.uploads import receive
 from ridgeformer.compiler import SOLVERS
 from ridgeformer.errors import RidgeformerError
 
 __all__ = ["next_state", "register"]
+
+FIELDS = ("output", "head", "draw", "rows", "steps")
+"""Parts of the page that are hidden where there is nothing to choose."""
 
 BLOCKED = "the settings above are refused, so there is nothing to show"
 
@@ -79,7 +83,7 @@ def _register_state(app: Dash) -> None:
         {name: Output(f"{name}-text", "children") for name in SLIDERS},
         {name: Output(name, "max") for name in ("width", "sublayer")},
         Output("width", "min"),
-        {name: Output(f"{name}-field", "className") for name in ("output", "head", "draw", "rows", "sketch", "steps")},
+        {name: Output(f"{name}-field", "className") for name in FIELDS},
         Input("location", "search"),
         Input("event", "data"),
         Input("upload", "contents"),
@@ -122,12 +126,11 @@ def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple
         {"width": found.full, "sublayer": found.sublayers},
         found.least,
         {
-            "output": _field(len(found.outputs) > 1),
-            "head": _field(len(found.heads) > 1),
-            "draw": _field(True),
-            "rows": _field(state.data != states.DRAWN),
-            "sketch": _field(state.width is not None),
-            "steps": _field(state.solver != "nadaraya-watson"),
+            "output": _field("field", len(found.outputs) > 1),
+            "head": _field("field", len(found.heads) > 1),
+            "draw": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
+            "rows": _field("field", state.data != states.DRAWN),
+            "steps": _field("field", state.solver != "nadaraya-watson"),
         },
     )
 
@@ -142,8 +145,8 @@ def _same(said: Any, wanted: Any) -> bool:
     return abs(float(said) - float(wanted)) < 1e-9
 
 
-def _field(used: bool) -> str:
-    return "field" if used else "field unused"
+def _field(kind: str, used: bool) -> str:
+    return kind if used else f"{kind} unused"
 
 
 def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
@@ -152,7 +155,9 @@ def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
     data = [*states.SOURCES, "upload"]
     return {
         "data": [
-            {"label": name, "value": name, "disabled": name == "upload" and not states.UPLOAD.fullmatch(state.data)}
+            {"label": "your file", "value": name, "disabled": not states.UPLOAD.fullmatch(state.data)}
+            if name == "upload"
+            else {"label": name, "value": name}
             for name in data
         ],
         "output": [{"label": name, "value": number} for number, name in enumerate(found.outputs)],

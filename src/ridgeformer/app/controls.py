@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 SUGGESTED: dict[str, dict[str, Any]] = {
-    "digits": {"rows": 100, "temperature": 0.5, "ridge": 0.1, "steps": 12},
+    "digits": {"rows": 100, "temperature": 0.5, "ridge": 1.0, "steps": 16},
     "diabetes": {"rows": 120, "temperature": 10.0, "ridge": 1.0, "steps": 12},
     "wine": {"rows": 100, "temperature": 13.0, "ridge": 0.1, "steps": 12},
     "upload": {"rows": 100, "temperature": 5.0, "ridge": 0.1, "steps": 12},
@@ -38,12 +38,12 @@ FIRST_POINTS = ((-0.8, -0.6), (-0.4, 0.5), (0.0, 0.1), (0.4, -0.5), (0.8, 0.7))
 
 PRESETS: dict[str, State] = {
     "Depth solves it": State(steps=20),
-    "One head is not enough": State(steps=1),
+    "One head is not enough": State(solver="nadaraya-watson", sublayer=1),
     "Stock softmax only": State(route="vanilla", solver="richardson", steps=60, ridge=1.0, sublayer=60),
     "Linear attention": State(route="linear", ridge=0.01, steps=9, sublayer=3),
     "Too narrow": State(width=16, steps=20),
     "Ill-conditioned": State(ridge=1e-5, steps=20),
-    "Who made this digit?": State(data="digits", rows=100, output=3, steps=12, point=7),
+    "Who made this digit?": State(data="digits", rows=100, output=3, ridge=1.0, steps=16, point=21),
 }
 """Scenes worth showing, each one click away."""
 

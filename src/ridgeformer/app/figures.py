@@ -53,7 +53,7 @@ def _curve(run: Run, without: Array | None, point: int | None) -> go.Figure:
             line={"color": TRANSFORMER, "width": 1}, opacity=0.25, hoverinfo="skip",
         )  # fmt: skip
     figure.add_scatter(
-        x=grid, y=run.exact, name="exact kernel ridge", mode="lines", line={"color": EXACT, "width": 9}, opacity=0.4
+        x=grid, y=run.exact, name="exact kernel ridge", mode="lines", line={"color": EXACT, "width": 10}, opacity=0.5
     )
     figure.add_scatter(
         x=grid, y=run.average, name="one softmax head (Nadaraya-Watson)", mode="lines",
@@ -130,11 +130,11 @@ def convergence_figure(run: Run) -> go.Figure:
     return _panel(figure, 320)
 
 
-def _decades(*series: Array) -> int:
-    """Return after how many decades to put a tick, so that there are few."""
+def _decades(*series: Array) -> int | str:
+    """Return plotly's distance of ticks, so that there are few: so many decades, or 1, 2 and 5 of each."""
     values = np.concatenate([np.maximum(s, 1e-17) for s in series])
-    span = float(np.log10(values.max() / values.min())) if len(values) else 1.0
-    return max(1, round(span / 5))
+    span = float(np.log10(values.max() / values.min()))
+    return "D2" if span < 2 else max(1, round(span / 5))
 
 
 def spectrum_figure(spectra: Spectra) -> go.Figure:
@@ -164,24 +164,34 @@ def stream_figure(view: View) -> go.Figure:
     for name, columns in view.channels:
         block = view.values[:, columns]
         shades[:, columns] = block / (np.abs(block).max() or 1.0)
-        ticks.append(float(np.mean(columns)))
+        ticks.append(columns)
         names.append(f"<b>{name}</b>" if name in view.written else name)
-    figure = go.Figure()
+    figure, edges = go.Figure(), _edges(view)
+    middles = (edges[:-1] + edges[1:]) / 2
     holders = np.broadcast_to(np.array(view.columns, dtype=object), view.values.shape)
     figure.add_heatmap(
-        z=shades, x=np.arange(view.values.shape[1]), y=np.arange(len(view.tokens)), zmin=-1, zmax=1,
-        colorscale=DIVERGING, showscale=False, xgap=1, ygap=0.5 if len(view.tokens) < 80 else 0, text=holders,
+        z=shades, x=edges, y=np.arange(len(view.tokens)), zmin=-1, zmax=1,
+        colorscale=DIVERGING, showscale=False, xgap=0.5, ygap=0.5 if len(view.tokens) < 80 else 0, text=holders,
         customdata=view.values, name="stream",
         hovertemplate="token %{y}<br>channel %{text}<br>value %{customdata:.4g}<extra></extra>",
     )  # fmt: skip
-    figure.update_xaxes(tickvals=ticks, ticktext=names, tickangle=-45, showgrid=False)
+    figure.update_xaxes(tickvals=[middles[columns].mean() for columns in ticks], ticktext=names, tickangle=-45, showgrid=False)
     _token_axis(figure, view.tokens)
     return _panel(figure, 460, hovermode="closest", legend=False)
 
 
+def _edges(view: View) -> Array:
+    """Return where columns begin and end: features share as much room as the other channels, however many they are."""
+    sizes = {name: len(columns) for name, columns in view.channels}
+    wide = sum(size for size in sizes.values() if size > 1)
+    room = max(len(view.columns) - wide, 1) / max(wide, 1)
+    widths = [min(1.0, room) if sizes.get(name, 1) > 1 else 1.0 for name in view.columns]
+    return np.concatenate([[0.0], np.cumsum(widths)])
+
+
 def attention_figure(found: Pattern) -> go.Figure:
     """Return readers by sources."""
-    largest = float(np.abs(found.weights).max()) or 1.0
+    largest = float(np.quantile(np.abs(found.weights), 0.995)) or float(np.abs(found.weights).max()) or 1.0
     signed = bool((found.weights < 0).any())
     figure = go.Figure()
     figure.add_heatmap(

@@ -84,8 +84,8 @@ def _controls() -> html.Div:
                     _upload(),
                     _chips("output", ["y"]),
                     _slider("rows", 1),
-                    _drawing(),
                 ),
+                _group("Regression", _slider("ridge", 0.05), _slider("temperature", 0.05)),
                 _group(
                     "Transformer",
                     _chips("route", list(SOLVERS)),
@@ -94,7 +94,6 @@ def _controls() -> html.Div:
                     _slider("width", 1),
                     _chips("sketch", list(SKETCHES)),
                 ),
-                _group("Regression", _slider("ridge", 0.05), _slider("temperature", 0.05)),
             ],
             open=True,
             id="settings",
@@ -132,20 +131,20 @@ def _slider(name: str, step: float) -> html.Div:
     )
 
 
-def _upload() -> html.Div:
+def _upload() -> html.Details:
     limit = f".csv or .npz, up to {MOST_BYTES // 1024**2} MB, {MOST_RECORDS:,} rows, {MOST_COLUMNS} features"
-    return html.Div(
+    return html.Details(
         [
+            html.Summary("Your own file"),
             dcc.Upload(
                 id="upload", accept=".csv,.npz", multiple=False, className="upload",
-                children=html.Button("Upload a file", className="quiet", type="button", title=limit),
+                children=html.Button("Choose a file, or drop it here", className="quiet", type="button", title=limit),
             ),
             html.Label("Target column or key", htmlFor="target"),
             dcc.Input(id="target", type="text", placeholder="y or target", debounce=True, maxLength=80, className="text"),
             html.P(limit, className="hint"),
         ],
-        id="upload-field",
-        className="field",
+        className="field fold",
     )  # fmt: skip
 
 
@@ -158,10 +157,11 @@ def _drawing() -> html.Fieldset:
 
     return html.Fieldset(
         [
-            html.Legend("Draw: click into the curve, or give numbers"),
+            html.Legend("Click a point to ask about it; click beside the curve to add one. Or give numbers:"),
             html.Div(
-                [*coordinate("x"), *coordinate("y"), html.Button("Add", id="add", className="quiet", type="button")],
+                [*coordinate("x"), *coordinate("y"), html.Button("Add point", id="add", className="quiet", type="button")],
                 className="inline",
+                id="draw-field",
             ),
             html.Div(
                 [
@@ -172,8 +172,7 @@ def _drawing() -> html.Fieldset:
                 className="inline",
             ),
         ],
-        id="draw-field",
-        className="field",
+        className="field drawing",
     )
 
 
@@ -181,21 +180,27 @@ def _panels() -> html.Main:
     return html.Main(
         [
             html.Div(id="facts", className="facts"),
-            _panel("prediction", "Three predictions, side by side", "wide"),
+            _panel("prediction", "Three predictions, side by side", "wide", below=_drawing()),
             _panel("convergence", "Convergence against its bound"),
             _panel("spectrum", "Spectrum and effective dimension"),
-            _panel("influence", "Influence of the point you click", "wide"),
+            _panel("influence", "Influence of the point you click"),
             html.Section(
                 [
-                    html.H2("Inside: the residual stream"),
+                    html.Div(
+                        [
+                            html.H2("Inside: the residual stream"),
+                            html.Button("Play", id="play", className="quiet", type="button"),
+                        ],
+                        className="bar",
+                    ),
                     html.P(id="stream-place", className="place"),
                     html.Code(id="stream-formula", className="formula"),
                     _slider("sublayer", 1),
                 ],
                 className="panel wide",
             ),
-            _panel("stream", "Tokens by named channels"),
-            _panel("attention", "Who reads whom", extra=_chips("head", ["0"])),
+            _panel("stream", "Tokens by named channels", "half"),
+            _panel("attention", "Who reads whom", "half", above=_chips("head", ["0"])),
             html.Section(
                 [
                     html.H2("Certificate"),
@@ -210,16 +215,18 @@ def _panels() -> html.Main:
     )
 
 
-def _panel(name: str, title: str, width: str = "", extra: Any = None) -> html.Section:
+def _panel(name: str, title: str, width: str = "", above: Any = None, below: Any = None) -> html.Section:
+    described = {"aria-labelledby": f"{name}-title {name}-says"}
     return html.Section(
         [
             html.H2(title, id=f"{name}-title"),
             html.P(id=f"{name}-says", className="says", **{"aria-live": "polite"}),
-            extra,
-            html.Div(dcc.Graph(id=name, config=GRAPH, responsive=True), role="img", **{"aria-labelledby": f"{name}-title {name}-says"}),
+            above,
+            html.Div(dcc.Graph(id=name, config=GRAPH, responsive=True), role="img", **described),
+            below,
         ],
         className=f"panel {width}",
-    )  # fmt: skip
+    )
 
 
 def slider_text(name: str, value: float) -> str:

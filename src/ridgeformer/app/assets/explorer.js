@@ -68,6 +68,22 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
     setTimeout(() => { button.textContent = "Copy link"; }, 1600);
   });
 
+  // Play: one sublayer after the other, until the last or until it is stopped.
+  let timer = null;
+  const stop = (button) => { clearInterval(timer); timer = null; button.textContent = "Play"; };
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("#play");
+    if (!button) return;
+    if (timer !== null) { stop(button); return; }
+    button.textContent = "Pause";
+    timer = setInterval(() => {
+      const slider = document.getElementById("sublayer");
+      const next = Number(slider.value) + 1;
+      if (next > Number(slider.max)) { stop(button); return; }
+      dash_clientside.set_props("sublayer", { value: next });
+    }, 500);
+  });
+
   // On a narrow screen the settings start closed: the picture comes first.
   const fold = () => {
     const settings = document.getElementById("settings");
