@@ -13,11 +13,12 @@ from ridgeformer.app.data import FUNCTIONS
 from ridgeformer.app.layout import CHIPS, INPUTS, SLIDERS, slider_text
 from ridgeformer.app.uploads import receive
 from ridgeformer.compiler import SOLVERS
-from ridgeformer.errors import RidgeformerError
+from ridgeformer.compiler.sketch import SKETCHES
+from ridgeformer.errors import InputError, RidgeformerError
 
 __all__ = ["next_state", "register"]
 
-FIELDS = ("output", "head", "draw", "rows", "steps")
+FIELDS = ("output", "head", "draw", "remove", "rows", "steps")
 """Parts of the page that are hidden where there is nothing to choose."""
 
 BLOCKED = "the settings above are refused, so there is nothing to show"
@@ -25,56 +26,7 @@ BLOCKED = "the settings above are refused, so there is nothing to show"
 
 def register(app: Dash) -> None:
     """Connect the page to the library."""
-    _register_state(app)
-    _register_panels(app)
-    app.clientside_callback(
-        ClientsideFunction("explorer", "write"), Output("written", "data"), Input("state", "data")
-    )
-
-
-# -- events ----------------------------------------------------------------------------------------
-
-
-def next_state(
-    current: states.State, trigger: Any, chosen: dict[str, Any], given: dict[str, Any]
-) -> states.State:
-    """Return the state after an event.
-
-    Args:
-        current: What the page shows.
-        trigger: The id of what was used.
-        chosen: What the controls say, by name.
-        given: What came with the event: search, event, upload, name, target, x, y.
-
-    Raises:
-        RidgeformerError: what cannot be done, in a sentence.
-    """
-    if trigger in (None, "location"):
-        return controls.settle(states.State.parse(given["search"] or ""))
-    if isinstance(trigger, dict):
-        return controls.settle(controls.PRESETS[trigger["scene"]])
-    if trigger == "event":
-        event = given["event"] or {}
-        if "refused" in event:
-            raise controls.InputError(str(event["refused"]))
-        if "point" in event:
-            return controls.pick_point(current, int(event["point"]))
-        return controls.add_point(current, float(event["x"]), float(event["y"]))
-    if trigger == "add":
-        if given["x"] is None or given["y"] is None:
-            raise controls.InputError("give both x and y, between -10 and 10, to add a point.")
-        return controls.add_point(current, float(given["x"]), float(given["y"]))
-    if trigger == "remove":
-        return controls.remove_point(current)
-    if trigger in ("upload", "target"):
-        if not given["upload"]:
-            return current
-        return controls.pick_data(current, receive(given["name"], given["upload"], given["target"]))
-    return controls.apply(current, chosen)
-
-
-def _register_state(app: Dash) -> None:
-    @app.callback(
+    app.callback(
         Output("state", "data"),
         Output("refusal", "children"),
         Output("refusal", "hidden"),
@@ -96,19 +48,68 @@ def _register_state(app: Dash) -> None:
         State("upload", "filename"),
         State("draw-x", "value"),
         State("draw-y", "value"),
-    )
-    def choose(
-        search: Any, event: Any, upload: Any, target: Any, added: Any, removed: Any, scenes: Any,
-        chosen: dict[str, Any], current: Any, name: Any, x: Any, y: Any,
-    ) -> Any:  # fmt: skip
-        given = {"search": search, "event": event, "upload": upload, "name": name, "target": target, "x": x, "y": y}
-        before = states.State.parse(current) if current is not None else None
-        refusal = ""
-        try:
-            after = next_state(before or states.State(), ctx.triggered_id if before else None, chosen, given)
-        except RidgeformerError as error:
-            after, refusal = before or controls.settle(states.State()), _sentence(error)
-        return _page_of(after, chosen, refusal)
+    )(choose)
+    shown = Input("state", "data")
+    for name, show in PANELS.items():
+        app.callback(Output(name, "figure"), Output(f"{name}-says", "children"), shown)(_shown(show))
+    app.callback(Output("headline", "children"), Output("facts", "children"), shown)(headline)
+    app.callback(Output("stream-place", "children"), Output("stream-formula", "children"), shown)(place)
+    asked = Input("certify", "n_clicks")
+    app.callback(Output("certificate", "children"), asked, shown, prevent_initial_call=True)(certify)
+    app.clientside_callback(ClientsideFunction("explorer", "write"), Output("written", "data"), shown)
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def next_state(current: states.State, trigger: Any, chosen: dict[str, Any], given: dict[str, Any]) -> states.State:
+    """Return the state after an event.
+
+    Args:
+        current: What the page shows.
+        trigger: The id of what was used.
+        chosen: What the controls say, by name.
+        given: What came with the event: search, event, upload, name, target, x, y.
+
+    Raises:
+        RidgeformerError: what cannot be done, in a sentence.
+    """
+    if trigger in (None, "location"):
+        return controls.settle(states.State.parse(given["search"] or ""))
+    if isinstance(trigger, dict):
+        return controls.settle(controls.PRESETS[trigger["scene"]])
+    if trigger == "event":
+        event = given["event"] or {}
+        if "refused" in event:
+            raise InputError(str(event["refused"]))
+        if "point" in event:
+            return controls.pick_point(current, int(event["point"]))
+        return controls.add_point(current, float(event["x"]), float(event["y"]))
+    if trigger == "add":
+        if given["x"] is None or given["y"] is None:
+            raise InputError("give both x and y, between -10 and 10, to add a point.")
+        return controls.add_point(current, float(given["x"]), float(given["y"]))
+    if trigger == "remove":
+        return controls.remove_point(current)
+    if trigger in ("upload", "target"):
+        if not given["upload"]:
+            return current
+        return controls.pick_data(current, receive(given["name"], given["upload"], given["target"]))
+    return controls.apply(current, chosen)
+
+
+def choose(
+    search: Any, event: Any, upload: Any, target: Any, added: Any, removed: Any, scenes: Any,
+    chosen: dict[str, Any], current: Any, name: Any, x: Any, y: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the page of the state after an event; what cannot be done leaves the state and says why."""
+    given = {"search": search, "event": event, "upload": upload, "name": name, "target": target, "x": x, "y": y}
+    before = None if current is None else states.State.parse(current)
+    try:
+        after = next_state(before or states.State(), ctx.triggered_id if before else None, chosen, given)
+    except RidgeformerError as error:
+        return _page_of(before or controls.settle(states.State()), chosen, _sentence(error))
+    return _page_of(after, chosen, "")
 
 
 def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple[Any, ...]:
@@ -129,6 +130,7 @@ def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple
             "output": _field("field", len(found.outputs) > 1),
             "head": _field("field", len(found.heads) > 1),
             "draw": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
+            "remove": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
             "rows": _field("field", state.data != states.DRAWN),
             "steps": _field("field", state.solver != "nadaraya-watson"),
         },
@@ -165,9 +167,7 @@ def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
         "solver": [
             {"label": name, "value": name, "disabled": name not in SOLVERS[state.route]} for name in known
         ],
-        "sketch": [
-            {"label": name, "value": name, "disabled": state.width is None} for name in ("pca", "gaussian", "orthogonal")
-        ],
+        "sketch": [{"label": name, "value": name, "disabled": state.width is None} for name in SKETCHES],
         "head": [{"label": name, "value": number} for number, name in enumerate(found.heads or ("none",))],
     }  # fmt: skip
 
@@ -175,39 +175,33 @@ def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
 # -- panels ----------------------------------------------------------------------------------------
 
 
-def _register_panels(app: Dash) -> None:
-    for name, show in PANELS.items():
-        app.callback(Output(name, "figure"), Output(f"{name}-says", "children"), Input("state", "data"))(_shown(show))
+def headline(address: Any) -> tuple[Any, Any]:
+    """Return the sentence at the top, or the library's own on what it refuses, and the facts below."""
+    state = states.State.parse(address or "")
+    try:
+        run = compute.run(state)
+    except RidgeformerError as error:
+        return _sentence(error), []
+    return words.say_headline(state, run), _facts(state, run)
 
-    @app.callback(Output("headline", "children"), Output("facts", "children"), Input("state", "data"))
-    def headline(address: Any) -> Any:
-        state = states.State.parse(address or "")
-        try:
-            run = compute.run(state)
-        except RidgeformerError as error:
-            return _sentence(error), []
-        return words.say_headline(state, run), _facts(state, run)
 
-    @app.callback(
-        Output("stream-place", "children"), Output("stream-formula", "children"), Input("state", "data")
-    )
-    def place(address: Any) -> Any:
-        try:
-            view = stream.look(states.State.parse(address or ""))
-        except RidgeformerError:
-            return BLOCKED, ""
-        return f"{view.title} ({view.number} of {view.last}, {view.kind})", view.formula
+def place(address: Any) -> tuple[str, str]:
+    """Return where in the network one is, and the formula of that sublayer."""
+    try:
+        view = stream.look(states.State.parse(address or ""))
+    except RidgeformerError:
+        return BLOCKED, ""
+    return f"{view.title} ({view.number} of {view.last}, {view.kind})", view.formula
 
-    @app.callback(
-        Output("certificate", "children"), Input("certify", "n_clicks"), Input("state", "data"), prevent_initial_call=True
-    )
-    def certify(clicks: Any, address: Any) -> Any:
-        if ctx.triggered_id != "certify":
-            return ""
-        try:
-            return str(compute.certify_run(states.State.parse(address or "")))
-        except RidgeformerError as error:
-            return _sentence(error)
+
+def certify(clicks: Any, address: Any) -> str:
+    """Return the certificate if it was asked for; another state has none yet."""
+    if ctx.triggered_id != "certify":
+        return ""
+    try:
+        return str(compute.certify_run(states.State.parse(address or "")))
+    except RidgeformerError as error:
+        return _sentence(error)
 
 
 def _shown(show: Callable[[states.State], tuple[Any, str]]) -> Callable[[Any], tuple[Any, str]]:

@@ -159,7 +159,7 @@ def _on_a_line(
 
 
 def _table_on_a_line(dataset: Dataset, rows: int) -> Task:
-    notes = ()
+    notes: tuple[str, ...] = ()
     if dataset.n > rows:
         notes = (f"{rows} of {dataset.n:,} rows were drawn at random.",)
         dataset = dataset.sample(rows, seed=0)

@@ -19,7 +19,16 @@ SLIDERS = ("rows", "ridge", "temperature", "steps", "width", "sublayer")
 INPUTS = (*CHIPS, *SLIDERS, "point")
 """Every control that stands for a part of the state, by the name of that part."""
 
-GRAPH = {"displayModeBar": False, "displaylogo": False, "responsive": True, "scrollZoom": False, "doubleClick": False}
+GRAPH: Any = {
+    "displayModeBar": False,
+    "displaylogo": False,
+    "responsive": True,
+    "scrollZoom": False,
+    "doubleClick": False,
+}
+
+LIVE: dict[str, Any] = {"aria-live": "polite"}
+"""Read out when it changes."""
 
 HELP = {
     "data": "Data",
@@ -53,9 +62,7 @@ def page() -> html.Div:
 
 
 def _header() -> html.Header:
-    scenes = [
-        html.Button(name, id={"scene": name}, className="scene", type="button", n_clicks=0) for name in PRESETS
-    ]
+    scenes = [html.Button(name, id={"scene": name}, className="scene", type="button", n_clicks=0) for name in PRESETS]
     return html.Header(
         [
             html.Div(
@@ -65,12 +72,16 @@ def _header() -> html.Header:
                 ],
                 className="bar",
             ),
-            html.H1("A transformer that solves a regression", id="headline", **{"aria-live": "polite"}),
-            html.Nav(scenes, className="scenes", **{"aria-label": "Scenes worth seeing"}),
+            html.H1("A transformer that solves a regression", id="headline", **LIVE),
+            html.Nav(scenes, className="scenes", **_named("Scenes worth seeing")),
             html.Div(id="refusal", className="refusal", role="alert", hidden=True),
         ],
         className="head",
     )
+
+
+def _named(label: str) -> dict[str, Any]:
+    return {"aria-label": label}
 
 
 def _controls() -> html.Div:
@@ -110,7 +121,9 @@ def _chips(name: str, options: list[str]) -> html.Fieldset:
     return html.Fieldset(
         [
             html.Legend(HELP[name]),
-            dcc.RadioItems(id=name, options=[{"label": o, "value": o} for o in options], className="chips", inline=True),
+            dcc.RadioItems(
+                id=name, options=[{"label": o, "value": o} for o in options], className="chips", inline=True
+            ),
         ],
         id=f"{name}-field",
         className="field",
@@ -122,7 +135,9 @@ def _slider(name: str, step: float) -> html.Div:
     return html.Div(
         [
             html.Label(
-                [html.Span(HELP[name]), html.Output(id=f"{name}-text", className="value")], htmlFor=name, className="row"
+                [html.Span(HELP[name]), html.Output(id=f"{name}-text", className="value")],
+                htmlFor=name,
+                className="row",
             ),
             dcc.Input(id=name, type="range", min=low, max=high, step=step, value=low, debounce=0.12, className="range"),
         ],
@@ -141,7 +156,7 @@ def _upload() -> html.Details:
                 children=html.Button("Choose a file, or drop it here", className="quiet", type="button", title=limit),
             ),
             html.Label("Target column or key", htmlFor="target"),
-            dcc.Input(id="target", type="text", placeholder="y or target", debounce=True, maxLength=80, className="text"),
+            dcc.Input(id="target", type="text", placeholder="y or target", debounce=True, className="text"),
             html.P(limit, className="hint"),
         ],
         className="field fold",
@@ -157,9 +172,13 @@ def _drawing() -> html.Fieldset:
 
     return html.Fieldset(
         [
-            html.Legend("Click a point to ask about it; click beside the curve to add one. Or give numbers:"),
+            html.Legend("Click a point to ask about it. Beside one-dimensional toy data a click adds a point."),
             html.Div(
-                [*coordinate("x"), *coordinate("y"), html.Button("Add point", id="add", className="quiet", type="button")],
+                [
+                    *coordinate("x"),
+                    *coordinate("y"),
+                    html.Button("Add point", id="add", className="quiet", type="button"),
+                ],
                 className="inline",
                 id="draw-field",
             ),
@@ -167,7 +186,9 @@ def _drawing() -> html.Fieldset:
                 [
                     html.Label(HELP["point"], htmlFor="point"),
                     dcc.Input(id="point", type="number", min=0, step=1, debounce=True, className="text small"),
-                    html.Button("Remove it", id="remove", className="quiet", type="button"),
+                    html.Span(
+                        html.Button("Remove it", id="remove", className="quiet", type="button"), id="remove-field"
+                    ),
                 ],
                 className="inline",
             ),
@@ -182,7 +203,7 @@ def _panels() -> html.Main:
             html.Div(id="facts", className="facts"),
             _panel("prediction", "Three predictions, side by side", "wide", below=_drawing()),
             _panel("convergence", "Convergence against its bound"),
-            _panel("spectrum", "Spectrum and effective dimension"),
+            _panel("spectrum", "Spectrum and dimension"),
             _panel("influence", "Influence of the point you click"),
             html.Section(
                 [
@@ -216,11 +237,11 @@ def _panels() -> html.Main:
 
 
 def _panel(name: str, title: str, width: str = "", above: Any = None, below: Any = None) -> html.Section:
-    described = {"aria-labelledby": f"{name}-title {name}-says"}
+    described: dict[str, Any] = {"aria-labelledby": f"{name}-title {name}-says"}
     return html.Section(
         [
             html.H2(title, id=f"{name}-title"),
-            html.P(id=f"{name}-says", className="says", **{"aria-live": "polite"}),
+            html.P(id=f"{name}-says", className="says", **LIVE),
             above,
             html.Div(dcc.Graph(id=name, config=GRAPH, responsive=True), role="img", **described),
             below,

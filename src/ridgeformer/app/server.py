@@ -54,7 +54,7 @@ def build(host: str = "127.0.0.1") -> Dash:
 
     A page elsewhere can make a browser ask this computer under a name of its own; such a name is refused.
     """
-    server = Flask("ridgeformer.app")
+    server: Any = Flask("ridgeformer.app")
     server.config["MAX_CONTENT_LENGTH"] = 2 * MOST_BYTES
     app = Dash(
         "ridgeformer.app", server=server, title="ridgeformer explore", update_title="", serve_locally=True,
@@ -63,19 +63,21 @@ def build(host: str = "127.0.0.1") -> Dash:
     app.layout = page
     register(app)
 
-    @server.before_request
-    def only_for_us() -> None:
-        if host in LOCAL and request.host.rsplit(":", 1)[0] not in LOCAL:
-            abort(403)
-
-    @server.after_request
-    def keep_to_ourselves(response: Any) -> Any:
-        response.headers["Content-Security-Policy"] = POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
-
+    server.before_request(lambda: _only_for(host))
+    server.after_request(_keep_to_ourselves)
     return app
+
+
+def _only_for(host: str) -> None:
+    if host in LOCAL and request.host.rsplit(":", 1)[0] not in LOCAL:
+        abort(403)
+
+
+def _keep_to_ourselves(response: Any) -> Any:
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
 
 
 def open_server(host: str, port: int) -> BaseWSGIServer:

@@ -81,9 +81,10 @@ class State:
     def __post_init__(self) -> None:
         if self.data not in SOURCES and not UPLOAD.fullmatch(self.data):
             raise unknown_name("data", self.data, SOURCES)
-        for kind, name, known in (("route", self.route, SOLVERS), ("sketch", self.sketch, SKETCHES)):
-            if name not in known:
-                raise unknown_name(kind, name, known)
+        if self.route not in SOLVERS:
+            raise unknown_name("route", self.route, SOLVERS)
+        if self.sketch not in SKETCHES:
+            raise unknown_name("sketch", self.sketch, SKETCHES)
         if self.solver not in SOLVERS[self.route]:
             known = ", ".join(SOLVERS[self.route])
             raise InputError(f"route {self.route!r} has no solver {self.solver!r}; it has {known}.")

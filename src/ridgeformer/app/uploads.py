@@ -65,8 +65,8 @@ def find_upload(key: str) -> Dataset:
     with _lock:
         if key not in _kept:
             raise InputError(
-                "this address speaks of an uploaded file that is not at hand (files are kept in memory only): upload it "
-                "again."
+                "this address speaks of an uploaded file that is not at hand (files are kept in memory only): upload "
+                "it again."
             )
         return _kept[key]
 

@@ -62,8 +62,8 @@ def say_prediction(state: State, run: Run) -> str:
     narrow = ""
     if run.features[1] < run.features[0]:
         narrow = (
-            f" The stream carries {run.features[1]} of {run.features[0]} features, which alone moves the answer by up to "
-            f"{number(run.distance(run.limit))}."
+            f" The stream carries {run.features[1]} of {run.features[0]} features, which alone moves the answer by up "
+            f"to {number(run.distance(run.limit))}."
         )
     where = "curve" if run.task.line else f"{len(run.exact)} held-out points"
     return (
@@ -78,9 +78,10 @@ def say_convergence(state: State, run: Run) -> str:
         return "One softmax head takes no steps, so there is nothing that could converge."
     error, bound = run.errors[-1], run.bound[-1]
     kept = "below" if bool((run.errors <= run.bound).all()) else "ABOVE"
+    steps = f"{len(run.errors)} step{'s' * (len(run.errors) != 1)}"
     said = (
-        f"After {len(run.errors)} step{'s' * (len(run.errors) != 1)} the relative error is {number(error)}; theory allows "
-        f"{number(bound)}, and every step stays {kept} its bound (condition number {number(run.kappa)})."
+        f"After {steps} the relative error is {number(error)}; theory allows {number(bound)}, and "
+        f"every step stays {kept} its bound (condition number {number(run.kappa)})."
     )
     return said if run.holds else f"{said} The bound's condition is not met here: {run.promise}."
 
