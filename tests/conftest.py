@@ -14,6 +14,7 @@ settings.load_profile("repeatable")
 ROOMS = (
     "kernels",
     "solvers",
+    "app",
     "compiler",
     "audit",
     "claims",

@@ -212,7 +212,7 @@ def _points(state: State) -> tuple[tuple[float, float], ...]:
     return tuple((round(float(x), 3), round(float(y), 3)) for x, y in zip(task.x, task.targets, strict=True))
 
 
-def limits(name: str) -> tuple[float, float]:
+def limits(name: str) -> tuple[int | float, int | float]:
     """Return the ends of a control."""
     low, high = LIMITS[name]
     return (log10(low), log10(high)) if name in LOGARITHMS else (low, high)

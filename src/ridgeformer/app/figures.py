@@ -42,7 +42,9 @@ FEW_DECADES = 3
 SHOWN = 6
 """Helpful and harmful points named."""
 
-DRESS: Plot = {k: v for k, v in styled(go.Figure()).to_plotly_json()["layout"].items() if k != "template"}
+DRESS: Plot = {
+    k: v for k, v in styled(go.Figure()).to_plotly_json()["layout"].items() if k not in ("template", "height")
+}
 
 
 def prediction_figure(run: Run, without: Array | None, point: int | None) -> Plot:
@@ -75,7 +77,7 @@ def _curve(run: Run, without: Array | None, point: int | None) -> Plot:
         "xaxis": {"title": {"text": "x"}, "range": [grid[0], grid[-1]]},
         "yaxis": {"title": {"text": "y"}, "range": [low - room, high + room]},
     }
-    return _plot(traces, 430, hovermode="closest", meta="draw", **axes)  # the page's script reads meta
+    return _plot(traces, hovermode="closest", meta="draw", **axes)  # the page's script reads meta
 
 
 def _scatter(run: Run, point: int | None) -> Plot:
@@ -97,7 +99,7 @@ def _scatter(run: Run, point: int | None) -> Plot:
     axis: Plot = {"title": {"text": "truth, spread out a little" if classes else "truth"}}
     if classes:
         axis |= {"tickvals": [-1, 1], "ticktext": ["the rest (-1)", "the class (+1)"]}
-    return _plot(traces, 430, hovermode="closest", xaxis=axis, yaxis={"title": {"text": "prediction"}})
+    return _plot(traces, hovermode="closest", xaxis=axis, yaxis={"title": {"text": "prediction"}})
 
 
 def convergence_figure(run: Run) -> Plot:
@@ -107,9 +109,7 @@ def convergence_figure(run: Run) -> Plot:
         _line(steps, run.bound, "bound", BOUND, 2, "dash"),
         _line(steps, np.maximum(run.errors, 1e-17), "relative error", TRANSFORMER, 2.5, mode="lines+markers"),
     ]
-    return _plot(
-        traces, 320, xaxis={"title": {"text": "step"}}, yaxis=_logarithmic("relative error", run.errors, run.bound)
-    )
+    return _plot(traces, xaxis={"title": {"text": "step"}}, yaxis=_logarithmic("relative error", run.errors, run.bound))
 
 
 def spectrum_figure(spectra: Spectra) -> Plot:
@@ -124,7 +124,7 @@ def spectrum_figure(spectra: Spectra) -> Plot:
         _line(d_eff, height, "effective dimension", HEAD, 2, "dot"),
     ]
     axes = {"xaxis": {"title": {"text": "eigenvalue number"}}, "yaxis": _logarithmic("eigenvalue", values)}
-    return _plot(traces, 320, **axes)
+    return _plot(traces, **axes)
 
 
 def _logarithmic(title: str, *series: Array) -> Plot:
@@ -152,7 +152,7 @@ def stream_figure(view: View) -> Plot:
         ticks.append(float(place[0] + place[-1]) / 2)
         names.append(f"<b>{name}</b>" if name in view.written else name)
     axis = {"tickvals": ticks, "ticktext": names, "tickangle": -45, "showgrid": False}
-    return _plot(traces, 460, hovermode="closest", showlegend=False, xaxis=axis, yaxis=_tokens(view.tokens))
+    return _plot(traces, hovermode="closest", showlegend=False, xaxis=axis, yaxis=_tokens(view.tokens))
 
 
 def _edges(view: View) -> Array:
@@ -175,7 +175,6 @@ def attention_figure(found: Pattern) -> Plot:
     sources = {"title": {"text": "is read"}, "showgrid": False}
     return _plot(
         [heat if signed else heat | {"zmin": 0.0}],
-        460,
         hovermode="closest",
         showlegend=False,
         xaxis=sources,
@@ -187,7 +186,13 @@ def _tokens(tokens: tuple[str, ...]) -> Plot:
     """Return an axis that names the first token of every role: there may be hundreds of tokens."""
     roles = [name.split()[0] for name in tokens]
     first = [i for i, role in enumerate(roles) if i == 0 or role != roles[i - 1]]
-    return {"tickvals": first, "ticktext": [roles[i] for i in first], "autorange": "reversed", "showgrid": False}
+    return {
+        "tickvals": first,
+        "ticktext": [roles[i] for i in first],
+        "autorange": "reversed",
+        "showgrid": False,
+        "automargin": True,
+    }
 
 
 def influence_figure(found: Influenced, point: int | None) -> Plot:
@@ -207,8 +212,11 @@ def influence_figure(found: Influenced, point: int | None) -> Plot:
         "y": [found.task.labels[i] for i in chosen],
         "marker": {"color": [HEAD if change[i] < 0 else TRANSFORMER for i in chosen]},
     }
-    axes: dict[str, Plot] = {"xaxis": {"title": {"text": "what it adds"}}, "yaxis": {"automargin": True, "showgrid": False}}
-    return _plot([bars], 320, hovermode="closest", showlegend=False, **axes)
+    axes: dict[str, Plot] = {
+        "xaxis": {"title": {"text": "what it adds"}},
+        "yaxis": {"automargin": True, "showgrid": False},
+    }
+    return _plot([bars], hovermode="closest", showlegend=False, **axes)
 
 
 def _influence_on_curve(found: Influenced, point: int | None) -> Plot:
@@ -225,19 +233,19 @@ def _influence_on_curve(found: Influenced, point: int | None) -> Plot:
             "width": 0.012 * float(grid[-1] - grid[0]),
             "marker": {"color": ASKED},
         }
-        return _plot([bars], 320, xaxis={"title": {"text": "x"}}, yaxis={"title": {"text": "largest change"}})
+        return _plot([bars], xaxis={"title": {"text": "x"}}, yaxis={"title": {"text": "largest change"}})
     traces = [
         _line(grid, found.change[point], "with minus without", ASKED, 2, fill="tozeroy"),
         _dots(x[point : point + 1], np.zeros(1), "the point", ASKED, 12, None),
     ]
-    return _plot(traces, 320, xaxis={"title": {"text": "x"}}, yaxis={"title": {"text": "change of f(x)"}})
+    return _plot(traces, xaxis={"title": {"text": "x"}}, yaxis={"title": {"text": "change of f(x)"}})
 
 
 def empty_figure(text: str) -> Plot:
     """Return a figure that says why there is none."""
     note = {"text": text, "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
     hidden = {"visible": False}
-    return _plot([], 320, showlegend=False, annotations=[note], xaxis=hidden, yaxis=hidden)
+    return _plot([], showlegend=False, annotations=[note], xaxis=hidden, yaxis=hidden)
 
 
 # -- plotly's form ---------------------------------------------------------------------------------
@@ -259,12 +267,12 @@ def _trace(x: Array, y: Array, name: str, **options: Any) -> Plot:
     return {"type": "scatter", "x": pack(x), "y": pack(y), "name": name, **options}
 
 
-def _line(x: Array, y: Array, name: str, colour: str, width: float, dash: str = "solid", **options: Any) -> Plot:
+def _line(x: Array, y: Array, name: str, colour: str, width: int | float, dash: str = "solid", **options: Any) -> Plot:
     line = {"color": colour, "width": width, "dash": dash}
     return _trace(x, y, name, **{"mode": "lines", "line": line, "marker": {"size": 5, "color": colour}, **options})
 
 
-def _dots(x: Array, y: Array, name: str, colour: str, size: float, point: int | None) -> Plot:
+def _dots(x: Array, y: Array, name: str, colour: str, size: int | float, point: int | None) -> Plot:
     """Return points one can pick; the one asked about stands out."""
     asked = [i == point for i in range(len(x))]
     marker = {
@@ -280,10 +288,9 @@ def _heat(values: Array, name: str, largest: float, colours: Any, **options: Any
     return {"type": "heatmap", "z": pack(values), "name": name, "xgap": 0.5, **scale, **options}
 
 
-def _plot(traces: list[Plot], height: int, *, xaxis: Plot, yaxis: Plot, **options: Any) -> Plot:
+def _plot(traces: list[Plot], *, xaxis: Plot, yaxis: Plot, **options: Any) -> Plot:
     layout = {
         **DRESS,
-        "height": height,
         "margin": {"l": 62, "r": 12, "t": 12, "b": 50},
         "dragmode": False,
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},

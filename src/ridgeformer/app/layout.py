@@ -27,6 +27,9 @@ GRAPH: Any = {
     "doubleClick": False,
 }
 
+HEIGHTS = {"wide": 430, "half": 460, "": 320}
+"""Of the plots, in pixels, by the width of their panel."""
+
 LIVE: dict[str, Any] = {"aria-live": "polite"}
 """Read out when it changes."""
 
@@ -130,7 +133,7 @@ def _chips(name: str, options: list[str]) -> html.Fieldset:
     )
 
 
-def _slider(name: str, step: float) -> html.Div:
+def _slider(name: str, step: int | float) -> html.Div:
     low, high = limits(name)
     return html.Div(
         [
@@ -237,20 +240,21 @@ def _panels() -> html.Main:
 
 
 def _panel(name: str, title: str, width: str = "", above: Any = None, below: Any = None) -> html.Section:
+    graph = dcc.Graph(id=name, config=GRAPH, responsive=True, style={"height": f"{HEIGHTS[width]}px"})
     described: dict[str, Any] = {"aria-labelledby": f"{name}-title {name}-says"}
     return html.Section(
         [
             html.H2(title, id=f"{name}-title"),
             html.P(id=f"{name}-says", className="says", **LIVE),
             above,
-            html.Div(dcc.Graph(id=name, config=GRAPH, responsive=True), role="img", **described),
+            html.Div(graph, role="img", **described),
             below,
         ],
         className=f"panel {width}",
     )
 
 
-def slider_text(name: str, value: float) -> str:
+def slider_text(name: str, value: int | float) -> str:
     """Return what stands beside a slider.
 
     Example:

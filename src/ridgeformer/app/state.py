@@ -24,7 +24,7 @@ UPLOAD = re.compile(r"upload-[0-9a-f]{16}")
 
 SOURCES = ("sine", "steps", "bumps", "line", "digits", "diabetes", "wine", DRAWN)
 
-LIMITS: dict[str, tuple[float, float]] = {
+LIMITS: dict[str, tuple[int | float, int | float]] = {
     "rows": (2, MOST_ROWS),
     "output": (0, 999),
     "ridge": (1e-6, 1e3),
@@ -126,7 +126,7 @@ class State:
         return cls(**values)
 
 
-def _check_range(name: str, value: float | None, ends: tuple[float, float]) -> None:
+def _check_range(name: str, value: int | float | None, ends: tuple[int | float, int | float]) -> None:
     if value is not None and not ends[0] <= value <= ends[1]:
         raise InputError(f"{name} is {value:g}; a number from {ends[0]:g} to {ends[1]:g} was expected.")
 

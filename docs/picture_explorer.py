@@ -1,0 +1,20 @@
+"""Take the picture of the explorer that the docs show: `python docs/picture_explorer.py`, with Chromium installed."""
+
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests" / "app"))
+
+from chromium import Explorer, chromium, served
+
+TARGET = HERE / "figures" / "explorer.png"
+
+with served() as base, chromium() as browser:
+    explorer = Explorer(browser, base, viewport={"width": 1400, "height": 1180}).open("steps=7&point=17")
+    explorer.page.wait_for_timeout(500)
+    explorer.page.screenshot(path=TARGET)
+Image.open(TARGET).convert("RGB").quantize(192).save(TARGET, optimize=True)
+print(f"{TARGET.relative_to(HERE.parent)}: {TARGET.stat().st_size // 1024} kB")

@@ -1,0 +1,102 @@
+"""What events do to the page, without a browser: the next state, and panels of good and refused states."""
+
+import json
+
+import pytest
+from dash import no_update
+
+from ridgeformer.app.callbacks import BLOCKED, PANELS, _page_of, _shown, headline, next_state, place
+from ridgeformer.app.controls import PRESETS, scope, settle, shown
+from ridgeformer.app.layout import INPUTS
+from ridgeformer.app.state import State
+from ridgeformer.errors import InputError, RidgeformerError
+
+NOTHING = {"search": None, "event": None, "upload": None, "name": None, "target": None, "x": None, "y": None}
+
+
+def after(trigger, state=None, chosen=None, **given):
+    state = state or State()
+    return next_state(state, trigger, shown(state, scope(state)) | (chosen or {}), NOTHING | given)
+
+
+def test_the_address_is_read_first():
+    assert after(None, search="?steps=5") == State(steps=5)
+    assert after("location", search=None) == State()
+    with pytest.raises(InputError):
+        after("location", search="?steps=x")
+
+
+def test_every_scene_is_one_click_away():
+    for name, state in PRESETS.items():
+        assert after({"scene": name}) == settle(state)
+
+
+def test_clicks_pick_and_draw():
+    assert after("event", event={"point": 3}).point == 3
+    assert len(after("event", event={"x": 0.1, "y": 0.2}).points) == 25
+    with pytest.raises(InputError, match="7 MB"):
+        after("event", event={"refused": "big.csv has 7 MB"})
+
+
+def test_numbers_draw_too():
+    assert (0.1, 0.2) in after("add", x=0.1, y=0.2).points
+    with pytest.raises(InputError, match="both x and y"):
+        after("add", x=None, y=1)
+    assert len(after("remove", State(point=0)).points) == 23
+
+
+def test_uploads_become_the_data():
+    contents = "data:;base64,eCx5CjEsMgozLDQKNSw2Cg=="  # x,y and three rows
+    state = after("upload", upload=contents, name="tiny.csv")
+    assert state.data.startswith("upload-")
+    assert after("upload", upload=None) == State()
+    with pytest.raises(RidgeformerError, match="no column 'z'"):
+        after("target", upload=contents, name="tiny.csv", target="z")
+
+
+def test_controls_move_the_state():
+    assert after("steps", chosen={"steps": 3}) == State(steps=3)
+
+
+def test_a_page_leaves_alone_what_a_control_says_already():
+    state = State(width=15)
+    said = shown(state, scope(state))
+    values = _page_of(state, said | {"steps": 3}, "")[3]
+    assert values["steps"] == state.steps
+    assert all(value is no_update for name, value in values.items() if name != "steps")
+    assert set(values) == set(INPUTS)
+
+
+def test_solvers_a_route_refuses_cannot_be_chosen():
+    for route, disabled in (("softmax", {"pcg"}), ("imitation", {"pcg", "richardson", "neumann", "chebyshev"})):
+        state = State(route=route)
+        options = _page_of(state, shown(state, scope(state)), "")[4]["solver"]
+        assert {o["value"] for o in options if o["disabled"]} >= disabled
+        assert not next(o for o in options if o["value"] == "cg")["disabled"]
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_panels_show_a_figure_and_a_sentence(name):
+    figure, said = _shown(PANELS[name])("steps=4")
+    assert figure["data"]
+    assert said.endswith(".")
+    json.dumps(figure)
+
+
+@pytest.mark.parametrize("address", ["solver=neumann", "data=drawn", "data=upload-0123456789abcdef"])
+def test_a_refused_state_is_a_sentence_everywhere(address):
+    assert headline(address)[0].endswith((".", "again."))
+    assert headline(address)[1] == []
+    shown_anyway = {"spectrum", "influence"} if address == "solver=neumann" else set()
+    for name, show in PANELS.items():
+        assert (_shown(show)(address)[1] == BLOCKED) == (name not in shown_anyway)
+    assert place(address) == (BLOCKED, "")
+
+
+def test_facts_are_those_of_the_run():
+    said, facts = headline("steps=20")
+    assert said.startswith("20 steps, 203 sublayers")
+    assert [fact.children[0].id for fact in facts] == [
+        f"fact-{name}" for name in ("distance", "error", "bound", "kappa", "width", "layers")
+    ]
+    assert facts[-1].children[0].children == "203"
