@@ -1,4 +1,4 @@
-"""A real Chromium for tests: the explorer served on a free port, everything the browser asks for and complains of noted."""
+"""A real Chromium for tests: the explorer on a free port, with all it asked for and complained of."""
 
 import os
 import shutil
@@ -76,7 +76,8 @@ class Explorer:
         return self.settle()
 
     def choose(self, control, label):
-        self.page.locator(f"#{control} label").get_by_text(label, exact=True).click()
+        chip = self.page.locator(f"#{control} label").filter(has=self.page.get_by_text(label, exact=True))
+        chip.locator("input").click()
         return self.settle()
 
     def click_at(self, x, y):

@@ -86,7 +86,7 @@ def test_panels_show_a_figure_and_a_sentence(name):
 @pytest.mark.parametrize("address", ["solver=neumann", "data=drawn", "data=upload-0123456789abcdef"])
 def test_a_refused_state_is_a_sentence_everywhere(address):
     assert headline(address)[0].endswith((".", "again."))
-    assert headline(address)[1] == []
+    assert headline(address)[1:] == ([], "")
     shown_anyway = {"spectrum", "influence"} if address == "solver=neumann" else set()
     for name, show in PANELS.items():
         assert (_shown(show)(address)[1] == BLOCKED) == (name not in shown_anyway)
@@ -94,9 +94,10 @@ def test_a_refused_state_is_a_sentence_everywhere(address):
 
 
 def test_facts_are_those_of_the_run():
-    said, facts = headline("steps=20")
+    said, facts, notes = headline("steps=20")
     assert said.startswith("20 steps, 203 sublayers")
     assert [fact.children[0].id for fact in facts] == [
         f"fact-{name}" for name in ("distance", "error", "bound", "kappa", "width", "layers")
     ]
     assert facts[-1].children[0].children == "203"
+    assert "sines and cosines" in notes

@@ -76,7 +76,7 @@ def test_a_number_that_no_longer_fits_is_brought_back():
     state = State(sublayer=83, point=23)
     assert moved(state, steps=2).sublayer == 23
     assert moved(state, rows=10).point is None
-    assert moved(State(width=18, route="vanilla", solver="richardson"), route="softmax").width == 18
+    assert moved(State.parse("route=vanilla&width=14"), route="softmax").width == 14
     assert moved(State.parse("route=vanilla&width=23"), route="softmax").width is None
 
 

@@ -8,7 +8,8 @@ from ridgeformer.app.layout import INPUTS, page
 
 def parts(component):
     yield component
-    children = getattr(component, "children", None) or []
+    children = getattr(component, "children", None)  # an empty component counts as False
+    children = [] if children is None else children
     for child in children if isinstance(children, list | tuple) else [children]:
         if hasattr(child, "to_plotly_json"):
             yield from parts(child)

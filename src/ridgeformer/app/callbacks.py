@@ -52,7 +52,8 @@ def register(app: Dash) -> None:
     shown = Input("state", "data")
     for name, show in PANELS.items():
         app.callback(Output(name, "figure"), Output(f"{name}-says", "children"), shown)(_shown(show))
-    app.callback(Output("headline", "children"), Output("facts", "children"), shown)(headline)
+    top = (Output("headline", "children"), Output("facts", "children"), Output("notes", "children"))
+    app.callback(*top, shown)(headline)
     app.callback(Output("stream-place", "children"), Output("stream-formula", "children"), shown)(place)
     asked = Input("certify", "n_clicks")
     app.callback(Output("certificate", "children"), asked, shown, prevent_initial_call=True)(certify)
@@ -175,14 +176,14 @@ def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
 # -- panels ----------------------------------------------------------------------------------------
 
 
-def headline(address: Any) -> tuple[Any, Any]:
-    """Return the sentence at the top, or the library's own on what it refuses, and the facts below."""
+def headline(address: Any) -> tuple[str, list[Any], str]:
+    """Return the sentence at the top, or the library's own on what it refuses; facts; what was done to the data."""
     state = states.State.parse(address or "")
     try:
         run = compute.run(state)
     except RidgeformerError as error:
-        return _sentence(error), []
-    return words.say_headline(state, run), _facts(state, run)
+        return _sentence(error), [], ""
+    return words.say_headline(state, run), _facts(state, run), " ".join(run.task.notes)
 
 
 def place(address: Any) -> tuple[str, str]:
@@ -278,4 +279,5 @@ def _facts(state: states.State, run: compute.Run) -> list[Any]:
 
 def _sentence(error: RidgeformerError) -> str:
     text = " ".join(str(error).split())
-    return text[:1].upper() + text[1:]
+    name = "." in text.partition(" ")[0]  # a file is called what it is called
+    return text if name else text[:1].upper() + text[1:]

@@ -19,7 +19,7 @@ from ridgeformer.compiler import compile as compile_model
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.estimators import NadarayaWatson
-from ridgeformer.influence import RidgeFit, fit
+from ridgeformer.influence import influence
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 
 __all__ = [
@@ -120,7 +120,7 @@ def _compiled(state: State) -> CompiledTransformer:
     if state.width is not None:
         options = {"width": state.width, "sketch": state.sketch, "reference": task.X}
     if state.solver == "chebyshev":
-        kernel, rows = exact_problem(state, task)
+        kernel, rows, _ = exact_problem(state, task)
         options["spectrum"] = (state.ridge, state.ridge + float(kernel(rows, rows).abs().sum(1).max()))
     return compile_model(
         state.route, features=task.X.shape[1], ridge=state.ridge, steps=state.steps, solver=state.solver,
@@ -128,14 +128,16 @@ def _compiled(state: State) -> CompiledTransformer:
     )  # fmt: skip
 
 
-def exact_problem(state: State, task: Task) -> tuple[Kernel, Tensor]:
-    """Return the kernel and the rows of the ridge regression that a state's transformer is to solve.
+def exact_problem(state: State, task: Task) -> tuple[Kernel, Tensor, Tensor]:
+    """Return kernel, rows and queries of the ridge regression that a state's transformer is to solve.
 
-    The imitation of linear attention centres its features over the supports; its queries are centred by the same mean.
+    The imitation of linear attention centres its features over the supports, and its queries by the same mean.
     """
     if state.route == "imitation":
-        return DotProduct(), task.X - task.X.mean(0)
-    return (DotProduct() if state.route == "linear" else Exponential(state.temperature)), task.X
+        mean = task.X.mean(0)
+        return DotProduct(), task.X - mean, task.Xq - mean
+    kernel = DotProduct() if state.route == "linear" else Exponential(state.temperature)
+    return kernel, task.X, task.Xq
 
 
 def run(state: State) -> Run:
@@ -181,7 +183,7 @@ def _flat(values: Tensor) -> Array:
 
 @remember(most=16)
 def _spectrum(state: State) -> Spectra:
-    kernel, rows = exact_problem(state, pose(state))
+    kernel, rows, _ = exact_problem(state, pose(state))
     return examine_spectra(rows, kernel(rows, rows), state.ridge)
 
 
@@ -193,9 +195,8 @@ def spectrum(state: State) -> Spectra:
 @remember(most=16)
 def _influenced(state: State) -> Influenced:
     task = pose(state)
-    kernel, rows = exact_problem(state, task)
-    fitted: RidgeFit = fit(kernel, rows, task.y, state.ridge)
-    found = fitted.influence(task.Xq - (task.X - rows)[:1])
+    kernel, rows, queries = exact_problem(state, task)
+    found = influence(kernel, rows, task.y, queries, state.ridge)
     return Influenced(
         task=task,
         change=found.leave_one_out.numpy(),

@@ -19,10 +19,13 @@ __all__ = [
     "Scope",
     "add_point",
     "apply",
+    "fit_width",
+    "limits",
     "pick_data",
     "pick_point",
     "remove_point",
     "scope",
+    "settle",
     "shown",
 ]
 

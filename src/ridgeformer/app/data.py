@@ -179,9 +179,9 @@ def _rows(dataset: Dataset, rows: int, output: int) -> Task:
         raise InputError(f"{dataset.name} has no output {output}: it has {len(names)}, counted from 0.")
     kind = f"class {names[output]} against the rest, +1 or -1" if dataset.classes else names[output]
     labels = (
-        tuple(f"row {i}" for i in range(len(found.X)))
+        tuple(f"training row {i}" for i in range(len(found.X)))
         if found.labels is None
-        else tuple(f"row {i} ({names[int(code)]})" for i, code in enumerate(found.labels))
+        else tuple(f"training row {i} ({names[int(code)]})" for i, code in enumerate(found.labels))
     )
     return Task(
         name=dataset.name,

@@ -98,6 +98,7 @@ def _controls() -> html.Div:
                     _upload(),
                     _chips("output", ["y"]),
                     _slider("rows", 1),
+                    html.P(id="notes", className="hint"),
                 ),
                 _group("Regression", _slider("ridge", 0.05), _slider("temperature", 0.05)),
                 _group(
@@ -142,7 +143,7 @@ def _slider(name: str, step: int | float) -> html.Div:
                 htmlFor=name,
                 className="row",
             ),
-            dcc.Input(id=name, type="range", min=low, max=high, step=step, value=low, debounce=0.12, className="range"),
+            dcc.Input(id=name, type="range", min=low, max=high, step=step, value=low, className="range"),
         ],
         id=f"{name}-field",
         className="field",

@@ -60,6 +60,7 @@ def build(host: str = "127.0.0.1") -> Dash:
         "ridgeformer.app", server=server, title="ridgeformer explore", update_title="", serve_locally=True,
         assets_folder=str(Path(__file__).parent / "assets"), index_string=INDEX,
     )  # fmt: skip
+    app.enable_dev_tools(debug=False, dev_tools_ui=False, dev_tools_disable_version_check=True)
     app.layout = page
     register(app)
 

@@ -42,6 +42,18 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
     else if (plot._fullLayout.meta === "draw") tell({ x: xaxis.p2d(left), y: yaxis.p2d(top) });
   }, true);
 
+  // While a slider is dragged, only where it rests counts; when it is let go of, that counts at once.
+  const REST = 120; // milliseconds
+  let resting = null;
+  document.addEventListener("input", (event) => {
+    if (event.target.type !== "range" || event.rested) return;
+    event.stopImmediatePropagation();
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      event.target.dispatchEvent(Object.assign(new Event("input", { bubbles: true }), { rested: true }));
+    }, REST);
+  }, true);
+
   const tooLarge = (event, files) => {
     const large = [...(files || [])].find((file) => file.size > MOST_BYTES);
     if (!large) return;
