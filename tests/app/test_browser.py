@@ -102,8 +102,8 @@ CHIPS = [
 
 
 def test_every_choice_chooses(explorer):
-    explorer.open("width=19&sublayer=1")
-    expected = vars(State(width=19, sublayer=1))
+    explorer.open("width=13&sublayer=1")
+    expected = vars(State(width=13, sublayer=1))
     for control, label, change in CHIPS:
         explorer.choose(control, label)
         expected = expected | change

@@ -11,6 +11,7 @@ from ridgeformer.app import compute, controls, figures, stream, words
 from ridgeformer.app import state as states
 from ridgeformer.app.data import FUNCTIONS
 from ridgeformer.app.layout import CHIPS, INPUTS, SLIDERS, slider_text
+from ridgeformer.app.pictures import pictures
 from ridgeformer.app.uploads import receive
 from ridgeformer.compiler import SOLVERS
 from ridgeformer.compiler.sketch import SKETCHES
@@ -55,6 +56,7 @@ def register(app: Dash) -> None:
     top = (Output("headline", "children"), Output("facts", "children"), Output("notes", "children"))
     app.callback(*top, shown)(headline)
     app.callback(Output("stream-place", "children"), Output("stream-formula", "children"), shown)(place)
+    app.callback(Output("pictures", "children"), shown)(show_pictures)
     asked = Input("certify", "n_clicks")
     app.callback(Output("certificate", "children"), asked, shown, prevent_initial_call=True)(certify)
     app.clientside_callback(ClientsideFunction("explorer", "write"), Output("written", "data"), shown)
@@ -184,6 +186,16 @@ def headline(address: Any) -> tuple[str, list[Any], str]:
     except RidgeformerError as error:
         return _sentence(error), [], ""
     return words.say_headline(state, run), _facts(state, run), " ".join(run.task.notes)
+
+
+def show_pictures(address: Any) -> list[Any]:
+    """Return the images behind an influence, where rows are images and one is asked about."""
+    state = states.State.parse(address or "")
+    try:
+        found = pictures(compute.influenced(state), state.point)
+    except RidgeformerError:
+        return []
+    return [html.Figure([html.Img(src=one.source, alt=one.caption), html.Figcaption(one.caption)]) for one in found]
 
 
 def place(address: Any) -> tuple[str, str]:

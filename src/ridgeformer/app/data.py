@@ -61,6 +61,7 @@ class Task:
         outputs: Names of the targets there are to choose from.
         labels: One for each training point.
         notes: What was done to the data, in sentences.
+        image_shape: Shape of a row that is an image, else None.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Task:
     outputs: tuple[str, ...]
     labels: tuple[str, ...]
     notes: tuple[str, ...]
+    image_shape: tuple[int, ...] | None = None
 
     @property
     def line(self) -> bool:
@@ -195,4 +197,5 @@ def _rows(dataset: Dataset, rows: int, output: int) -> Task:
         outputs=names,
         labels=labels,
         notes=(*found.notes, f"What is predicted: {kind}."),
+        image_shape=dataset.image_shape,
     )

@@ -156,7 +156,7 @@ def _upload() -> html.Details:
         [
             html.Summary("Your own file"),
             dcc.Upload(
-                id="upload", accept=".csv,.npz", multiple=False, className="upload",
+                id="upload", multiple=False, className="upload",
                 children=html.Button("Choose a file, or drop it here", className="quiet", type="button", title=limit),
             ),
             html.Label("Target column or key", htmlFor="target"),
@@ -208,7 +208,9 @@ def _panels() -> html.Main:
             _panel("prediction", "Three predictions, side by side", "wide", below=_drawing()),
             _panel("convergence", "Convergence against its bound"),
             _panel("spectrum", "Spectrum and dimension"),
-            _panel("influence", "Influence of the point you click"),
+            _panel(
+                "influence", "Influence of the point you click", below=html.Div(id="pictures", className="pictures")
+            ),
             html.Section(
                 [
                     html.Div(
