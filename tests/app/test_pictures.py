@@ -31,7 +31,8 @@ def test_the_strongest_points_stand_beside_the_one_asked_about():
     assert shown[0].source == thumbnail(found.task.Xq[4].numpy(), (8, 8))
     assert shown[1].source == thumbnail(found.task.X[int(change.argmax())].numpy(), (8, 8))
     assert shown[-1].source == thumbnail(found.task.X[int(change.argmin())].numpy(), (8, 8))
-    assert f"{change.max():+.2g}" in shown[1].caption
+    assert shown[1].caption == f"{change.max():+.2g}"
+    assert shown[1].words == found.task.labels[int(change.argmax())]
 
 
 def test_other_rows_have_no_pictures():

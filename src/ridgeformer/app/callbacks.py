@@ -195,7 +195,10 @@ def show_pictures(address: Any) -> list[Any]:
         found = pictures(compute.influenced(state), state.point)
     except RidgeformerError:
         return []
-    return [html.Figure([html.Img(src=one.source, alt=one.caption), html.Figcaption(one.caption)]) for one in found]
+    return [
+        html.Figure([html.Img(src=one.source, alt=one.words, title=one.words), html.Figcaption(one.caption)])
+        for one in found
+    ]
 
 
 def place(address: Any) -> tuple[str, str]:

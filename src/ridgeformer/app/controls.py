@@ -46,7 +46,7 @@ PRESETS: dict[str, State] = {
     "Linear attention": State(route="linear", ridge=0.01, steps=9, sublayer=3),
     "Too narrow": State(width=16, steps=20),
     "Ill-conditioned": State(ridge=1e-5, steps=20),
-    "Who made this digit?": State(data="digits", rows=100, output=3, ridge=1.0, steps=16, point=21),
+    "Who made this digit?": State(data="digits", rows=100, output=3, ridge=1.0, steps=16, point=28),
 }
 """Scenes worth showing, each one click away."""
 

@@ -39,6 +39,7 @@ GHOSTS = 5
 DIVERGING = ((0.0, "#d1603d"), (0.5, "rgba(128,128,128,0.10)"), (1.0, "#3b6fd4"))
 RISING = ((0.0, "rgba(128,128,128,0.08)"), (1.0, "#3b6fd4"))
 FEW_DECADES = 3
+CROWDED = 60
 SHOWN = 6
 """Helpful and harmful points named."""
 
@@ -183,9 +184,11 @@ def attention_figure(found: Pattern) -> Plot:
 
 
 def _tokens(tokens: tuple[str, ...]) -> Plot:
-    """Return an axis that names the first token of every role: there may be hundreds of tokens."""
+    """Return an axis that names the first token of every role; among hundreds a lone one goes unnamed."""
     roles = [name.split()[0] for name in tokens]
     first = [i for i, role in enumerate(roles) if i == 0 or role != roles[i - 1]]
+    if len(tokens) > CROWDED:
+        first = [i for i in first if roles.count(roles[i]) > 1]
     return {
         "tickvals": first,
         "ticktext": [roles[i] for i in first],

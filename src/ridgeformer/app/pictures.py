@@ -20,10 +20,11 @@ EACH = 3
 
 @dataclass(frozen=True)
 class Picture:
-    """An image as a data address, and what it is."""
+    """An image as a data address, what stands below it, and what it is in words."""
 
     source: str
     caption: str
+    words: str
 
 
 def pictures(found: Influenced, point: int | None) -> tuple[Picture, ...]:
@@ -33,15 +34,12 @@ def pictures(found: Influenced, point: int | None) -> tuple[Picture, ...]:
         return ()
     change = found.change[:, point]
     order = [int(i) for i in np.argsort(-change)]
-    strongest = [*order[:EACH], *order[-EACH:]]
-    asked = Picture(thumbnail(found.task.Xq[point].numpy(), shape), "asked about")
-    return (
-        asked,
-        *(
-            Picture(thumbnail(found.task.X[i].numpy(), shape), f"{found.task.labels[i]}: {change[i]:+.2g}")
-            for i in strongest
-        ),
+    asked = Picture(thumbnail(found.task.Xq[point].numpy(), shape), "asked", f"held-out point {point}")
+    strongest = (
+        Picture(thumbnail(found.task.X[i].numpy(), shape), f"{change[i]:+.2g}", found.task.labels[i])
+        for i in (*order[:EACH], *order[-EACH:])
     )
+    return (asked, *strongest)
 
 
 def thumbnail(row: NDArray[np.float64], shape: tuple[int, ...]) -> str:
