@@ -13,8 +13,8 @@ from chromium import Explorer, chromium, served
 TARGET = HERE / "figures" / "explorer.png"
 
 with served() as base, chromium() as browser:
-    explorer = Explorer(browser, base, viewport={"width": 1400, "height": 1180}).open("steps=7&point=17")
+    explorer = Explorer(browser, base, viewport={"width": 1400, "height": 1420}).open("steps=7&point=17")
     explorer.page.wait_for_timeout(500)
     explorer.page.screenshot(path=TARGET)
-Image.open(TARGET).convert("RGB").quantize(192).save(TARGET, optimize=True)
+Image.open(TARGET).convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE).save(TARGET, optimize=True)
 print(f"{TARGET.relative_to(HERE.parent)}: {TARGET.stat().st_size // 1024} kB")

@@ -5,13 +5,13 @@ import json
 import pytest
 from dash import no_update
 
-from ridgeformer.app.callbacks import BLOCKED, PANELS, _page_of, _shown, headline, next_state, place
+from ridgeformer.app.callbacks import BLOCKED, PANELS, _page_of, _shown, headline, next_state, place, take_file
 from ridgeformer.app.controls import PRESETS, scope, settle, shown
 from ridgeformer.app.layout import INPUTS
 from ridgeformer.app.state import State
-from ridgeformer.errors import InputError, RidgeformerError
+from ridgeformer.errors import InputError
 
-NOTHING = {"search": None, "event": None, "upload": None, "name": None, "target": None, "x": None, "y": None}
+NOTHING = {"search": None, "event": None, "x": None, "y": None}
 
 
 def after(trigger, state=None, chosen=None, **given):
@@ -47,11 +47,11 @@ def test_numbers_draw_too():
 
 def test_uploads_become_the_data():
     contents = "data:;base64,eCx5CjEsMgozLDQKNSw2Cg=="  # x,y and three rows
-    state = after("upload", upload=contents, name="tiny.csv")
-    assert state.data.startswith("upload-")
-    assert after("upload", upload=None) == State()
-    with pytest.raises(RidgeformerError, match="no column 'z'"):
-        after("target", upload=contents, name="tiny.csv", target="z")
+    event = take_file(contents, None, "tiny.csv")
+    assert after("event", event=event).data == event["data"]
+    assert take_file(None, "z", None) is no_update
+    with pytest.raises(InputError, match="no column 'z'"):
+        after("event", event=take_file(contents, "z", "tiny.csv"))
 
 
 def test_controls_move_the_state():

@@ -39,17 +39,16 @@ def register(app: Dash) -> None:
         {name: Output(f"{name}-field", "className") for name in FIELDS},
         Input("location", "search"),
         Input("event", "data"),
-        Input("upload", "contents"),
-        Input("target", "value"),
         Input("add", "n_clicks"),
         Input("remove", "n_clicks"),
         Input({"scene": ALL}, "n_clicks"),
         {name: Input(name, "value") for name in INPUTS},
         State("state", "data"),
-        State("upload", "filename"),
         State("draw-x", "value"),
         State("draw-y", "value"),
     )(choose)
+    file = (Input("upload", "contents"), Input("target", "value"), State("upload", "filename"))
+    app.callback(Output("event", "data"), *file, prevent_initial_call=True)(take_file)
     shown = Input("state", "data")
     for name, show in PANELS.items():
         app.callback(Output(name, "figure"), Output(f"{name}-says", "children"), shown)(_shown(show))
@@ -72,7 +71,7 @@ def next_state(current: states.State, trigger: Any, chosen: dict[str, Any], give
         current: What the page shows.
         trigger: The id of what was used.
         chosen: What the controls say, by name.
-        given: What came with the event: search, event, upload, name, target, x, y.
+        given: What came with the event: search, event, x, y.
 
     Raises:
         RidgeformerError: what cannot be done, in a sentence.
@@ -85,6 +84,8 @@ def next_state(current: states.State, trigger: Any, chosen: dict[str, Any], give
         event = given["event"] or {}
         if "refused" in event:
             raise InputError(str(event["refused"]))
+        if "data" in event:
+            return controls.pick_data(current, str(event["data"]))
         if "point" in event:
             return controls.pick_point(current, int(event["point"]))
         return controls.add_point(current, float(event["x"]), float(event["y"]))
@@ -94,19 +95,28 @@ def next_state(current: states.State, trigger: Any, chosen: dict[str, Any], give
         return controls.add_point(current, float(given["x"]), float(given["y"]))
     if trigger == "remove":
         return controls.remove_point(current)
-    if trigger in ("upload", "target"):
-        if not given["upload"]:
-            return current
-        return controls.pick_data(current, receive(given["name"], given["upload"], given["target"]))
     return controls.apply(current, chosen)
 
 
+def take_file(contents: Any, target: Any, name: Any) -> Any:
+    """Return the event of a file that was uploaded, or of another target chosen in it.
+
+    It stands by itself so that the file is sent once, and not again with every control.
+    """
+    if not contents:
+        return no_update
+    try:
+        return {"data": receive(name, contents, target)}
+    except RidgeformerError as error:
+        return {"refused": str(error)}
+
+
 def choose(
-    search: Any, event: Any, upload: Any, target: Any, added: Any, removed: Any, scenes: Any,
-    chosen: dict[str, Any], current: Any, name: Any, x: Any, y: Any,
+    search: Any, event: Any, added: Any, removed: Any, scenes: Any,
+    chosen: dict[str, Any], current: Any, x: Any, y: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the page of the state after an event; what cannot be done leaves the state and says why."""
-    given = {"search": search, "event": event, "upload": upload, "name": name, "target": target, "x": x, "y": y}
+    given = {"search": search, "event": event, "x": x, "y": y}
     before = None if current is None else states.State.parse(current)
     try:
         after = next_state(before or states.State(), ctx.triggered_id if before else None, chosen, given)
