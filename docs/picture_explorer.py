@@ -3,8 +3,6 @@
 import sys
 from pathlib import Path
 
-from PIL import Image
-
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "app"))
 
@@ -13,8 +11,7 @@ from chromium import Explorer, chromium, served
 TARGET = HERE / "figures" / "explorer.png"
 
 with served() as base, chromium() as browser:
-    explorer = Explorer(browser, base, viewport={"width": 1400, "height": 1420}).open("steps=7&point=17")
+    explorer = Explorer(browser, base, viewport={"width": 1280, "height": 1240}).open("steps=7&point=17")
     explorer.page.wait_for_timeout(500)
     explorer.page.screenshot(path=TARGET)
-Image.open(TARGET).convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE).save(TARGET, optimize=True)
 print(f"{TARGET.relative_to(HERE.parent)}: {TARGET.stat().st_size // 1024} kB")
