@@ -39,7 +39,9 @@ def test_the_browser_is_told_to_keep_to_this_computer(client):
     assert "http" not in policy
 
 
-@pytest.mark.parametrize(("name", "code"), [("127.0.0.1:8050", 200), ("localhost:1", 200), ("evil.example", 403)])
+@pytest.mark.parametrize(
+    ("name", "code"), [("127.0.0.1:8050", 200), ("localhost:1", 200), ("[::1]:8050", 200), ("evil.example", 403)]
+)
 def test_a_foreign_name_is_refused_on_a_local_address(client, name, code):
     assert client.get("/", headers={"Host": name}).status_code == code
 
@@ -76,12 +78,12 @@ class Interrupted:
         self.closed = True
 
 
-@pytest.mark.parametrize(("host", "lines"), [("127.0.0.1", 2), ("0.0.0.0", 3)])
+@pytest.mark.parametrize(("host", "lines"), [("127.0.0.1", 2), ("::1", 2), ("0.0.0.0", 3)])
 def test_it_says_where_it_is_and_stops_when_told(monkeypatch, host, lines):
     fake, said = Interrupted(), []
     monkeypatch.setattr(served, "open_server", lambda host, port: fake)
     serve(host, 0, False, said.append)
-    assert f"http://{host}:1234/" in said[0]
+    assert f"http://{host}:1234/" in said[0].replace("[", "").replace("]", "")
     assert said[-1] == "Stopped."
     assert len(said) == lines
     assert fake.closed

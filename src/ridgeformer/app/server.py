@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Timer
 from typing import Any
+from urllib.parse import urlsplit
 
 from dash import Dash
 from flask import Flask, abort, request
@@ -46,7 +47,7 @@ POLICY = (
 )
 """The browser itself refuses any request to elsewhere."""
 
-LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
+LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def build(host: str = "127.0.0.1") -> Dash:
@@ -70,7 +71,7 @@ def build(host: str = "127.0.0.1") -> Dash:
 
 
 def _only_for(host: str) -> None:
-    if host in LOCAL and request.host.rsplit(":", 1)[0] not in LOCAL:
+    if host in LOCAL and urlsplit(f"//{request.host}").hostname not in LOCAL:
         abort(403)
 
 
@@ -110,7 +111,7 @@ def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> No
         say: Told where the page is.
     """
     server = open_server(host, port)
-    address = f"http://{host}:{server.port}/"
+    address = f"http://{f'[{host}]' if ':' in host else host}:{server.port}/"
     say(f"The explorer is at {address} (stop it with Ctrl-C).")
     if host not in LOCAL:
         say("It listens beyond this computer: whoever reaches it can use it. There is no password.")
