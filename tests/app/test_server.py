@@ -71,16 +71,21 @@ def test_an_address_of_another_computer_is_refused():
 class Interrupted:
     port, closed = 1234, False
 
+    def __init__(self, swallows):
+        self.swallows = swallows
+
     def serve_forever(self):
-        raise KeyboardInterrupt
+        if not self.swallows:
+            raise KeyboardInterrupt
 
     def server_close(self):
         self.closed = True
 
 
 @pytest.mark.parametrize(("host", "lines"), [("127.0.0.1", 2), ("::1", 2), ("0.0.0.0", 3)])
-def test_it_says_where_it_is_and_stops_when_told(monkeypatch, host, lines):
-    fake, said = Interrupted(), []
+@pytest.mark.parametrize("swallows", [True, False])
+def test_it_says_where_it_is_and_stops_when_told(monkeypatch, host, lines, swallows):
+    fake, said = Interrupted(swallows), []
     monkeypatch.setattr(served, "open_server", lambda host, port: fake)
     serve(host, 0, False, said.append)
     assert f"http://{host}:1234/" in said[0].replace("[", "").replace("]", "")

@@ -118,8 +118,9 @@ def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> No
     if browser:
         Timer(0.3, webbrowser.open, [address]).start()
     try:
-        server.serve_forever()
+        server.serve_forever()  # it may swallow the interrupt itself
     except KeyboardInterrupt:
-        say("Stopped.")
+        pass
     finally:
         server.server_close()
+    say("Stopped.")
