@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ridgeformer.seeds import torch_generator
@@ -29,8 +30,8 @@ BLOCK = 2**14
 DRAWN = 2**11
 """Neurons drawn at once inside a task, a multiple of 64; their sums stay in the cache until the signs are packed."""
 
-ROWS = 96
-"""Rows whose sums are taken at once."""
+ROWS = 40
+"""Rows whose sums are taken at once; the zeros above the factor's diagonal are skipped in steps of this."""
 
 
 def pack_patterns(active: NDArray[np.bool_]) -> NDArray[np.uint64]:
@@ -45,7 +46,7 @@ def shared_neurons(packed: NDArray[np.uint64]) -> Counts:
     """Return how many neurons are active on both rows of each pair, (n, n), exactly.
 
     A conjunction and a population count treat 64 neurons at a time; the counts are integers, so nothing is lost
-    at any width, where float32 counters stop at 2^24.
+    at any width, where float32 counters stop at 2^24. Up to `BLOCK` neurons fit into 16 bits.
 
     Example:
         >>> active = np.array([[True, True, False], [True, False, True]])
@@ -53,13 +54,14 @@ def shared_neurons(packed: NDArray[np.uint64]) -> Counts:
         [[2, 1], [1, 2]]
     """
     n, words = packed.shape
-    counts = np.zeros((n, n), dtype=np.int64)
+    small = np.uint16 if 64 * words <= BLOCK else np.int64  # narrow sums are the faster ones
+    counts = np.zeros((n, n), dtype=small)
     both, ones = np.empty((n, words), dtype=np.uint64), np.empty((n, words), dtype=np.uint8)
     for i in range(n):
         np.bitwise_and(packed[i:], packed[i], out=both[i:])
         np.bitwise_count(both[i:], out=ones[i:])
-        ones[i:].sum(axis=1, dtype=np.int64, out=counts[i, i:])
-    return counts + np.triu(counts, 1).T
+        ones[i:].sum(axis=1, dtype=small, out=counts[i, i:])
+    return (counts + np.triu(counts, 1).T).astype(np.int64)
 
 
 def gram_factor(X: Float[Tensor, "n d"]) -> Float[Tensor, "n r"]:
@@ -79,15 +81,15 @@ def draw_patterns(factor: Float[Tensor, "n r"], neurons: int, generator: torch.G
         generator: Where the draws come from.
     """
     n, r = factor.shape
-    z = torch.empty(r, DRAWN, dtype=factor.dtype)
-    sums = torch.empty(n, DRAWN, dtype=factor.dtype)
+    z, F = torch.empty(r, DRAWN, dtype=factor.dtype), factor.numpy()
+    sums = np.empty((n, DRAWN), dtype=F.dtype)
     packed = np.empty((n, -(-neurons // 64)), dtype=np.uint64)
     for first in range(0, neurons, DRAWN):
         z.normal_(generator=generator)
         for top in range(0, n, ROWS):  # skips most of the zeros above the diagonal
             rows = slice(top, top + ROWS)
-            torch.mm(factor[rows, : top + ROWS], z[: top + ROWS], out=sums[rows])
-        words = pack_patterns(sums.numpy()[:, : neurons - first] > 0)
+            np.matmul(F[rows, : top + ROWS], z.numpy()[: top + ROWS], out=sums[rows])
+        words = pack_patterns(sums[:, : neurons - first] > 0)
         packed[:, first // 64 : first // 64 + words.shape[1]] = words
     return packed
 
@@ -129,7 +131,7 @@ def stream_counts(
 
     before = torch.get_num_threads()
     try:
-        with ThreadPoolExecutor(threads) as pool:
+        with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
             totals = [pool.submit(work) for _ in range(threads)]
             return np.sum([total.result() for total in totals], axis=0)
     finally:
