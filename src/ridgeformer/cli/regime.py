@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ridgeformer import datasets
+from ridgeformer import datasets, report
 from ridgeformer.claims import Curve, Plot
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.models import Data, Seed, Target
 from ridgeformer.errors import InputError
 from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer, Training, answer_regime
+from ridgeformer.report.regime_page import DISTANCES, criteria_table, spectra_table, widths_table, write_regime_page
 from ridgeformer.report.terminal_plot import draw
 from ridgeformer.studies.task import find_object
 
@@ -43,6 +44,7 @@ def regime(
     ridge: Annotated[float | None, typer.Option(help="Of the whitened criterion; chosen without it.")] = None,
     target: Target = None,
     seed: Seed = 0,
+    html: Annotated[Path | None, typer.Option(help="Also write a self-contained page, with plots.")] = None,
     json: Json = False,
 ) -> None:
     """Say whether a network is a kernel machine on a dataset, with the numbers behind the answer.
@@ -57,7 +59,13 @@ def regime(
             dataset, architecture, model=model, width=width, rows=rows, test_rows=test_rows, widest=widest,
             ridge=ridge, training=training, rate=rate, seed=seed, progress=progress,
         )  # fmt: skip
-    print_json(found.as_dict()) if json else _show(found)
+    page = None if html is None else write_regime_page(found, html)
+    if json:
+        print_json(found.as_dict() | {"page": page and str(page)})
+        return
+    _show(found)
+    if page is not None:
+        out().print(f"\nWritten to {page}.", markup=False, soft_wrap=True)
 
 
 def _architecture(model: str, **options: Any) -> Architecture | CustomArchitecture:
@@ -92,66 +100,29 @@ def _show(found: RegimeAnswer) -> None:
     console.print(f"\n[bold]{found.sentences[0]}[/bold]\n", soft_wrap=True)
     for sentence in found.sentences[1:]:
         console.print(f"• {sentence}\n", markup=False)
-    _show_criteria(console, found)
-    _show_widths(console, found)
-    _show_spectra(console, found)
+    if found.criteria:
+        _print_table(console, criteria_table(found))
+    if found.at_widths:
+        _print_table(console, widths_table(found))
+        _show_plot(console, found)
+    _print_table(console, spectra_table(found))
     for note in found.notes:
         console.print(note, style="dim", markup=False)
     console.print(f"{found.seconds:.1f} s", style="dim")
 
 
-def _show_criteria(console: Console, found: RegimeAnswer) -> None:
-    if not found.criteria:
-        return
-    head = (
-        "criterion",
-        "asked for",
-        f"at width {found.measured.width:,}",
-        "width expected",
-        "width proved",
-        "reachable",
-    )
-    rows = [
-        (
-            one.name,
-            "" if one.tolerance is None else f"{one.tolerance:g}",
-            "" if one.here is None else f"{one.here:.3g}",
-            "" if one.log10_expected is None else f"10^{max(one.log10_expected, 0):.1f}",
-            f"10^{one.log10_sufficient:.1f}" if one.tolerance is not None else f"(10^{one.log10_sufficient:.1f})",
-            "yes" if one.reachable else "no",
-        )
-        for one in found.criteria
-    ]
-    _print_table(console, head, rows)
-
-
-def _show_widths(console: Console, found: RegimeAnswer) -> None:
-    if not found.at_widths:
-        return
-    names = ("additive", "frobenius", "multiplicative", "whitened")
-    rows = [(f"{width:,}", *(f"{getattr(one, name):.3g}" for name in names)) for width, one in found.at_widths]
-    _print_table(console, ("kernel at initialisation, width", *names), rows)
+def _show_plot(console: Console, found: RegimeAnswer) -> None:
     widths = tuple(float(width) for width, _ in found.at_widths)
-    curves = tuple(Curve(name, widths, tuple(getattr(one, name) for _, one in found.at_widths)) for name in names)
+    curves = tuple(Curve(name, widths, tuple(getattr(one, name) for _, one in found.at_widths)) for name in DISTANCES)
     plot = Plot(curves, "width", "distance from the limit", "", log_x=True, log_y=True)
     console.print(draw(plot, min(console.width, 80)) + "\n", markup=False)
 
 
-def _show_spectra(console: Console, found: RegimeAnswer) -> None:
-    parts = {"rows": found.spectrum} | ({} if found.attended is None else {"after attention": found.attended})
-    rows = [
-        (name, truncation, f"{directions}", f"{kappa:.2g}")
-        for name, spectrum in parts.items()
-        for truncation, (directions, kappa) in spectrum.conditions().items()
-    ]
-    _print_table(console, ("spectrum of", "truncated at", "directions", "condition number"), rows)
-
-
-def _print_table(console: Console, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+def _print_table(console: Console, shown: report.Table) -> None:
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in head:
+    for name in shown.head:
         table.add_column(name)
-    for row in rows:
+    for row in shown.rows:
         table.add_row(*row)
     console.print(table)
     console.print()

@@ -65,6 +65,8 @@ class Measurement:
         train_error, test_error: Share of rows in the wrong class, or mean squared error.
         output_norm: Norm of the trained network's test outputs: with cross-entropy most of a distance is this.
         dead_share: Neurons inactive on every training row at the end, of a plain ReLU layer.
+        curve: Epochs and training losses without penalty.
+        linearised_curve: The same of the linearised network; empty if it was not trained.
     """
 
     width: int
@@ -86,6 +88,8 @@ class Measurement:
     test_error: float | None = None
     output_norm: float | None = None
     dead_share: float | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+    linearised_curve: tuple[tuple[int, float], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything by name, nested records too, ready for JSON."""
@@ -150,8 +154,10 @@ def measure(
         record = _after_training(built, machines, rows, test_rows, before, ridge)
         f = record.pop("outputs")
         record |= {"to_ridge": _distance(f, krr), "to_ntk": _distance(f, ntk)}
-        if expansion is not None and not _train(expansion, rows, problem, training, seed).diverged:
-            record["to_linearised"] = _distance(f, call_checked(expansion, test_rows))
+        if expansion is not None:
+            linear = _train(expansion, rows, problem, training, seed)
+            record["linearised_curve"] = linear.curve
+            record["to_linearised"] = None if linear.diverged else _distance(f, call_checked(expansion, test_rows))
         dead = dead or is_dead(built.model, rows)
     return Measurement(
         width=width,
@@ -163,6 +169,7 @@ def measure(
         dead=dead,
         diverged=history.diverged,
         steps=history.steps,
+        curve=history.curve,
         **record,
     )
 

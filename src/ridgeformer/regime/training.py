@@ -83,13 +83,20 @@ class Trained:
 
     Attributes:
         losses: Loss without penalty on all rows, at the start and after every epoch that was recorded.
+        epochs: Those epochs, 0 for the start.
         steps: Steps taken.
         diverged: Whether the loss or a weight stopped being finite; training ended there.
     """
 
     losses: tuple[float, ...]
+    epochs: tuple[int, ...]
     steps: int
     diverged: bool
+
+    @property
+    def curve(self) -> tuple[tuple[int, float], ...]:
+        """Epochs and losses, in pairs."""
+        return tuple(zip(self.epochs, self.losses, strict=True))
 
 
 def train(
@@ -128,18 +135,19 @@ def train(
         raise InputError("cross-entropy needs one output a class, and there is one output: use mse, or two outputs.")
     every = max(1, settings.epochs // 100) if record_every is None else whole(record_every, "record_every", 1)
     step = _STEPPERS[settings.method](model, settings)
-    losses, steps = [_loss(model, X, y, settings)], 0
+    losses, recorded, steps = [_loss(model, X, y, settings)], [0], 0
     for epoch in range(1, settings.epochs + 1):
         for rows in _batches(len(X), settings, generator):
             step(X[rows], y[rows])
             steps += 1
         if epoch % every == 0 or epoch == settings.epochs:
             losses.append(_loss(model, X, y, settings))
+            recorded.append(epoch)
             if not _finite(losses[-1], model):
-                return Trained(tuple(losses), steps, diverged=True)
+                return Trained(tuple(losses), tuple(recorded), steps, diverged=True)
         if progress is not None:
             progress(epoch)
-    return Trained(tuple(losses), steps, diverged=False)
+    return Trained(tuple(losses), tuple(recorded), steps, diverged=False)
 
 
 Step = Callable[[Tensor, Tensor], None]

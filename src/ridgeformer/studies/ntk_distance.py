@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from math import log
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 from ridgeformer import datasets
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import Architecture, Measurement, Problem, Training, gram_spectrum, problem_from
+from ridgeformer.regime import Architecture, Measurement, Problem, Training, problem_from
 from ridgeformer.regime import measure as measure_network
 from ridgeformer.regime.curvature import stable_rate
 from ridgeformer.report import PALETTE, Page, Picture, Section, Table, styled
@@ -24,7 +25,6 @@ __all__ = ["PUBLISHED", "SETTINGS", "STUDY", "make_cards", "make_page", "measure
 
 TABLE = "NTK distance"
 MODELS = {"relu": "2L-ReLU", "mlp-attn": "MLP-Attn"}
-ENERGY = 0.99
 
 PUBLISHED: dict[tuple[str, str], dict[int, float]] = {
     ("mnist", "relu"): {16: 45.1, 1024: 39.9, 4096: 39.2},
@@ -34,7 +34,8 @@ PUBLISHED: dict[tuple[str, str], dict[int, float]] = {
 }
 """The table of the source, by data and network: width and distance."""
 
-PUBLISHED_KAPPA = {"mnist": 1.2e3, "cifar10": 8.7e3}
+SOURCES = {data for data, _ in PUBLISHED}
+"""Data the source used."""
 
 SAMPLE = 0
 """Seed of the rows: all networks see the same, and intervals are over initialisations and batches."""
@@ -79,7 +80,7 @@ def measure(
         (True, False)
     """
     chosen = SETTINGS[setting]
-    problem = problem_from(datasets.load(data), rows=rows, test_rows=test_rows, seed=SAMPLE)
+    problem = _sample(data, rows, test_rows)
     architecture = Architecture(model, scale=chosen.scale)
     training = Training(chosen.method, chosen.loss, epochs=epochs, l2=chosen.l2)
     if chosen.method != "adam":
@@ -88,10 +89,14 @@ def measure(
     found = measure_network(
         problem, architecture, training, width=width, seed=seed, linearise=False, dtype=getattr(torch, dtype)
     )
-    spectrum = gram_spectrum(problem.X)
-    kappas = {"kappa": spectrum.condition(), "kappa_energy": spectrum.condition(spectrum.energy_rank(ENERGY))}
     distance = getattr(found, chosen.reading)
-    return {"distance": None if distance is None else distance.absolute, **_flat(found), **kappas}
+    return {"distance": None if distance is None else distance.absolute, **_flat(found)}
+
+
+@cache
+def _sample(data: str, rows: int, test_rows: int) -> Problem:
+    """Return the rows that all networks of a study see; reading images takes longer than training on a few of them."""
+    return problem_from(datasets.load(data), rows=rows, test_rows=test_rows, seed=SAMPLE)
 
 
 def _largest(problem: Problem, architecture: Architecture) -> float:
@@ -114,7 +119,7 @@ def _flat(found: Measurement) -> dict[str, Any]:
 
 
 def make_cards(rows: list[dict[str, Any]]) -> list[ResultCard]:
-    """Return the cards: how the distance changes with width under each setting, the table's entries, kappa.
+    """Return the cards: how the distance changes with width under each setting, and the table's entries.
 
     On data that the source did not use only the direction is compared, with that of MNIST.
     """
@@ -125,13 +130,11 @@ def make_cards(rows: list[dict[str, Any]]) -> list[ResultCard]:
                 chosen = [row for row in rows if (row["data"], row["model"], row["setting"]) == (data, model, setting)]
                 if chosen:
                     cards += _cards(data, model, setting, chosen)
-        if data in PUBLISHED_KAPPA:
-            cards += _kappa_cards(data, [row for row in rows if row["data"] == data])
     return cards
 
 
 def _cards(data: str, model: str, setting: str, rows: list[dict[str, Any]]) -> list[ResultCard]:
-    published = PUBLISHED[data if data in PUBLISHED_KAPPA else "mnist", model]
+    published = PUBLISHED[data if data in SOURCES else "mnist", model]
     choices = _choices(data, setting, rows[0])
     by_width = {width: [row for row in rows if row["width"] == width] for width in _unique(rows, "width")}
     first, last = min(by_width), max(by_width)
@@ -141,32 +144,16 @@ def _cards(data: str, model: str, setting: str, rows: list[dict[str, Any]]) -> l
     label = f"{data}, {MODELS[model]}"
     name = f"{label}: ln of the distance at m = {last:,} over that at {first:,}"
     cards = [make_card(TABLE, name, change, changes, choices)]
-    if data in PUBLISHED_KAPPA and setting == "published":
+    if data in SOURCES and setting == "published":
         for width in sorted(by_width.keys() & published.keys()):
             drawn = [row["distance"] for row in by_width[width]]
             cards.append(make_card(TABLE, f"{label}, m = {width:,}", published[width], drawn, choices, neutral=None))
     return cards
 
 
-def _kappa_cards(data: str, rows: list[dict[str, Any]]) -> list[ResultCard]:
-    choices = {"rows": f"{rows[0]['rows']:,}"}
-    readings = {"kappa": "at the rank", "kappa_energy": f"at {ENERGY:.0%} of the energy"}
-    return [
-        make_card(
-            "condition numbers",
-            data,
-            PUBLISHED_KAPPA[data],
-            [rows[0][name]],
-            choices | {"truncation": where},
-            neutral=None,
-        )
-        for name, where in readings.items()
-    ]
-
-
 def _choices(data: str, setting: str, row: dict[str, Any]) -> dict[str, str]:
     chosen = SETTINGS[setting]
-    stand_in = {} if data in PUBLISHED_KAPPA else {"data": f"{data} in place of MNIST: the direction alone is compared"}
+    stand_in = {} if data in SOURCES else {"data": f"{data} in place of MNIST: the direction alone is compared"}
     compared = {
         "to_ridge": "kernel ridge regression with the limit kernel",
         "to_ntk": "the limit kernel trained as long, from the network's own start",
@@ -290,10 +277,11 @@ def _grid(
 
 
 WIDTHS = [16, 64, 256, 1024, 4096]
+FEWER = [16, 256, 1024, 4096]
 
 STUDY = Study(
     name="ntk-distance",
-    version=1,
+    version=2,
     what="The distance of trained networks to their kernel predictors against width, beside the published table.",
     function="ridgeformer.studies.ntk_distance:measure",
     presets={
@@ -301,6 +289,8 @@ STUDY = Study(
             _grid(["digits"], ["published", "descent-unit"], [16, 256, 4096], 100, 100, "float64"), seeds=3
         ),
         "default": Preset(_grid(["digits"], SETTINGS, WIDTHS, 200, 500, "float64"), seeds=5),
+        "mnist": Preset(_grid(["mnist"], SETTINGS, FEWER, 250, 500, "float32"), seeds=5),
+        "cifar10": Preset(_grid(["cifar10"], SETTINGS, FEWER, 250, 125, "float32"), seeds=5),
         "paper": Preset(
             _grid(["mnist", "cifar10"], SETTINGS, [*WIDTHS, 16384, 100_000], 1000, 500, "float32"), seeds=5
         ),

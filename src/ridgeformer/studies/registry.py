@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ridgeformer.errors import InputError, unknown_name
-from ridgeformer.studies import depth_accuracy, malleability, ntk_distance, overhead, width_rank
+from ridgeformer.studies import condition_numbers, depth_accuracy, malleability, ntk_distance, overhead, width_rank
 from ridgeformer.studies.study import Study
 from ridgeformer.studies.task import find_object
 
@@ -17,6 +17,7 @@ STUDIES: dict[str, Study] = {
         depth_accuracy.STUDY,
         width_rank.STUDY,
         ntk_distance.STUDY,
+        condition_numbers.STUDY,
         malleability.STUDY,
         overhead.STUDY,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ridgeformer.checks import whole
@@ -39,6 +39,27 @@ class Preset:
     def __len__(self) -> int:
         return len(self.points) * self.seeds
 
+    def with_axes(self, **axes: Sequence[Any]) -> Preset:
+        """Return the same grid with other values of some parameters.
+
+        Raises:
+            UnknownNameError: no such parameter.
+
+        Example:
+            >>> Preset(product(data=["digits"], width=[1, 2]), seeds=3).with_axes(data=["mnist"]).points
+            [{'data': 'mnist', 'width': 1}, {'data': 'mnist', 'width': 2}]
+        """
+        known = list(self.points[0])
+        for name in axes:
+            if name not in known:
+                raise unknown_name("parameter", name, known)
+        points: list[dict[str, Any]] = []
+        for point, values in itertools.product(self.points, product(**axes)):
+            changed = {**point, **values}
+            if changed not in points:
+                points.append(changed)
+        return replace(self, points=points)
+
 
 @dataclass(frozen=True)
 class Study:
@@ -68,6 +89,24 @@ class Study:
     seconds: float | None = None
     memory: int | None = None
     page: Callable[[list[dict[str, Any]], list[dict[str, Any]]], Any] | None = field(default=None, compare=False)
+
+    def with_options(self, preset: Any, *, seeds: Any = None, **axes: Sequence[Any]) -> Study:
+        """Return the study with a preset whose number of seeds or parameters are others; stored results stay valid.
+
+        Raises:
+            UnknownNameError: no such preset or parameter.
+
+        Example:
+            >>> study = Study("demo", 1, "Nothing.", "math:sqrt", {"quick": Preset(product(x=[1, 2]), seeds=2)})
+            >>> [(task.params["x"], task.seed) for task in study.with_options("quick", seeds=1, x=[5]).tasks("quick")]
+            [(5, 0)]
+        """
+        if preset not in self.presets:
+            raise unknown_name(f"preset of {self.name}", preset, self.presets)
+        chosen = self.presets[preset].with_axes(**axes)
+        if seeds is not None:
+            chosen = replace(chosen, seeds=whole(seeds, "seeds", 1))
+        return replace(self, presets={**self.presets, preset: chosen})
 
     def tasks(self, preset: Any) -> list[Task]:
         """Return the tasks of a preset, in the order of the grid.
