@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
+import numpy as np
 import torch
 from harness import race, report
 from torch.func import jacrev, vmap
@@ -77,19 +78,28 @@ def streaming() -> None:
 
 
 def convergence(decades: int) -> None:
-    """Distance to the infinite-width limit for one growing network: times sqrt(m) it must stay level."""
+    """Distance to the infinite-width limit for one growing network: times sqrt(m) it must stay level.
+
+    One stream serves every decade, so the whole curve costs what its last point does.
+    """
     X = torch.from_numpy(unit_rows(load("digits", limit=200).X))
-    limit = ReluNTK()(X)
-    rows = []
-    for width, K in finite_relu_ntks(X, [10**k for k in range(2, decades + 1)], torch_generator(0, "convergence")):
-        error = float((K - limit).norm() / limit.norm())
-        rows.append(
-            {"width": f"{width:,}", "distance": f"{error:.2e}", "distance sqrt(m)": f"{error * width**0.5:.2f}"}
-        )
-    report("finite_ntk_convergence", {"data": "digits", "n": 200}, rows)
+    limit, widths = ReluNTK()(X), [10**k for k in range(2, decades + 1)]
+    rows, errors, begin = [], [], time.perf_counter()
+    for width, K in finite_relu_ntks(X, widths, torch_generator(0, "convergence"), threads=2):
+        error, seconds = float((K - limit).norm() / limit.norm()), time.perf_counter() - begin
+        errors.append(error)
+        rows.append({
+            "width": f"{width:,}", "distance": f"{error:.2e}", "distance sqrt(m)": f"{error * width**0.5:.2f}",
+            "seconds from the start": f"{seconds:,.1f}", "neurons/s": f"{width / seconds:,.0f}",
+        })  # fmt: skip
+        print(f"width {width:,}: {error:.2e} after {seconds:,.0f} s", file=sys.stderr, flush=True)
+    slope = np.polyfit(np.log(widths), np.log(errors), 1)[0]
+    report("finite_ntk_convergence", {"data": "digits", "n": 200, "threads": 2, "slope": f"{slope:.2f}"}, rows)
 
 
 if __name__ == "__main__":
-    closed_form()
-    streaming()
-    convergence(int(sys.argv[1]) if len(sys.argv) > 1 else 7)  # 9 for a billion neurons
+    decades = int(sys.argv[1]) if len(sys.argv) > 1 else 7  # 9 for a billion neurons
+    if "--convergence" not in sys.argv:
+        closed_form()
+        streaming()
+    convergence(decades)

@@ -42,11 +42,20 @@ def test_the_answer_comes_first(run, model):
     assert sys.path == before
 
 
+def test_page_and_precision(run, tmp_path):
+    code, out, err = run("digits", "--float32", "--html", "page.html", *QUICK)
+    assert (code, err) == (0, "")
+    assert "Written to page.html." in out
+    assert "How the kernel approaches its limit" in (tmp_path / "page.html").read_text()
+
+
 def test_json(run):
     facts = json.loads(run("digits", "--model", "mlp-attn", "--rank", 8, "--seed", 3, "--json", *QUICK)[1])
     assert facts["architecture"]["rank"] == 8
     assert facts["measured"]["width"] == 32
     assert facts["measured"]["seed"] == 3
+    assert [epoch for epoch, _ in facts["measured"]["curve"]] == [0, 1, 2, 3, 4, 5]
+    assert facts["page"] is None
 
 
 @pytest.mark.parametrize(

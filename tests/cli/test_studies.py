@@ -71,6 +71,8 @@ def test_wrong_names(run):
     assert "did you mean 'depth-accuracy'" in run("studies", "show", "depth-acuracy")[2]
     code, _, err = run("reproduce", "overhead", "--out", "x")
     assert (code, "has no page" in err) == (2, True)
+    assert "did you mean 'rows'" in run("reproduce", "condition-numbers", "--set", "row=5")[2]
+    assert "--set rows: name=value" in run("reproduce", "condition-numbers", "--set", "rows")[2]
 
 
 def test_ctrl_c_prints_the_command_that_resumes(tmp_path):
@@ -106,3 +108,15 @@ def test_reproduce_writes_page_and_tables(run, tmp_path, monkeypatch):
     }  # fmt: skip
     end = json.loads(run("reproduce", "width-rank", "--out", "here", "--json")[1].splitlines()[-1])
     assert (end["computed"], end["page"]) == (0, "here/report.html")
+
+
+def test_reproduce_with_other_parameters_and_seeds(run, tmp_path):
+    code, out, _ = run(
+        "reproduce", "condition-numbers", "--set", "preparation=unit,raw", "--set", "rows=60", "--seeds", "2",
+        "--out", "k",
+    )  # fmt: skip
+    assert code == 0
+    assert "Of 24 readings" in " ".join(out.split())
+    lines = (tmp_path / "k" / "results.csv").read_text().splitlines()
+    assert len(lines) == 1 + 2 * 2 * 6
+    assert {line.split(",")[2] for line in lines[1:]} == {"60"}

@@ -29,7 +29,7 @@ def draw(n, d, m):
     return X, W, a
 
 
-@pytest.mark.parametrize(("n", "d", "m"), [(12, 5, 40), (7, 20, 129), (3, 2, 2**14 + 5)])
+@pytest.mark.parametrize(("n", "d", "m"), [(12, 5, 40), (7, 20, 129), (3, 2, 2**14 + 5), (1, 3, 8)])
 def test_closed_form_equals_autodiff(n, d, m):
     X, W, a = draw(n, d, m)
     gap = relu_ntk_of_weights(X, W) - empirical_ntk(Plain(W, a), X)

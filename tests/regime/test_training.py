@@ -94,7 +94,8 @@ def test_progress_and_records():
     seen = []
     _, how = run(Training("descent", rate=0.01, epochs=5), record_every=2, progress=seen.append)
     assert seen == [1, 2, 3, 4, 5]
-    assert len(how.losses) == 4  # start, 2, 4, end
+    assert how.epochs == (0, 2, 4, 5)
+    assert [loss for _, loss in how.curve] == list(how.losses)
 
 
 def test_refuses_what_cannot_be_trained():

@@ -51,11 +51,9 @@ def test_cards_of_the_published_table_itself_are_reproduced():
     made = rows(
         lambda model, width, seed: PUBLISHED["mnist", model][width] * (1 + seed / 1000), "mnist", (16, 1024, 4096)
     )
-    cards = [card for card in make_cards(made) if card.table == "NTK distance"]
+    cards = make_cards(made)
     assert {card.verdict for card in cards} == {CardVerdict.REPRODUCED}
     assert len(cards) == 2 * (len(SETTINGS) + 3)
-    kappas = [card for card in make_cards(made) if card.table == "condition numbers"]
-    assert [card.published for card in kappas] == [1.2e3, 1.2e3]
 
 
 def test_a_distance_that_falls_is_opposite_for_attention_only():

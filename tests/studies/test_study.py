@@ -3,7 +3,7 @@
 import pytest
 from tiny_studies import STUDY, study
 
-from ridgeformer.errors import InputError
+from ridgeformer.errors import InputError, UnknownNameError
 from ridgeformer.studies import STUDIES, Preset, Study, find_study, product
 
 
@@ -26,6 +26,25 @@ def test_parameters_must_be_plain():
 def test_seeds_must_be_a_whole_number():
     with pytest.raises(InputError, match="seeds is 0"):
         study("draw", [1], seeds=0).tasks("quick")
+
+
+def test_other_values_of_a_parameter_make_another_grid():
+    grid = Preset(product(data=["a"], width=[1, 2]) + product(data=["b"], depth=[3]), seeds=2)
+    assert grid.with_axes(data=["c"], width=[5]).points == [{"data": "c", "width": 5}, {"data": "c", "depth": 3}]
+    assert len(grid.with_axes(data=["a", "b"])) == 2 * 6
+    with pytest.raises(UnknownNameError, match="did you mean 'width'"):
+        grid.with_axes(wdith=[1])
+
+
+def test_options_keep_what_is_stored():
+    """A point that is in both grids has the same key, so its result is found again."""
+    changed = STUDY.with_options("quick", seeds=1, x=[0, 1000])
+    keys = {task.key for task in STUDY.tasks("quick")}
+    assert [task.key in keys for task in changed.tasks("quick")] == [True, False]
+    with pytest.raises(InputError, match="seeds is 0"):
+        STUDY.with_options("quick", seeds=0)
+    with pytest.raises(UnknownNameError, match="preset of tiny"):
+        STUDY.with_options("huge")
 
 
 @pytest.mark.parametrize("name", STUDIES)

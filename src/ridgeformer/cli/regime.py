@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -42,6 +43,7 @@ def regime(
     rate: Annotated[float | None, typer.Option(help="Learning rate; found from the network without it.")] = None,
     l2: Annotated[float, typer.Option(help="Penalty on the weights.")] = 0.0,
     ridge: Annotated[float | None, typer.Option(help="Of the whitened criterion; chosen without it.")] = None,
+    float32: Annotated[bool, typer.Option("--float32", help="Train in single precision: half the memory.")] = False,
     target: Target = None,
     seed: Seed = 0,
     html: Annotated[Path | None, typer.Option(help="Also write a self-contained page, with plots.")] = None,
@@ -57,7 +59,8 @@ def regime(
     with progress_bar(json) as progress:
         found = answer_regime(
             dataset, architecture, model=model, width=width, rows=rows, test_rows=test_rows, widest=widest,
-            ridge=ridge, training=training, rate=rate, seed=seed, progress=progress,
+            ridge=ridge, training=training, rate=rate, seed=seed, dtype=torch.float32 if float32 else torch.float64,
+            progress=progress,
         )  # fmt: skip
     page = None if html is None else write_regime_page(found, html)
     if json:

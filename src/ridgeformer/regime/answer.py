@@ -21,7 +21,7 @@ from ridgeformer.regime.criteria import Criterion, judge_criteria
 from ridgeformer.regime.curvature import stable_rate, tangent_norm
 from ridgeformer.regime.finite_ntk import finite_relu_ntks
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
-from ridgeformer.regime.measure import Measurement, measure
+from ridgeformer.regime.measure import Measurement, measure, require_network_memory
 from ridgeformer.regime.problem import Problem, problem_from
 from ridgeformer.regime.spectra import GramSpectrum, gram_spectrum
 from ridgeformer.regime.training import Training
@@ -113,6 +113,7 @@ def answer_regime(
     training: Training = SHORT,
     rate: Any = None,
     seed: Any = 0,
+    dtype: torch.dtype = torch.float64,
     progress: Callable[[int, int, str], object] | None = None,
 ) -> RegimeAnswer:
     """Measure one network on a sample of a dataset, and say whether its tangent kernel describes it.
@@ -129,6 +130,7 @@ def answer_regime(
         training: How it is trained; its `rate` is replaced unless it is Adam's.
         rate: Learning rate; None takes half of what is stable for the linearised network, or Adam's own.
         seed: Of the sample and of the network.
+        dtype: Precision of the network; kernels and distances are float64.
         progress: Called as `progress(done, total, what)` before each stage.
 
     Raises:
@@ -146,20 +148,22 @@ def answer_regime(
     say(0, 4, "drawing rows")
     problem, notes = _draw(dataset, whole(rows, "rows", 2), whole(test_rows, "test_rows", 1), seed)
     outputs = problem.y.shape[1]
-    built = architecture.build(problem.X, width, outputs, torch_generator(seed, "regime.network", width))
-    seen = built.features(problem.X)
-    K = ReluNTK()(seen) if built.closed_form else None
+    require_network_memory(problem, width, dtype)
+    built = architecture.build(problem.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
+    seen, closed_form = built.features(problem.X), built.closed_form
+    K = ReluNTK()(seen) if closed_form else None
     say(1, 4, f"kernels at initialisation up to width {widest:,}")
     if ridge is None and K is not None:
         ridge, note = choose_ridge(K, problem.y)
         notes.append(note)
     at_widths = () if K is None else _at_widths(seen, K, ridge, whole(widest, "widest", FIRST_WIDTH), seed)
     training, note = _paced(
-        training, rate, lambda: tangent_norm(built.model, seen, torch_generator(seed, "power")), problem
+        training, rate, lambda: tangent_norm(built.model, seen.to(dtype), torch_generator(seed, "power")), problem
     )
     notes.append(note)
+    del built  # a wide network once in memory is enough
     say(2, 4, f"training width {width:,} and its linearisation")
-    measured = measure(problem, architecture, training, width=width, seed=seed, ridge=ridge)
+    measured = measure(problem, architecture, training, width=width, seed=seed, ridge=ridge, dtype=dtype)
     say(3, 4, "spectra and required widths")
     spectrum = gram_spectrum(problem.X)
     criteria = judge_criteria(seen, measured.kernel_start, at_widths, measured.ridge, spectrum.condition())
@@ -167,7 +171,7 @@ def answer_regime(
         notes.append("Some rows repeat up to a factor: the limit kernel is singular and no width is enough for it.")
     if spectrum.warning:
         notes.append(spectrum.warning)
-    changed = built.closed_form and not torch.equal(seen, problem.X)
+    changed = closed_form and not torch.equal(seen, problem.X)
     return RegimeAnswer(
         data=dataset.name,
         model=model or getattr(architecture, "name", "custom"),

@@ -45,8 +45,7 @@ def relu_ntk_of_weights(X: Any, weights: Any) -> Float[Tensor, "n n"]:
     W = as_query(weights, X, "weights").detach()
     counts = torch.zeros(X.shape[0], X.shape[0], dtype=torch.float64, device=X.device)
     for neurons in W.split(BLOCK):  # exact: a block has fewer neurons than float32 counts
-        active = (X @ neurons.T > 0).float()
-        counts += active @ active.T
+        counts += _dot_products((X @ neurons.T > 0).float())
     return _kernel(X, counts, W.shape[0])
 
 
@@ -113,4 +112,15 @@ def finite_relu_ntks(
 
 
 def _kernel(X: Tensor, counts: Tensor, width: int) -> Tensor:
-    return (X @ X.T).mul_((counts.to(torch.float64) / width).to(X))
+    return _dot_products(X).mul_((counts.to(torch.float64) / width).to(X))
+
+
+def _dot_products(M: Tensor) -> Tensor:
+    """Return M M', one of its two off-diagonal quarters copied and not computed: a fourth of the time is saved."""
+    half = len(M) // 2
+    top, low = M[:half], M[half:]
+    products = M.new_empty(len(M), len(M))
+    products[:half] = top @ M.T
+    products[half:, :half] = products[:half, half:].T
+    products[half:, half:] = low @ low.T
+    return products

@@ -33,6 +33,7 @@ DISTANCES = ("additive", "frobenius", "multiplicative", "whitened")
 def regime_page(found: RegimeAnswer) -> Page:
     """Return the page; what a network without a known limit does not have is left out."""
     sections = [_criteria(found), _widths(found)] if found.at_widths else []
+    sections += [_assumptions(found)] if found.criteria else []
     sections += [_training(found), _spectra(found), _settings(found)]
     return Page(
         f"Is this network a kernel machine on {found.data}?",
@@ -91,7 +92,7 @@ def training_table(found: RegimeAnswer) -> Table:
 def spectra_table(found: RegimeAnswer) -> Table:
     """Return the condition number of the rows, and of what attention makes of them, at every truncation."""
     rows = tuple(
-        (name, truncation, f"{directions}", f"{kappa:.2g}")
+        (name, truncation, f"{directions}", "round-off" if directions > spectrum.rank else f"{kappa:.2g}")
         for name, spectrum in _spectra_of(found).items()
         for truncation, (directions, kappa) in spectrum.conditions().items()
     )
@@ -101,7 +102,6 @@ def spectra_table(found: RegimeAnswer) -> Table:
 def _criteria(found: RegimeAnswer) -> Section:
     if not found.criteria:
         return Section("How wide is wide enough", ("The limit kernel is singular on these rows: no width is enough.",))
-    assumptions = tuple(f"{one.name}: {one.assumption}." for one in found.criteria)
     return Section(
         "How wide is wide enough",
         (
@@ -109,10 +109,15 @@ def _criteria(found: RegimeAnswer) -> Section:
             "Frobenius: the average entry is close. Multiplicative: every direction is, relative to itself. Whitened: "
             "ridge regression sees no difference. The published formula stands in brackets; it is not needed.",
             "Expected widths are extrapolated from the widest kernel drawn; proved ones are enough for any draw but "
-            f"one in a hundred. {' '.join(assumptions)}",
+            "one in a hundred.",
         ),
         criteria_table(found),
     )
+
+
+def _assumptions(found: RegimeAnswer) -> Section:
+    rows = tuple((one.name, one.assumption) for one in found.criteria)
+    return Section("What the proved widths rest on", (), Table(("criterion", "rests on"), rows))
 
 
 def _widths(found: RegimeAnswer) -> Section:
@@ -191,7 +196,7 @@ def _widths_figure(found: RegimeAnswer) -> go.Figure:
                 x=[found.measured.width], y=[getattr(own, name)], mode="markers", showlegend=False, legendgroup=name,
                 marker={"symbol": "diamond", "size": 9, "color": colour}, name=f"{name}, trained network",
             )  # fmt: skip
-    figure.update_xaxes(title="width m", type="log", exponentformat="power")
+    figure.update_xaxes(title="width m", type="log", exponentformat="power", dtick=1)
     figure.update_yaxes(title="distance from the limit", type="log", exponentformat="power")
     return styled(figure)
 

@@ -49,13 +49,13 @@ class Preset:
             >>> Preset(product(data=["digits"], width=[1, 2]), seeds=3).with_axes(data=["mnist"]).points
             [{'data': 'mnist', 'width': 1}, {'data': 'mnist', 'width': 2}]
         """
-        known = list(self.points[0])
+        known = list(dict.fromkeys(name for point in self.points for name in point))
         for name in axes:
             if name not in known:
                 raise unknown_name("parameter", name, known)
         points: list[dict[str, Any]] = []
         for point, values in itertools.product(self.points, product(**axes)):
-            changed = {**point, **values}
+            changed = {**point, **{name: value for name, value in values.items() if name in point}}
             if changed not in points:
                 points.append(changed)
         return replace(self, points=points)
