@@ -93,6 +93,18 @@ def test_the_page_names_the_nearest_reading(images):
     assert "every reading" in render_page(page)
 
 
+def test_the_page_asks_for_one_reading_of_both_numbers(images):
+    rows = rows_of("mnist", seeds=1) + rows_of("cifar10", seeds=1)
+    for row in rows:
+        if (row["preparation"], row["truncation"]) == ("raw", "95.0% of the energy"):
+            row["kappa"] = PUBLISHED[row["data"]] * 1.05
+    means = tables.intervals(tables._as_table(rows), STUDY.within).to_pylist()
+    said = make_page(rows, means).answer
+    assert len(said) == 3
+    assert f"kappa of X X' with {N}, raw rows cut at 95.0% of the energy, within a factor of 1.1" in said[2]
+    assert "1 of 60 readings reproduce both" in said[2]
+
+
 def test_other_data_stand_beside_the_number_of_mnist():
     rows = [{"data": "digits", "preparation": "unit", "rows": 50, "seed": 0} | row for row in
             measure("digits", "unit", 50, 0)]  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import isfinite, log
+from math import exp, isfinite, log
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,7 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
     return Page(
         "Condition numbers, under every reading",
         f"{', '.join(names)}; {max(row['seeds'] for row in means)} samples of each size",
-        tuple(_answer(name, by_data[name]) for name in names),
+        (*(_answer(name, by_data[name]) for name in names), *_answer_jointly(cards)),
         (
             *sections,
             Section("How many directions", ("Means over samples.",), _directions(means)),
@@ -131,6 +131,28 @@ def _answer(name: str, cards: list[ResultCard]) -> str:
         f"of {nearest.row.removeprefix(f'{name}, ')} with {nearest.choices['rows']} rows cut at "
         f"{nearest.choices['truncation']}: {nearest.ours:.3g}."
     )
+
+
+def _answer_jointly(cards: list[ResultCard]) -> tuple[str, ...]:
+    """Say which one reading comes nearest to all published numbers at once: the source will have used one."""
+    readings: dict[tuple[str, ...], list[ResultCard]] = {}
+    for card in cards:
+        data, _, of = card.row.partition(", ")
+        if data in PUBLISHED:
+            readings.setdefault((of, card.choices["rows"], card.choices["truncation"]), []).append(card)
+    joint = {reading: found for reading, found in readings.items() if len(found) == len(PUBLISHED)}
+    if not joint:
+        return ()
+    (of, rows, truncation), found = min(joint.items(), key=lambda one: max(map(_away, one[1])))
+    return (
+        f"The one reading nearest to both numbers is kappa of {of} with {rows} rows cut at {truncation}, within a "
+        f"factor of {exp(max(map(_away, found))):.2g}; {sum(_fits(found) for found in joint.values())} of {len(joint)} "
+        "readings reproduce both.",
+    )
+
+
+def _fits(cards: list[ResultCard]) -> bool:
+    return all(card.verdict is CardVerdict.REPRODUCED for card in cards)
 
 
 def _directions(means: list[dict[str, Any]]) -> Table:
