@@ -69,10 +69,30 @@ def test_json(run):
         (("--model", "my_broken_net:net"), "cannot be imported"),
         (("--method", "adamm"), "did you mean 'adam'?"),
         (("--ridge", "0"), "ridge is 0"),
+        (
+            ("--width", 10**12),
+            "a network of width 1,000,000,000,000 on 40 rows of 64 features needs about 4,032,000.0 GB",
+        ),
     ],
 )
 def test_what_is_refused(run, arguments, message):
     code, _, err = run("digits", *QUICK, *arguments)
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["1,2,x", "2,1,y"], "2 rows; at least 3 are needed"),
+        (["0,0,x", "0,0,y", "0,0,x", "1,2,y", "2,2,x", "0,0,y"], "all zeros"),
+        (["1,2,x", "2,1,x", "2,3,x", "3,1,x"], "class"),
+    ],
+)
+def test_bad_data_are_refused_in_one_sentence(run, tmp_path, rows, message):
+    (tmp_path / "own.csv").write_text("\n".join(["a,b,t", *rows]))
+    code, _, err = run("own.csv", "--target", "t", *QUICK)
     assert code == 2
     assert message in err
     assert len(err.strip().splitlines()) == 1
