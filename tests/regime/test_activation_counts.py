@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from ridgeformer.datasets import load
 from ridgeformer.regime import activation_counts
 from ridgeformer.regime.activation_counts import (
     BLOCK,
@@ -27,6 +28,20 @@ def test_factor_reproduces_the_gram_matrix_and_is_trapezoidal(n, d):
     F = gram_factor(X)
     torch.testing.assert_close(F @ F.T, X @ X.T, rtol=1e-12, atol=1e-12)
     assert float(F.triu(1).abs().max()) == 0
+
+
+def test_factor_of_dependent_rows_does_not_depend_on_threads():
+    """Digits have pixels that are always zero: with the freedom that leaves, two threads chose another factor."""
+    X = torch.from_numpy(load("digits", limit=200).X).double()
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        two = gram_factor(X)
+        assert torch.get_num_threads() == 2
+        torch.set_num_threads(1)
+        assert torch.equal(two, gram_factor(X))
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_patterns_are_the_signs_of_the_factored_sums(monkeypatch):

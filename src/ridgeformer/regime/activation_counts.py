@@ -65,8 +65,17 @@ def shared_neurons(packed: NDArray[np.uint64]) -> Counts:
 
 
 def gram_factor(X: Float[Tensor, "n d"]) -> Float[Tensor, "n r"]:
-    """Return a lower trapezoidal F with F F' = X X' and at most min(n, d) columns, in float64."""
-    return torch.linalg.qr(X.to(torch.float64).T, mode="r").R.T.contiguous()
+    """Return a lower trapezoidal F with F F' = X X' and at most min(n, d) columns, in float64.
+
+    Where rows are dependent F is not unique and follows round-off, so it is computed on one thread: the same rows give
+    the same F, and one seed the same network, whatever number of threads torch may use.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return torch.linalg.qr(X.to(torch.float64).T, mode="r").R.T.contiguous()
+    finally:
+        torch.set_num_threads(before)
 
 
 def draw_patterns(factor: Float[Tensor, "n r"], neurons: int, generator: torch.Generator) -> NDArray[np.uint64]:
