@@ -33,15 +33,16 @@ def write_figures(page: Page, directory: Path) -> tuple[Path, ...]:
     Raises:
         RidgeformerError: matplotlib is not installed, or the directory cannot be written to.
     """
-    _matplotlib()
+    matplotlib = _matplotlib()
     written = []
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name, figure in _figures(page):
-            for ending, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
-                path = directory / f"{name}.{ending}"
-                figure.savefig(path, metadata=metadata, bbox_inches="tight")
-                written.append(path)
+        with matplotlib.rc_context(LOOK):
+            for name, figure in _figures(page):
+                for ending, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
+                    path = directory / f"{name}.{ending}"
+                    figure.savefig(path, metadata=metadata, bbox_inches="tight")
+                    written.append(path)
     except OSError as error:
         raise RidgeformerError(f"cannot write {directory} ({error.strerror}): choose another place.") from None
     return tuple(written)
@@ -94,7 +95,7 @@ def _dress(axes: Any, figure: go.Figure, labels: list[str]) -> None:
         if figure.layout.yaxis.autorange == "reversed":
             axes.invert_yaxis()
     if figure.layout.showlegend is not False:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, frameon=False)
 
 
 def _strip(strip: Strip) -> Any:

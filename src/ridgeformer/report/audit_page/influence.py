@@ -108,10 +108,12 @@ def _flips_caption(found: Malleable) -> str:
     size = found.sizes[0]
     parts = []
     for model in found.models:
-        chance = max(one.mean for name in ("noise", "redrawn") if (one := found.of(model, size, name)))
-        attack = max(one.mean for name in ("attacked", "adaptive") if (one := found.of(model, size, name)))
-        more = "more than" if attack > chance else "no more than"
-        parts.append(f"{model} {100 * attack:.0f} %, {more} by chance ({100 * chance:.0f} %)")
+        chance, attack = (
+            max((one for name in names if (one := found.of(model, size, name))), key=lambda one: one.mean)
+            for names in (("noise", "redrawn"), ("attacked", "adaptive"))
+        )
+        more = "more than" if min(attack.shares) > max(chance.shares) else "not clearly more than"
+        parts.append(f"{model} {100 * attack.mean:.0f} %, {more} by chance ({100 * chance.mean:.0f} %)")
     draws = len(found.flips[0].shares)
     over = (
         f"Means over {draws} draws; whiskers reach over all of them." if draws > 1 else "One draw: take it as a hint."
