@@ -34,7 +34,8 @@ def test_bars_keep_numbers_whiskers_and_threshold():
     (axes,) = draw_for_paper(figure).axes
     assert [patch.get_width() for patch in axes.patches] == [1.0, 2.0, 3.0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["p\nq", "r"]
-    spans = axes.containers[1].lines[2][0].get_segments()
+    bars = next(one for one in axes.containers if hasattr(one, "errorbar"))
+    spans = bars.errorbar.lines[2][0].get_segments()
     assert spans[0][:, 0].tolist() == [0.75, 1.5]
     assert axes.get_lines()[-1].get_xdata() == [1.5, 1.5]
 
