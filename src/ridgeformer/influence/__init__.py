@@ -8,6 +8,7 @@ says what that does to the influences, beside its controls, and `smallest_flippi
 """
 
 from ridgeformer.influence import attacks
+from ridgeformer.influence.adversarial_training import adversarial_rows
 from ridgeformer.influence.answer import Answer, ask
 from ridgeformer.influence.comparison import Comparison, compare
 from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, stochastic_influence
@@ -36,6 +37,7 @@ __all__ = [
     "RawFeatures",
     "RidgeFit",
     "UnitRows",
+    "adversarial_rows",
     "ask",
     "attacks",
     "compare",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor
 
@@ -52,16 +53,15 @@ def compare(before: Float[Tensor, "n q"], after: Float[Tensor, "n q"], top: Tens
     flipped = before.sign() * after.sign() < 0
     mean, mean_after = before.mean(1), after.mean(1)
     flipped_mean = mean.sign() * mean_after.sign() < 0
-    columns = list(zip(before.T, after.T, strict=True))
     return Comparison(
         flips_top=_share(flipped_mean[top]),
         flips_all=_share(flipped_mean),
         pair_flips_top=_share(flipped[top]),
         pair_flips_all=_share(flipped),
         spearman=rank_correlation(mean, mean_after),
-        pair_spearman=float(np.mean([rank_correlation(one, other) for one, other in columns])),
-        overlap=_overlap(mean, mean_after, len(top)),
-        pair_overlap=float(np.mean([_overlap(one, other, len(top)) for one, other in columns])),
+        pair_spearman=float(_rank_correlations(before, after).mean()),
+        overlap=_overlap(mean[:, None], mean_after[:, None], len(top)),
+        pair_overlap=_overlap(before, after, len(top)),
         flips_per_query=flipped[top].double().mean(0),
     )
 
@@ -83,14 +83,22 @@ def rank_correlation(one: Float[Tensor, " n"], other: Float[Tensor, " n"]) -> fl
         >>> rank_correlation(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([3.0, 2.0, 1.0]))
         -1.0
     """
-    ranks = [rankdata(side.cpu().numpy()) - (len(side) + 1) / 2 for side in (one, other)]
-    size = float(np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum()))
-    return float((ranks[0] * ranks[1]).sum()) / size if size else float("nan")
+    return float(_rank_correlations(one[:, None], other[:, None])[0])
+
+
+def _rank_correlations(one: Float[Tensor, "n q"], other: Float[Tensor, "n q"]) -> NDArray[np.float64]:
+    """Return Spearman's rho of every column."""
+    left, right = (rankdata(side.cpu().numpy(), axis=0) - (len(side) + 1) / 2 for side in (one, other))
+    size = np.sqrt((left**2).sum(0) * (right**2).sum(0))
+    return np.where(size > 0, (left * right).sum(0) / np.where(size > 0, size, 1.0), np.nan)
 
 
 def _share(flipped: Tensor) -> float:
     return float(flipped.double().mean())
 
 
-def _overlap(one: Tensor, other: Tensor, count: int) -> float:
-    return _share(torch.isin(top_rows(one, count), top_rows(other, count)))
+def _overlap(one: Float[Tensor, "n q"], other: Float[Tensor, "n q"], count: int) -> float:
+    """Return, the mean over columns, the share of the top set of one that is in that of the other."""
+    inside = [torch.zeros_like(side, dtype=torch.bool).scatter(0, side.abs().topk(count, dim=0).indices, True)
+              for side in (one, other)]  # fmt: skip
+    return float((inside[0] & inside[1]).sum()) / (count * one.shape[1])

@@ -48,9 +48,14 @@ class AttentionFeatures:
     def __call__(self, X: Tensor, Xq: Tensor) -> tuple[Tensor, Tensor]:
         """Return the attention features of X and of Xq."""
         context = X if self.moving_context else X.detach()
-        C = context.T @ context
-        rows, queries = X @ C, Xq @ C
+        rows, queries = _attend(X, context), _attend(Xq, context)
         return (normalize(rows, dim=1), normalize(queries, dim=1)) if self.normalise else (rows, queries)
+
+
+def _attend(X: Tensor, context: Tensor) -> Tensor:
+    """Return X C'C for the context C, multiplied in the cheaper order: n d^2 operations, or n^2 d."""
+    few = context.shape[0] < context.shape[1]
+    return (X @ context.T) @ context if few else X @ (context.T @ context)
 
 
 @dataclass(frozen=True)

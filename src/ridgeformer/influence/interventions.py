@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets
+from ridgeformer.checks import whole
+from ridgeformer.influence.adversarial_training import adversarial_rows
 from ridgeformer.influence.attacks import Attack
-from ridgeformer.influence.comparison import Comparison, compare, top_rows
-from ridgeformer.influence.exact import RidgeFit, fit
-from ridgeformer.influence.features import Features, RawFeatures
+from ridgeformer.influence.baseline import Baseline, baseline
+from ridgeformer.influence.comparison import Comparison, compare
+from ridgeformer.influence.exact import RidgeFit
+from ridgeformer.influence.features import Features
 from ridgeformer.influence.influence import Loss
 from ridgeformer.influence.losses import squared_loss
-from ridgeformer.influence.malleability import as_share
-from ridgeformer.influence.objectives import training_loss
-from ridgeformer.influence.scores import check_measure, score
 from ridgeformer.kernels import Kernel
 
 __all__ = ["Intervention", "Interventions", "intervene"]
@@ -53,7 +51,7 @@ class Interventions:
         untouched: the fit to the rows as they are.
         curated: without the top rows.
         transformed: with the top rows attacked.
-        adversarial: with all rows attacked: adversarial training, one round of it.
+        adversarial: with all rows attacked: adversarial training, so many rounds of it.
         top: the top rows.
     """
 
@@ -65,23 +63,13 @@ class Interventions:
 
 
 def intervene(
-    kernel: Kernel,
-    X: Any,
-    y: Any,
-    Xq: Any,
-    yq: Any,
-    ridge: Any,
-    attack: Attack,
-    tau: Any = 0.1,
-    *,
-    features: Features | None = None,
-    loss: Loss = squared_loss,
-    seed: int = 0,
-) -> Interventions:
+    kernel: Kernel, X: Any, y: Any, Xq: Any, yq: Any, ridge: Any, attack: Attack, tau: Any = 0.1, *,
+    features: Features | None = None, loss: Loss = squared_loss, rounds: Any = 1, seed: int = 0,
+) -> Interventions:  # fmt: skip
     """Fit again without the most influential points, with them attacked, and with all points attacked.
 
-    Influence is that on the true class. Attacks raise the loss of the untouched fit, which is held meanwhile.
-    Arguments as for `malleability`.
+    Influence is that on the true class. Attacks raise the loss of the untouched fit, which is held meanwhile; with
+    several `rounds` the adversarial rows are those of `adversarial_rows`. Other arguments as for `malleability`.
 
     Raises:
         InputError: tau outside (0, 1], one class only, bounds that exclude the data, a singular system, ...
@@ -94,45 +82,34 @@ def intervene(
         >>> found.top.tolist(), found.curated.kept.tolist(), found.untouched.accuracy
         ([2], [0, 1, 3], 1.0)
     """
-    features, share = features or RawFeatures(), as_share(tau)
-    X = as_matrix(X, "X").detach()
-    Xq = as_query(Xq, X).detach()
-    y, yq = (
-        as_targets(targets, rows, name).detach().reshape(len(rows), -1).to(rows.dtype)
-        for targets, rows, name in ((y, X, "y"), (yq, Xq, "yq"))
-    )
-    check_measure("true_class", y, yq)
-    fitted, before = _fitted(kernel, X, y, Xq, yq, ridge, features)
+    rounds = whole(rounds, "rounds", 1)
+    base = baseline(kernel, X, y, Xq, yq, ridge, tau, features, "true_class")
+    X = base.X
     everyone = torch.arange(len(X), device=X.device)
-    top = top_rows(before.mean(1), min(ceil(share * len(X)), len(X) - 1))
-
-    def judge(rows: Tensor, kept: Tensor) -> Intervention:
-        again, after = _fitted(kernel, rows, y[kept], Xq, yq, ridge, features)
-        accuracy, margin = _judged(again, features(rows, Xq)[1], yq)
-        shared = torch.arange(len(kept), device=kept.device)[torch.isin(kept, top)]
-        changed = compare(before[kept], after, shared if len(shared) else torch.arange(len(kept), device=kept.device))
-        return Intervention(accuracy, margin, float(after.abs().mean()), changed, rows, kept)
-
-    def attacked(rows: Tensor) -> Tensor:
-        return attack(training_loss(fitted, Xq, features, rows, loss), X, rows=rows, seed=seed)
-
-    accuracy, margin = _judged(fitted, features(X, Xq)[1], yq)
+    top = base.top(len(X) - 1)  # one row at least is left to fit
     rest = everyone[~torch.isin(everyone, top)]
+    attacked = attack(base.raised_loss(top, loss), X, rows=top, seed=seed)
+    adversarial = adversarial_rows(
+        kernel, X, base.y, base.Xq, ridge, attack, rounds, features=base.features, loss=loss, seed=seed
+    )
+    accuracy, margin = _judged(base.fitted, base.features(X, base.Xq)[1], base.yq)
     return Interventions(
-        untouched=Intervention(accuracy, margin, float(before.abs().mean()), None, X, everyone),
-        curated=judge(X[rest], rest),
-        transformed=judge(attacked(top), everyone),
-        adversarial=judge(attacked(everyone), everyone),
+        untouched=Intervention(accuracy, margin, float(base.before.abs().mean()), None, X, everyone),
+        curated=_judge(base, X[rest], rest, top),
+        transformed=_judge(base, attacked, everyone, top),
+        adversarial=_judge(base, adversarial, everyone, top),
         top=top,
     )
 
 
-def _fitted(
-    kernel: Kernel, X: Tensor, y: Tensor, Xq: Tensor, yq: Tensor, ridge: Any, features: Features
-) -> tuple[RidgeFit, Tensor]:
-    rows, queries = features(X, Xq)
-    fitted = fit(kernel, rows, y, ridge)
-    return fitted, score(fitted.influence(queries), yq, "true_class")
+def _judge(base: Baseline, rows: Tensor, kept: Tensor, top: Tensor) -> Intervention:
+    """Return what a fit to these rows is worth; influences are compared on the top rows that are left, else on all."""
+    again, after = base.refit(rows, kept=kept)
+    accuracy, margin = _judged(again, base.features(rows, base.Xq)[1], base.yq)
+    places = torch.arange(len(kept), device=kept.device)
+    shared = places[torch.isin(kept, top)]
+    changed = compare(base.before[kept], after, shared if len(shared) else places)
+    return Intervention(accuracy, margin, float(after.abs().mean()), changed, rows, kept)
 
 
 def _judged(fitted: RidgeFit, queries: Tensor, yq: Tensor) -> tuple[float, float]:

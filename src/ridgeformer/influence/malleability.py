@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any
 
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets
-from ridgeformer.errors import DtypeError, InputError, ShapeError
-from ridgeformer.influence.attacks import Attack, RandomNoise
-from ridgeformer.influence.comparison import Comparison, compare, top_rows
-from ridgeformer.influence.exact import fit
-from ridgeformer.influence.features import Features, RawFeatures
+from ridgeformer.influence.attacks import Attack, Objective, RandomNoise
+from ridgeformer.influence.baseline import Baseline, baseline
+from ridgeformer.influence.comparison import Comparison, compare
+from ridgeformer.influence.features import Features
 from ridgeformer.influence.influence import Loss
 from ridgeformer.influence.losses import squared_loss
-from ridgeformer.influence.objectives import influence_reversal, training_loss
-from ridgeformer.influence.scores import check_measure, score
+from ridgeformer.influence.objectives import influence_reversal
 from ridgeformer.kernels import Kernel
 
-__all__ = ["Malleability", "as_share", "malleability"]
+__all__ = ["Malleability", "malleability"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +49,11 @@ class Malleability:
 
 
 def malleability(
-    kernel: Kernel,
-    X: Any,
-    y: Any,
-    Xq: Any,
-    yq: Any,
-    ridge: Any,
-    attack: Attack,
-    tau: Any = 0.1,
-    *,
-    features: Features | None = None,
-    measure: str = "true_class",
-    loss: Loss = squared_loss,
-    adaptive: bool = True,
-    redraw: Callable[[], Kernel] | None = None,
-    rebuild: Callable[[Tensor, Tensor], Kernel] | None = None,
+    kernel: Kernel, X: Any, y: Any, Xq: Any, yq: Any, ridge: Any, attack: Attack, tau: Any = 0.1, *,
+    features: Features | None = None, measure: str = "true_class", loss: Loss = squared_loss, adaptive: bool = True,
+    redraw: Callable[[], Kernel] | None = None, rebuild: Callable[[Tensor, Tensor], Kernel] | None = None,
     seed: int = 0,
-) -> Malleability:
+) -> Malleability:  # fmt: skip
     """Move the most influential training rows by an attack, and see which influences changed sign, rank and place.
 
     Influence is leave-one-out with the features held; aggregated, it is the mean over queries.
@@ -104,65 +88,34 @@ def malleability(
         >>> found.top.tolist(), found.attacked.flips_top
         ([2, 1], 0.0)
     """
-    features = features or RawFeatures()
-    X = as_matrix(X, "X").detach()
-    Xq = as_query(Xq, X).detach()
-    y, yq = _targets(y, X, "y"), _targets(yq, Xq, "yq")
-    if y.shape[1] != yq.shape[1]:
-        raise ShapeError(f"y has {y.shape[1]} outputs and yq has {yq.shape[1]}: code both alike.")
-    check_measure(measure, y, yq)
-    share = as_share(tau)
-    rows, queries = features(X, Xq)
-    fitted = fit(kernel, rows, y, ridge)
-    before = score(fitted.influence(queries), yq, measure)
-    top = top_rows(before.mean(1), ceil(share * len(X)))
-
-    def influences(moved: Tensor, judge: Kernel) -> Tensor:
-        rows, queries = features(moved, Xq)
-        return score(fit(judge, rows, y, ridge).influence(queries), yq, measure)
+    base = baseline(kernel, X, y, Xq, yq, ridge, tau, features, measure)
+    top, objective = base.top(), base.raised_loss(base.top(), loss)
 
     def after(moved: Tensor) -> Tensor:
-        return influences(moved, kernel if rebuild is None else rebuild(moved, y))
+        return base.refit(moved, None if rebuild is None else rebuild(moved, base.y))[1]
 
-    objective = training_loss(fitted, Xq, features, top, loss)
-    moved = attack(objective, X, rows=top, seed=seed)
-    noisy = RandomNoise(attack.eps, attack.norm, attack.bounds)(objective, X, rows=top, seed=seed)
-    reversed_ = None
-    if adaptive:
-        reversal = influence_reversal(fitted, Xq, yq, features, top, measure, before.mean(1))
-        reversed_ = compare(before, after(attack(reversal, X, rows=top, seed=seed)), top)
+    def changed(influences: Tensor) -> Comparison:
+        return compare(base.before, influences, top)
+
+    moved = attack(objective, base.X, rows=top, seed=seed)
     final = after(moved)
+    noisy = RandomNoise(attack.eps, attack.norm, attack.bounds)(objective, base.X, rows=top, seed=seed)
     return Malleability(
-        attacked=compare(before, final, top),
-        noise=compare(before, after(noisy), top),
-        adaptive=reversed_,
-        redrawn=None if redraw is None else compare(before, influences(X, redraw()), top),
+        attacked=changed(final),
+        noise=changed(after(noisy)),
+        adaptive=changed(after(attack(_reversal(base, top), base.X, rows=top, seed=seed))) if adaptive else None,
+        redrawn=None if redraw is None else changed(base.refit(base.X, redraw())[1]),
         top=top,
-        before=before,
+        before=base.before,
         after=final,
         X=moved,
         attack=attack,
-        tau=share,
+        tau=base.share,
         measure=measure,
     )
 
 
-def _targets(values: Any, rows: Tensor, name: str) -> Tensor:
-    targets = as_targets(values, rows, name).detach()
-    return targets.reshape(len(rows), -1).to(rows.dtype)
-
-
-def as_share(tau: Any) -> float:
-    """Return a share of the training rows in (0, 1].
-
-    Example:
-        >>> as_share("0.1")
-        0.1
-    """
-    try:
-        share = float(tau)
-    except (TypeError, ValueError):
-        raise DtypeError(f"tau is {tau!r}; a share of the training rows in (0, 1] was expected.") from None
-    if not 0 < share <= 1:
-        raise InputError(f"tau is {share:g}; a share of the training rows in (0, 1] was expected.")
-    return share
+def _reversal(base: Baseline, top: Tensor) -> Objective:
+    return influence_reversal(
+        base.fitted, base.Xq, base.yq, base.features, top, base.measure, base.before.mean(1)
+    )

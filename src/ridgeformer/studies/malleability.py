@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ridgeformer import datasets
@@ -15,11 +17,12 @@ from ridgeformer.influence import (
     Network,
     RawFeatures,
     UnitRows,
-    intervene,
+    adversarial_rows,
     network_malleability,
 )
 from ridgeformer.influence.attacks import Attack, build_attack
 from ridgeformer.influence.features import Features
+from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Problem, Training, make_problem, problem_from
 from ridgeformer.studies.malleability_page import make_page
 from ridgeformer.studies.study import Preset, Study
@@ -28,7 +31,9 @@ __all__ = ["STUDY", "measure"]
 
 TAU = 0.1
 MODELS = ("relu", "attention")
-EPOCHS = 500
+EPOCHS, WIDTH = 500, 1024
+ROUNDS = (1, 4)
+"""Of adversarial training: the attack on the fit as it is, and four rounds of fitting and attacking again."""
 COLUMNS = ("flips_top", "flips_all", "pair_flips_top", "pair_flips_all", "spearman", "overlap")
 
 
@@ -46,7 +51,7 @@ def measure(
     width: int,
     context: str,
     score: str,
-    trained_on: str,
+    rounds: int,
     seed: int,
 ) -> list[dict[str, Any]]:
     """Return one row a model, ReLU and attention, of the same draw: flip rates beside their controls.
@@ -65,7 +70,7 @@ def measure(
         width: of the network; not used at infinite width.
         context: "moving" if the attacker's gradient goes through the attention context, else "fixed".
         score: which influence, as in `influence.scores`.
-        trained_on: "clean" rows, or "attacked" ones (adversarial training, one round).
+        rounds: of adversarial training before the measurement, with the same attack; 0 is none.
         seed: of the draw of the rows, of the network, of the attack's random start.
 
     Example:
@@ -73,15 +78,13 @@ def measure(
         >>> [row["model"] for row in measure(**point, seed=0)]
         ['relu', 'attention']
     """
-    problem = _problem(datasets.load(data), classes, rows, test_rows, preprocessing, units, seed)
+    problem = _problem(_load(data), classes, rows, test_rows, preprocessing, units, seed)
     network = _network(kernel, width, ridge, problem.y.shape[1])
     found = []
     for model in MODELS:
         features = _features(model, context, units)
         force = build_attack(attack, eps)
-        X = problem.X
-        if trained_on == "attacked":
-            X = _attacked(network, problem, force, features, seed)
+        X = _trained_against(network, problem, force, features, rounds, seed)
         made = network_malleability(
             network, X, problem.y, problem.Xt, problem.yt, force, TAU, features=features, seed=seed, measure=score
         )
@@ -127,17 +130,25 @@ def _network(kernel: str, width: int, ridge: float, outputs: int) -> Network:
         raise unknown_name("kernel", kernel, ["infinite", "initial", "trained"])
     loss = "mse" if outputs == 1 else "cross_entropy"
     training = Training(loss=loss, epochs=EPOCHS) if kernel == "trained" else None
-    return Network(width, training, relative_ridge=ridge)
+    return Network(width, training, relative_ridge=ridge, precision=torch.float32)
 
 
-def _attacked(network: Network, problem: Problem, attack: Attack, features: Features, seed: int) -> Tensor:
+def _trained_against(
+    network: Network, problem: Problem, attack: Attack, features: Features, rounds: int, seed: int
+) -> Tensor:
+    """Return the rows that adversarial training ends with."""
     seen = features(problem.X, problem.Xt)[0]
-    kernel = network.kernel(seen, problem.y, seed)
-    ridge = network.ridge(kernel, seen)
-    found = intervene(
-        kernel, problem.X, problem.y, problem.Xt, problem.yt, ridge, attack, TAU, features=features, seed=seed
-    )
-    return found.adversarial.X
+    kernel = network.kernel(seen, problem.y, seed) if rounds else ReluNTK()
+    return adversarial_rows(
+        kernel, problem.X, problem.y, problem.Xt, network.ridge(kernel, seen), attack, rounds, features=features,
+        seed=seed,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _load(data: str) -> Dataset:
+    """Read a dataset once a process: fetched ones take seconds, and a task little more."""
+    return datasets.load(data)
 
 
 CENTRE: dict[str, Any] = {
@@ -147,23 +158,34 @@ CENTRE: dict[str, Any] = {
     "preprocessing": "unit_rows",
     "ridge": 1e-3,
     "kernel": "initial",
-    "width": 1024,
+    "width": WIDTH,
     "context": "moving",
     "score": "true_class",
-    "trained_on": "clean",
+    "rounds": 0,
 }
 """The choices from which the ablation departs one at a time; width, eps and attack are the published ones."""
 
 
-def _grid(tasks: list[tuple[str, str]], size: dict[str, int], variations: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """Return the published tables on these tasks, and every departure from the centre on the first of them."""
+def _grid(
+    tasks: list[tuple[str, str]], size: dict[str, int], variations: dict[str, list[Any]], trained: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the published tables on these tasks, and every departure from the centre on the first of them.
+
+    `trained` is the width of a trained network to add.
+    """
     bases = [{"data": data, "classes": classes} | size | CENTRE for data, classes in tasks]
-    points = [base | {"attack": attack} for base in bases for attack in ("fgsm", "pgd", "mim")]
+    points = [base | {"attack": attack} for base in bases for attack in _attacks(base["classes"])]
     base = bases[0]
     points += [base | {name: value} for name, values in variations.items() for value in values]
-    points += [base | {"attack": "pgd", "trained_on": "attacked"}]
+    points += [base | {"attack": "pgd", "rounds": rounds} for rounds in ROUNDS]
+    points += [] if trained is None else [base | {"kernel": "trained", "width": trained}]
     nulls = [base | {"width": width, "ridge": ridge} for width in variations["width"] for ridge in variations["ridge"]]
     return _distinct(points + nulls)
+
+
+def _attacks(classes: str) -> tuple[str, ...]:
+    """Return all attacks for the published tables, of all classes and of two; one for the five classes."""
+    return ("fgsm", "pgd", "mim") if classes == "all" or classes.count(",") == 1 else ("fgsm",)
 
 
 def _distinct(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -188,26 +210,37 @@ FULL: dict[str, list[Any]] = {
     "units": ["rows"],
     "preprocessing": ["both"],
     "ridge": [1e-6, 1e-4, 1e-2, 1e-1, 1.0],
-    "kernel": ["infinite", "trained"],
+    "kernel": ["infinite"],
     "width": [16, 64, 256, 4096, 16384],
     "context": ["fixed"],
     "score": ["loss"],
 }
-DIGITS = [("digits", "all"), ("digits", "3,8")]
+REAL = FULL | {
+    "eps": [0.02, 0.1, 0.5],
+    "ridge": [1e-6, 1e-1],
+    "width": [64, 256, 4096],
+}
+"""For the two real datasets at a few hundred rows: the same axes, fewer values on the long ones."""
+
 FIVE = "0,1,2,3,4"
-PAPER = [
-    ("mnist", "all"), ("mnist", "3,8"), ("mnist", FIVE), ("cifar10", "all"), ("cifar10", "automobile,airplane")
+DIGITS = [("digits", "all"), ("digits", "3,8")]
+MNIST = [("mnist", "all"), ("mnist", "3,8"), ("mnist", FIVE)]
+CIFAR = [
+    ("cifar10", "all"), ("cifar10", "automobile,airplane"), ("cifar10", "airplane,automobile,bird,cat,deer")
 ]  # fmt: skip
+HUNDREDS = {"rows": 250, "test_rows": 100}
 
 STUDY = Study(
     name="malleability",
-    version=1,
+    version=2,
     what="How often attacked training points change the sign of their influence, beside five controls.",
     function="ridgeformer.studies.malleability:measure",
     presets={
         "quick": Preset(_grid(DIGITS, {"rows": 100, "test_rows": 40}, QUICK), seeds=5),
-        "default": Preset(_grid(DIGITS, {"rows": 250, "test_rows": 100}, FULL), seeds=10),
-        "paper": Preset(_grid(PAPER, {"rows": 2000, "test_rows": 500}, FULL), seeds=10),
+        "default": Preset(_grid([*DIGITS, ("digits", FIVE)], HUNDREDS, FULL, WIDTH), seeds=10),
+        "mnist": Preset(_grid(MNIST, HUNDREDS, REAL, WIDTH), seeds=10),
+        "cifar10": Preset(_grid(CIFAR, HUNDREDS, REAL, 256), seeds=10),
+        "paper": Preset(_grid(MNIST + CIFAR, {"rows": 2000, "test_rows": 500}, FULL, WIDTH), seeds=10),
     },
     within=("model",),
     seconds=3600.0,

@@ -23,9 +23,9 @@ STANDS_FOR = {"digits": "mnist"}
 
 POINT = (
     "data", "classes", "rows", "test_rows", "attack", "eps", "units", "preprocessing", "ridge", "kernel", "width",
-    "context", "score", "trained_on",
+    "context", "score", "rounds",
 )  # fmt: skip
-CHOICES = ("eps", "units", "preprocessing", "ridge", "kernel", "width", "context", "score", "trained_on", "attack")
+CHOICES = ("eps", "units", "preprocessing", "ridge", "kernel", "width", "context", "score", "rounds", "attack")
 
 
 def make_page(rows: Rows, means: Rows) -> Page:
@@ -76,14 +76,14 @@ def make_cards(rows: Rows, centre: Mapping[str, Any]) -> list[ResultCard]:
     """Return a card for every published number that was measured, and one for every published gap."""
     cards: list[ResultCard] = []
     for point in _points(rows):
-        if any(point[name] != centre[name] for name in CHOICES if name not in ("attack", "trained_on")):
+        if any(point[name] != centre[name] for name in CHOICES if name not in ("attack", "rounds")):
             continue
         published = _published(point)
         if published is None:
             continue
         source = STANDS_FOR.get(point["data"], point["data"])
         table = f"flips, {source}, {_classes(point)}, {point['attack'].upper()}"
-        table += ", after adversarial training" if point["trained_on"] == "attacked" else ""
+        table += f", after adversarial training, rounds: {point['rounds']}" if point["rounds"] else ""
         choices = {"data": point["data"]} | {name: str(point[name]) for name in ("rows", *CHOICES[:8])}
         drawn = {model: _values(rows, point, model, "attack_flips_top") for model in ("relu", "attention")}
         for (model, values), number in zip(drawn.items(), published, strict=True):
@@ -133,7 +133,7 @@ def _companions(means: Rows) -> Table:
         kernel = row["kernel"] if row["kernel"] == "infinite" else f"{row['kernel']}, {row['width']}"
         body.append(
             (
-                f"{row['data']}, {_classes(row)}", f"{row['attack']}, {row['trained_on']} rows",
+                f"{row['data']}, {_classes(row)}", _attack(row),
                 f"{row['eps']:g} {row['units']} ({row['eps'] / scale:.2g})", kernel, f"{row['ridge']:g}", row["model"],
                 *(_rate(row, f"{name}_flips_top") for name in ("attack", "noise", "redrawn", "adaptive")),
                 _rate(row, "attack_flips_all"), _rate(row, "attack_pair_flips_top"),
@@ -211,13 +211,17 @@ def _values(rows: Rows, point: Mapping[str, Any], model: str, column: str) -> li
 
 def _published(point: Mapping[str, Any]) -> tuple[float, float] | None:
     source = STANDS_FOR.get(point["data"], point["data"])
-    if point["trained_on"] == "attacked":
+    if point["rounds"]:
         return (
             FLIPS_AFTER_ADVERSARIAL_TRAINING.get(source)
             if (point["classes"], point["attack"]) == ("all", "pgd")
             else None
         )
     return FLIPS.get((source, point["classes"]), {}).get(point["attack"])
+
+
+def _attack(point: Mapping[str, Any]) -> str:
+    return point["attack"] + (f", adversarial training, {point['rounds']} rounds" if point["rounds"] else "")
 
 
 def _classes(point: Mapping[str, Any]) -> str:

@@ -1,0 +1,112 @@
+"""A fit before anything is done to its training rows: its influences, and which rows are at the top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from torch import Tensor
+
+from ridgeformer.checks import as_matrix, as_query, as_targets
+from ridgeformer.errors import DtypeError, InputError, ShapeError
+from ridgeformer.influence.attacks import Objective
+from ridgeformer.influence.comparison import top_rows
+from ridgeformer.influence.exact import RidgeFit, fit
+from ridgeformer.influence.features import Features, RawFeatures
+from ridgeformer.influence.influence import Loss
+from ridgeformer.influence.objectives import training_loss
+from ridgeformer.influence.scores import check_measure, score
+from ridgeformer.kernels import Kernel
+
+__all__ = ["Baseline", "as_share", "baseline"]
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """Checked rows and targets, the fit to them, and its influences.
+
+    Attributes:
+        X, y: training rows and their targets, (n, outputs).
+        Xq, yq: queries, alike.
+        features: what the kernel sees of the rows.
+        measure: which influence, as in `scores`.
+        fitted: the fit to what the kernel sees.
+        before: the influence of every training row on every query, (n, q).
+        share: tau.
+    """
+
+    X: Tensor
+    y: Tensor
+    Xq: Tensor
+    yq: Tensor
+    features: Features
+    measure: str
+    fitted: RidgeFit
+    before: Tensor
+    share: float
+    kernel: Kernel
+    ridge: Any
+
+    def top(self, most: int | None = None) -> Tensor:
+        """Return the share of rows of largest absolute influence, the mean over queries; `most` at most."""
+        count = ceil(self.share * len(self.X))
+        return top_rows(self.before.mean(1), count if most is None else min(count, most))
+
+    def refit(self, X: Tensor, kernel: Kernel | None = None, kept: Tensor | None = None) -> tuple[RidgeFit, Tensor]:
+        """Return the fit to other rows, by another kernel if given, and its influences; `kept` says whose they are."""
+        y = self.y if kept is None else self.y[kept]
+        rows, queries = self.features(X, self.Xq)
+        fitted = fit(kernel or self.kernel, rows, y, self.ridge)
+        return fitted, score(fitted.influence(queries), self.yq, self.measure)
+
+    def raised_loss(self, rows: Tensor, loss: Loss) -> Objective:
+        """Return what an attack on the training loss raises at these rows, the fit held."""
+        return training_loss(self.fitted, self.Xq, self.features, rows, loss)
+
+
+def baseline(
+    kernel: Kernel, X: Any, y: Any, Xq: Any, yq: Any, ridge: Any, tau: Any, features: Features | None, measure: str
+) -> Baseline:
+    """Check everything, fit once, and compute every influence; arguments as for `malleability`.
+
+    Raises:
+        InputError: tau outside (0, 1], one class only, a singular system, ...
+
+    Example:
+        >>> from ridgeformer.kernels import Exponential
+        >>> rows = [[0.0], [1.0], [2.0], [3.0]]
+        >>> baseline(Exponential(1.0), rows, [-1, -1, 1, 1], [[1.4]], [1], 0.1, 0.5, None, "true_class").top()
+        tensor([2, 1])
+    """
+    share, features = as_share(tau), features or RawFeatures()
+    X = as_matrix(X, "X").detach()
+    Xq = as_query(Xq, X).detach()
+    y, yq = _targets(y, X, "y"), _targets(yq, Xq, "yq")
+    if y.shape[1] != yq.shape[1]:
+        raise ShapeError(f"y has {y.shape[1]} outputs and yq has {yq.shape[1]}: code both alike.")
+    check_measure(measure, y, yq)
+    rows, queries = features(X, Xq)
+    fitted = fit(kernel, rows, y, ridge)
+    before = score(fitted.influence(queries), yq, measure)
+    return Baseline(X, y, Xq, yq, features, measure, fitted, before, share, kernel, ridge)
+
+
+def as_share(tau: Any) -> float:
+    """Return a share of the training rows in (0, 1].
+
+    Example:
+        >>> as_share("0.1")
+        0.1
+    """
+    try:
+        share = float(tau)
+    except (TypeError, ValueError):
+        raise DtypeError(f"tau is {tau!r}; a share of the training rows in (0, 1] was expected.") from None
+    if not 0 < share <= 1:
+        raise InputError(f"tau is {share:g}; a share of the training rows in (0, 1] was expected.")
+    return share
+
+
+def _targets(values: Any, rows: Tensor, name: str) -> Tensor:
+    return as_targets(values, rows, name).detach().reshape(len(rows), -1).to(rows.dtype)
