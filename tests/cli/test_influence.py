@@ -31,3 +31,24 @@ def test_json(monkeypatch, capsys):
 def test_a_query_out_of_range_is_one_line(monkeypatch, capsys):
     assert call(monkeypatch, "wine", "--query", "178") == 2
     assert capsys.readouterr().err == "error: wine has no row 178: it has rows 0 to 177.\n"
+
+
+def test_a_network_of_ones_own(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_influence_net.py").write_text(
+        "from torch import nn\ndef net(d, c, m): return nn.Sequential(nn.Linear(d, m), nn.Tanh(), nn.Linear(m, c))\n"
+    )
+    words = ("wine", "--query", "7", "--max-rows", "40", "--width", "8", "--epochs", "20")
+    assert call(monkeypatch, *words, "--model", "my_influence_net:net", "--html", "page.html", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["warning"] == found["sentences"][0]
+    assert found["model"] == "the tangent kernel of my_influence_net:net of width 8"
+    assert found["warning"].split(",")[0] in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"), [("mlp-atn", "did you mean 'mlp-attn'?"), ("nowhere_at_all:net", "cannot be imported")]
+)
+def test_a_network_that_is_not_there(monkeypatch, capsys, model, message):
+    assert call(monkeypatch, "wine", "--query", "7", "--model", model) == 2
+    assert message in capsys.readouterr().err

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -81,3 +83,9 @@ def test_constant_targets_have_no_influence():
     assert (answer.helpful, answer.harmful, answer.share, answer.together) == ((), (), 0.0, 0.0)
     assert answer.sentences[-1].endswith("there is no sign to keep.")
     assert not any("inf" in line.split() or "nan" in line for line in answer.sentences)
+
+
+def test_what_was_not_searched_for_is_said():
+    answer = replace(ask(datasets.load("wine"), 7), flipping=None, warning="Beware.")
+    assert answer.sentences[0] == "Beware."
+    assert "not searched for" in answer.sentences[-1]

@@ -12,8 +12,11 @@ from rich.table import Table
 from ridgeformer import datasets
 from ridgeformer.audit import Settings
 from ridgeformer.cli.console import Json, out, print_json
+from ridgeformer.cli.regime import named_architecture
 from ridgeformer.datasets import Dataset
 from ridgeformer.influence.answer import Answer, Point, ask
+from ridgeformer.influence.network_answer import ROWS, ask_network
+from ridgeformer.regime import Training
 from ridgeformer.report.influence_page import write_influence_page
 from ridgeformer.report.terminal_picture import blocks, side_by_side
 
@@ -26,18 +29,40 @@ def influence(
     target: Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")] = None,
     points: Annotated[int, typer.Option(help="How many helpful and harmful points to name.", min=1)] = 5,
     preprocessing: Annotated[str, typer.Option(help="auto, unit_rows or standardise.")] = "auto",
-    max_rows: Annotated[int, typer.Option(help="Rows used at most; more are sampled.", min=10)] = 2000,
+    max_rows: Annotated[
+        int | None, typer.Option(help="Rows used at most; more are sampled. 2000, or 300 with --model.", min=10)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the split and of every random step.", min=0)] = 0,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Ask a network by its tangent kernel: mlp-attn, relu, qkv, or module:factory of your own."),
+    ] = None,
+    width: Annotated[int, typer.Option(help="With --model: neurons of the network.", min=1)] = 1024,
+    scale: Annotated[float, typer.Option(help="With --model: of the weights at initialisation.")] = 1.0,
+    epochs: Annotated[int, typer.Option(help="With --model: passes through the rows; 0 trains nothing.", min=0)] = 300,
+    method: Annotated[str, typer.Option(help="With --model: descent, flow or adam.")] = "descent",
+    loss: Annotated[str, typer.Option(help="With --model: mse or cross_entropy.")] = "mse",
+    rate: Annotated[float | None, typer.Option(help="With --model: learning rate; found without it.")] = None,
     html: Annotated[Path | None, typer.Option(help="Also write a self-contained page, with images.")] = None,
     json: Json = False,
 ) -> None:
     """Say which training points made the prediction at one row, and how firm that answer is.
 
     Example: ridgeformer influence digits --query 17
+    Example: ridgeformer influence digits --query 17 --model mymodule:factory --width 512
     """
+    architecture = None if model is None else named_architecture(model, scale=scale)
     dataset = datasets.load(data, target=target)
-    settings = Settings(seed=seed, max_rows=max_rows, preprocessing=preprocessing)
-    answer = ask(dataset, query, settings, points=points)
+    rows = max_rows or (Settings().max_rows if model is None else ROWS)
+    settings = Settings(seed=seed, max_rows=rows, preprocessing=preprocessing)
+    if architecture is None:
+        answer = ask(dataset, query, settings, points=points)
+    else:
+        training = Training(method, loss, epochs=epochs, l2=0.0)
+        answer = ask_network(
+            dataset, query, architecture, settings, model=model or "", width=width, training=training, rate=rate,
+            points=points,
+        )  # fmt: skip
     page = None if html is None else write_influence_page(answer, dataset, html)
     if json:
         print_json(answer.as_dict() | {"page": page and str(page)})

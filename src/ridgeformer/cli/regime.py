@@ -23,7 +23,7 @@ from ridgeformer.report.regime_page import DISTANCES, criteria_table, spectra_ta
 from ridgeformer.report.terminal_plot import draw
 from ridgeformer.studies.task import find_object
 
-__all__ = ["regime"]
+__all__ = ["named_architecture", "regime"]
 
 
 def regime(
@@ -53,7 +53,7 @@ def regime(
 
     Example: ridgeformer regime digits --model mlp-attn --width 1024 --scale 1
     """
-    architecture = _architecture(model, scale=scale, layers=layers, rank=rank, heads=heads)
+    architecture = named_architecture(model, scale=scale, layers=layers, rank=rank, heads=heads)
     training = Training(method, loss, epochs=epochs, l2=l2)
     dataset = datasets.load(data, target=target)
     with progress_bar(json) as progress:
@@ -71,7 +71,7 @@ def regime(
         out().print(f"\nWritten to {page}.", markup=False, soft_wrap=True)
 
 
-def _architecture(model: str, **options: Any) -> Architecture | CustomArchitecture:
+def named_architecture(model: str, **options: Any) -> Architecture | CustomArchitecture:
     """Return the network of that name; "module:factory" is looked for in the working directory first."""
     if ":" not in model:
         return Architecture(model, **options)

@@ -3,7 +3,7 @@
 Everything follows from one ridge regression, R = (K + ridge I)^-1: what a point adds to a prediction is exact
 (`leave_one_out`, `leave_group_out`, `label_change`) and needs no refit. `attacks` move training rows, `malleability`
 says what that does to the influences, beside its controls, and `smallest_flipping_eps` how little is enough.
-`ask` answers for one row of a dataset, in words.
+`ask` answers for one row of a dataset, in words; `ask_network` does for a network of one's own.
 `estimators` do without the n x n matrix, and say how far they can be off.
 """
 
@@ -23,6 +23,7 @@ from ridgeformer.influence.interventions import Intervention, Interventions, int
 from ridgeformer.influence.label_change import label_change
 from ridgeformer.influence.losses import cross_entropy, squared_loss
 from ridgeformer.influence.malleability import Malleability, malleability
+from ridgeformer.influence.network_answer import ask_network
 
 __all__ = [
     "Answer",
@@ -39,6 +40,7 @@ __all__ = [
     "UnitRows",
     "adversarial_rows",
     "ask",
+    "ask_network",
     "attacks",
     "compare",
     "cross_entropy",

@@ -20,7 +20,7 @@ from ridgeformer.influence.group import group_influence
 from ridgeformer.influence.influence import Influence
 from ridgeformer.influence.posing import Posed, pose_row
 
-__all__ = ["Answer", "Point", "ask"]
+__all__ = ["Answer", "Asked", "Point", "ask", "describe"]
 
 START = 1e-3
 """Where the search for a flipping eps begins; it doubles from there."""
@@ -44,6 +44,7 @@ class Answer:
 
     Attributes:
         name, task: of the dataset.
+        model: what was fitted, in words.
         row: the row asked about.
         truth, predicted: its label or target, and what the fit says.
         output: the output asked about, as predicted.
@@ -54,13 +55,15 @@ class Answer:
         together: what the prediction loses without all of `helpful` at once; not the sum of their scores.
         leave_one_out_error: share of training rows that the fit without them gets wrong, or root mean square error.
         strongest: the row of largest absolute score, which `flipping` is about.
-        flipping: how far that row must move before its influence changes sign.
+        flipping: how far that row must move before its influence changes sign; None if that was not searched for.
         unit: how many units of the data one unit of eps is; None if every feature was scaled by itself.
         notes: what was done to the data.
+        warning: why the kernel may not speak for the model, if it may not; None for a kernel fit.
     """
 
     name: str
     task: str
+    model: str
     row: int
     truth: str
     predicted: str
@@ -74,9 +77,10 @@ class Answer:
     together: float
     leave_one_out_error: float
     strongest: int
-    flipping: FlippingEps
+    flipping: FlippingEps | None
     unit: float | None
     notes: tuple[str, ...]
+    warning: str | None = None
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -111,36 +115,57 @@ def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points:
     settings, count = settings or Settings(), whole(points, "points", 1)
     posed = pose_row(dataset, row, settings)
     certified = certified_fit(posed.data, settings)
-    ridge = certified.solution.ridge
-    fitted = fit(certified.solution.kernel, posed.data.X, posed.data.y, ridge)
+    fitted = fit(certified.solution.kernel, posed.data.X, posed.data.y, certified.solution.ridge)
     query = posed.data.Xt[posed.place : posed.place + 1]
+    return describe(Asked(posed, fitted, query, certified.fit.temperature, "a kernel ridge regression"), count)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question that is ready: the row held out, the fit to the others, and the row as the fit sees it."""
+
+    posed: Posed
+    fitted: RidgeFit
+    query: Tensor
+    temperature: float | None
+    model: str
+
+
+def describe(asked: Asked, count: int, *, firm: bool = True) -> Answer:
+    """Return the answer that a fit gives, `count` points on either side; `firm` searches for the flipping eps."""
+    posed, fitted, query = asked.posed, asked.fitted, asked.query
     found, output = fitted.influence(query), _output(posed)
     direction = _direction(posed, found, output)
     scores = direction * found.leave_one_out[:, 0, output]
     helpful, harmful = _ends(scores, count)
     strongest = int(scores.abs().argmax())
-    flipping = smallest_flipping_eps(
-        certified.solution.kernel, posed.data.X, posed.data.y, query, ridge, PGD(START), index=strongest, output=output
-    )  # fmt: skip
     return Answer(
-        name=dataset.name,
-        task=dataset.task,
+        name=posed.data.dataset.name,
+        task=posed.data.dataset.task,
+        model=asked.model,
         row=posed.row,
-        truth=_truth(posed),
-        predicted=_predicted(posed, found.predictions[0]),
+        truth=posed.truth,
+        predicted=posed.said(found.predictions[0]),
         output=float(found.predictions[0, output] + posed.data.mean[output]),
         training_rows=len(scores),
-        temperature=certified.fit.temperature,
-        ridge=ridge,
+        temperature=asked.temperature,
+        ridge=fitted.system.ridge,
         helpful=_points(posed, scores, helpful),
         harmful=_points(posed, scores, harmful),
         share=_shown(scores, torch.cat([helpful, harmful])),
         together=_together(fitted, query, helpful, output, direction),
         leave_one_out_error=_leave_one_out_error(posed, found),
         strongest=int(posed.numbers[strongest]),
-        flipping=flipping,
-        unit=_unit(dataset, posed, strongest),
+        flipping=_flipping(asked, strongest, output) if firm else None,
+        unit=_unit(asked, strongest),
         notes=posed.data.notes,
+    )
+
+
+def _flipping(asked: Asked, strongest: int, output: int) -> FlippingEps:
+    system = asked.fitted.system
+    return smallest_flipping_eps(
+        system.kernel, system.X, asked.fitted.y, asked.query, system.ridge, PGD(START), index=strongest, output=output
     )
 
 
@@ -179,18 +204,6 @@ def _label(posed: Posed, place: int) -> str:
     return f"{float(data.y[place, 0] + data.mean[0]):.4g}"
 
 
-def _truth(posed: Posed) -> str:
-    data = posed.data
-    if data.labels_t is not None:
-        return data.dataset.classes[int(data.labels_t[posed.place])]
-    return f"{float(data.yt[posed.place, 0] + data.mean[0]):.4g}"
-
-
-def _predicted(posed: Posed, outputs: Tensor) -> str:
-    outputs = outputs + posed.data.mean
-    return posed.data.dataset.classes[int(outputs.argmax())] if posed.data.labels is not None else f"{outputs[0]:.4g}"
-
-
 def _together(fitted: RidgeFit, query: Tensor, group: Tensor, output: int, direction: float) -> float:
     return direction * float(group_influence(fitted, query, group)[0, output]) if len(group) else 0.0
 
@@ -202,9 +215,9 @@ def _leave_one_out_error(posed: Posed, found: Influence) -> float:
     return float(found.residual.square().mean().sqrt())
 
 
-def _unit(dataset: Dataset, posed: Posed, place: int) -> float | None:
+def _unit(asked: Asked, place: int) -> float | None:
     """Return by how much a training row was divided as a whole; None if it was not."""
-    raw, prepared = torch.from_numpy(dataset.X[posed.numbers[place]]), posed.data.X[place]
+    raw, prepared = torch.from_numpy(asked.posed.source[place]), asked.fitted.system.X[place]
     factor = float(raw.norm() / prepared.norm()) if float(prepared.norm()) > 0 else 0.0
     return factor if factor > 0 and torch.allclose(factor * prepared, raw) else None
 
@@ -220,7 +233,8 @@ def _sentences(answer: Answer) -> tuple[str, ...]:
         else f"the root mean square error is {answer.leave_one_out_error:.4g}"
     )
     return (
-        f"Row {answer.row} of {answer.name} {is_class}; a kernel ridge regression on {answer.training_rows:,} other "
+        *(() if answer.warning is None else (answer.warning,)),
+        f"Row {answer.row} of {answer.name} {is_class}; {answer.model} on {answer.training_rows:,} other "
         f"rows says {answer.predicted}{verdict}.",
         *_ends_in_words(answer, what),
         f"How good the fit is: by fits without them, {error} (leave-one-out, exact).",
@@ -248,6 +262,8 @@ def _ends_in_words(answer: Answer, what: str) -> list[str]:
 
 def _robustness(answer: Answer) -> str:
     found = answer.flipping
+    if found is None:
+        return "How firm that is: not searched for, because nothing was moved through this network's kernel."
     if found.found == 0:
         return "How firm that is: no training point has any influence on this row, so there is no sign to keep."
     point = f"the sign of the strongest influence, row {answer.strongest}'s,"

@@ -15,10 +15,10 @@ from ridgeformer.influence.influence import Influence
 from ridgeformer.kernels import Kernel
 from ridgeformer.solvers import RidgeSystem
 from ridgeformer.solvers.arguments import check_arguments, check_memory
-from ridgeformer.solvers.direct import cholesky_solve
+from ridgeformer.solvers.direct import DirectResult, cholesky_solve
 from ridgeformer.solvers.solve import scaled_system
 
-__all__ = ["RidgeFit", "fit", "influence", "inverse_parts", "leave_one_out"]
+__all__ = ["RidgeFit", "fit", "influence", "inverse_diagonal", "leave_one_out", "solve_factored"]
 
 PANEL = 256
 """Columns of L^-1 held at once: wide enough for fast products, narrow enough to waste little on the diagonal."""
@@ -51,16 +51,15 @@ class RidgeFit:
 
     def apply_inverse(self, V: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
         """Return R V."""
-        return torch.cholesky_solve(V, self.factor)
+        return solve_factored(self.factor, V)
 
     def influence(self, Xq: Any) -> Influence:
         """Return the influences of all training points on the predictions at Xq."""
         cross = self.cross(Xq)
-        diagonal, weights = inverse_parts(self.factor, cross)
         return Influence(
             self.alpha,
-            weights,
-            diagonal,
+            self.apply_inverse(cross),
+            inverse_diagonal(self.factor),
             cross.T @ self.alpha,
             self.system.ridge,
             vector=self.vector,
@@ -85,14 +84,11 @@ def fit(kernel: Kernel, X: Any, y: Any, ridge: Any) -> RidgeFit:
     columns = y.reshape(len(y), -1)
     with torch.no_grad():
         system, log_scale = scaled_system(kernel, X, asked.ridge)
-        result = cholesky_solve(system, columns)
-    solved = bool((result.residual.norm(dim=0) <= asked.tol * columns.norm(dim=0)).all())
-    if result.factor is None or not solved:
-        raise InputError(
-            f"K + ridge I is singular in {X.dtype}: the ridge {system.ridge:.3g} is below the round-off of K, about "
-            f"{system.kernel_roundoff:.1g}, and influences divide by what is lost there: raise the ridge"
-            f"{'' if X.dtype == torch.float64 else ', or use float64'}."
-        )
+        result = _solve_once(system, columns)
+        if not _solved(result, columns, asked.tol):
+            result = cholesky_solve(system, columns)  # refines, and tells round-off from a kernel that is none
+    if result.factor is None or not _solved(result, columns, asked.tol):
+        raise InputError(_singular(system))
     return RidgeFit(system, result.alpha, columns.to(X.dtype), result.factor, y.ndim == 1, log_scale)
 
 
@@ -130,41 +126,76 @@ def leave_one_out(kernel: Kernel, X: Any, y: Any, Xq: Any, ridge: Any) -> Tensor
     return influence(kernel, X, y, Xq, ridge).leave_one_out
 
 
-def inverse_parts(
-    factor: Float[Tensor, "n n"], columns: Float[Tensor, "n m"]
-) -> tuple[Float[Tensor, " n"], Float[Tensor, "n m"]]:
-    """Return the diagonal of R = (L L')^-1 and R columns, from L^-1 a panel of columns at a time.
-
-    R_jj is the squared length of column j of L^-1, which begins at row j, so panels shrink: n^3 / 3 operations, as
-    many as the factorisation, in O(n PANEL) memory. R columns = (L^-1)'(L^-1 columns) takes the panels as they come.
+def solve_factored(factor: Float[Tensor, "n n"], V: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
+    """Return (L L')^-1 V; unlike `torch.cholesky_solve` it does not copy the factor.
 
     Example:
-        >>> inverse_parts(torch.tensor([[2.0, 0.0], [2.0, 1.0]]), torch.tensor([[1.0], [0.0]]))
-        (tensor([1.2500, 1.0000]), tensor([[ 1.2500], [-1.0000]]))
+        >>> solve_factored(torch.tensor([[2.0, 0.0], [2.0, 1.0]]), torch.tensor([[1.0], [0.0]]))
+        tensor([[ 1.2500], [-1.0000]])
+    """
+    half = torch.linalg.solve_triangular(factor, V, upper=False)
+    return torch.linalg.solve_triangular(factor.mT, half, upper=True)
+
+
+def inverse_diagonal(factor: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
+    """Return the diagonal of R = (L L')^-1, from L^-1 a panel of columns at a time.
+
+    R_jj is the squared length of column j of L^-1, which begins at row j, so panels shrink: n^3 / 3 operations, as
+    many as the factorisation, in O(n PANEL) memory.
+
+    Example:
+        >>> inverse_diagonal(torch.tensor([[2.0, 0.0], [2.0, 1.0]]))
+        tensor([1.2500, 1.0000])
     """
     starts = range(0, len(factor), PANEL)
     blocks = [_triangular_inverse(factor[i : i + PANEL, i : i + PANEL]) for i in starts]
-    half = columns.clone(memory_format=torch.contiguous_format)
-    _substitute(factor, blocks, half, 0)
-    lengths, products = [], []
+    lengths = []
     for start, own in zip(starts, blocks, strict=True):
         panel = factor.new_zeros(len(factor) - start, len(own))
-        panel[: len(own)] = torch.eye(len(own), dtype=own.dtype, device=own.device)
+        panel[: len(own)] = own
         _substitute(factor, blocks, panel, start)
-        lengths.append(panel.square().sum(0))
-        products.append(panel.T @ half[start:])
-    return torch.cat(lengths), torch.cat(products)
+        lengths.append(panel.square_().sum(0))
+    return torch.cat(lengths)
 
 
-def _substitute(factor: Tensor, blocks: list[Tensor], columns: Tensor, start: int) -> None:
-    """Solve L[start:, start:] V = columns in place by blocks of rows, so that nearly all of it is matrix products."""
-    for i, block in enumerate(blocks[start // PANEL :]):
-        rows = slice(i * PANEL, i * PANEL + len(block))
-        above = factor[start + rows.start : start + rows.stop, start : start + rows.start]
-        columns[rows] = block @ torch.addmm(columns[rows], above, columns[: rows.start], alpha=-1)
+def _substitute(factor: Tensor, blocks: list[Tensor], panel: Tensor, start: int) -> None:
+    """Solve L[start:, start:] V = (I, 0)' by blocks of rows, the first of which is there: nearly all is products."""
+    work = panel.new_empty(PANEL, panel.shape[1])
+    for i, block in enumerate(blocks[start // PANEL + 1 :], start=1):
+        top, bottom = i * PANEL, i * PANEL + len(block)
+        left = factor[start + top : start + bottom, start : start + top]
+        torch.mm(left, panel[:top], out=work[: len(block)])
+        torch.addmm(panel[top:bottom], block, work[: len(block)], beta=0, alpha=-1, out=panel[top:bottom])
 
 
 def _triangular_inverse(block: Float[Tensor, "b b"]) -> Float[Tensor, "b b"]:
     return torch.linalg.solve_triangular(
         block, torch.eye(len(block), dtype=block.dtype, device=block.device), upper=False
     )
+
+
+def _solve_once(system: RidgeSystem, columns: Tensor) -> DirectResult:
+    """Solve by one factorisation, the ridge added and taken back in place: K is as it was, and nothing is copied."""
+    K, own = system.matrix, system.matrix.diagonal().clone()
+    K.diagonal().add_(system.ridge)
+    factor, info = torch.linalg.cholesky_ex(K)
+    K.diagonal().copy_(own)
+    if int(info) != 0:
+        return DirectResult(columns, columns, None)
+    alpha = solve_factored(factor, columns.to(K.dtype))
+    return DirectResult(alpha, system.residual(alpha, columns), factor)
+
+
+def _singular(system: RidgeSystem) -> str:
+    dtype, ridge, lost = system.X.dtype, system.ridge, system.kernel_roundoff
+    why = f"is below the round-off of K, about {lost:.1g}" if ridge <= lost else "is too small beside K"
+    advice = "raise the ridge" + ("" if dtype == torch.float64 else ", or use float64")
+    return (
+        f"K + ridge I is singular in {dtype}: the ridge {ridge:.3g} {why}, and influences divide by what is lost "
+        f"there: {advice}."
+    )
+
+
+def _solved(result: DirectResult, columns: Tensor, tol: float) -> bool:
+    enough = result.residual.norm(dim=0) <= tol * columns.norm(dim=0)
+    return result.factor is not None and bool(enough.all())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ridgeformer.audit.prepare import Prepared, prepare
 from ridgeformer.audit.settings import Settings
@@ -26,12 +27,26 @@ class Posed:
         row: its number in the dataset.
         place: its place among the held-out rows.
         numbers: the number in the dataset of every training row.
+        source: the training rows before anything was done to them.
     """
 
     data: Prepared
     row: int
     place: int
     numbers: NDArray[np.int64]
+    source: NDArray[np.float64]
+
+    @property
+    def truth(self) -> str:
+        """The class or the target of the row asked about, as one would write it."""
+        if self.data.labels_t is not None:
+            return self.data.dataset.classes[int(self.data.labels_t[self.place])]
+        return f"{float(self.data.yt[self.place, 0] + self.data.mean[0]):.4g}"
+
+    def said(self, outputs: Tensor) -> str:
+        """Return what the outputs at a row, centred as the targets are, say in words."""
+        outputs = outputs + self.data.mean
+        return self.data.dataset.classes[int(outputs.argmax())] if self.data.labels is not None else f"{outputs[0]:.4g}"
 
 
 def pose_row(dataset: Dataset, row: Any, settings: Settings) -> Posed:
@@ -63,7 +78,7 @@ def pose_row(dataset: Dataset, row: Any, settings: Settings) -> Posed:
         place = int(np.flatnonzero(train == row)[0])
         data, train, test = _held_out(data, place), np.delete(train, place), np.append(test, row)
         notes += (f"Row {row} was taken out of the training rows.",)
-    posed = Posed(replace(data, notes=data.notes + notes), row, int(np.flatnonzero(test == row)[0]), train)
+    posed = Posed(replace(data, notes=data.notes + notes), row, int(np.flatnonzero(test == row)[0]), train, dataset.X[train])
     _check_classes(posed)
     return posed
 

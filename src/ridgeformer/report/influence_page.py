@@ -30,7 +30,7 @@ def influence_page(answer: Answer, dataset: Dataset) -> Page:
         pictures = tuple(_picture(answer, dataset, name, points) for name, points in sides if points)
     return Page(
         f"What made the prediction at row {answer.row} of {answer.name}",
-        f"{answer.training_rows:,} training rows, ridge {answer.ridge:.2e}",
+        f"{answer.model}, {answer.training_rows:,} training rows, ridge {answer.ridge:.2e}",
         answer.sentences,
         (
             Section("The points", (), Table(("", "row", "label", "score"), rows), pictures),

@@ -217,7 +217,7 @@ FULL: dict[str, list[Any]] = {
 }
 REAL = FULL | {
     "eps": [0.02, 0.1, 0.5],
-    "ridge": [1e-6, 1e-1],
+    "ridge": [1e-4, 1e-1],
     "width": [64, 256, 4096],
 }
 """For the two real datasets at a few hundred rows: the same axes, fewer values on the long ones."""
