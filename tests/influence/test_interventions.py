@@ -3,7 +3,7 @@ import torch
 from influence_case import assert_equal, problem, refit, without
 
 from ridgeformer import errors
-from ridgeformer.influence import AttentionFeatures, RawFeatures, influence, intervene
+from ridgeformer.influence import AttentionFeatures, RawFeatures, adversarial_rows, influence, intervene
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.kernels import Exponential
 
@@ -49,6 +49,14 @@ def test_an_attack_of_size_zero_changes_nothing_but_what_is_removed():
     assert found.transformed.margin == found.adversarial.margin == pytest.approx(found.untouched.margin)
     assert found.adversarial.changed.flips_all == 0
     assert found.curated.margin != pytest.approx(found.untouched.margin)
+
+
+def test_more_rounds_of_adversarial_training():
+    X, y, Xq, yq = classes()
+    found = intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.5), rounds=3)
+    assert torch.equal(found.adversarial.X, adversarial_rows(Exponential(1.0), X, y, Xq, 0.3, FGSM(0.5), 3))
+    with pytest.raises(errors.InputError, match="rounds is 0"):
+        intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.5), rounds=0)
 
 
 def test_bad_input():

@@ -31,7 +31,7 @@ def test_both_models_see_the_same_draw_and_are_measured_by_the_library():
         {"units": "rows"},
         {"preprocessing": "both", "units": "rows"},
         {"preprocessing": "both"},
-        {"trained_on": "attacked"},
+        {"rounds": 1},
         {"score": "loss"},
         {"context": "fixed"},
         {"classes": "3,8"},
@@ -58,3 +58,17 @@ def test_presets_have_five_seeds_and_departures_of_one_choice(preset):
     assert chosen.seeds >= 5
     assert len(STUDY.tasks(preset)) == len(chosen)
     assert {point["attack"] for point in chosen.points} == {"fgsm", "pgd", "mim"}
+    assert {point["rounds"] for point in chosen.points} == {0, 1, 4}
+
+
+def test_both_real_datasets_have_a_preset_with_two_five_and_ten_classes_and_a_trained_network():
+    for name in ("mnist", "cifar10"):
+        points = STUDY.presets[name].points
+        assert {point["data"] for point in points} == {name}
+        assert {point["classes"].count(",") for point in points if point["classes"] != "all"} == {1, 4}
+        assert {"infinite", "initial", "trained"} == {point["kernel"] for point in points}
+
+
+def test_more_rounds_of_adversarial_training_change_more():
+    one, four = (measure(**(SMALL | {"rounds": rounds}), seed=5) for rounds in (1, 4))
+    assert one != four

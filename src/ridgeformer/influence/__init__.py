@@ -24,6 +24,7 @@ from ridgeformer.influence.label_change import label_change
 from ridgeformer.influence.losses import cross_entropy, squared_loss
 from ridgeformer.influence.malleability import Malleability, malleability
 from ridgeformer.influence.network_answer import ask_network
+from ridgeformer.influence.over_time import Moment, influence_over_time
 
 __all__ = [
     "Answer",
@@ -34,6 +35,7 @@ __all__ = [
     "Intervention",
     "Interventions",
     "Malleability",
+    "Moment",
     "Network",
     "RawFeatures",
     "RidgeFit",
@@ -48,6 +50,7 @@ __all__ = [
     "fit",
     "group_influence",
     "influence",
+    "influence_over_time",
     "intervene",
     "label_change",
     "leave_group_out",

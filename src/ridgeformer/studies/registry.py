@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ridgeformer.errors import InputError, unknown_name
-from ridgeformer.studies import condition_numbers, depth_accuracy, malleability, ntk_distance, overhead, width_rank
+from ridgeformer.studies import (
+    condition_numbers,
+    depth_accuracy,
+    influence_over_time,
+    interventions,
+    loss_surface,
+    malleability,
+    ntk_distance,
+    overhead,
+    width_rank,
+)
 from ridgeformer.studies.study import Study
 from ridgeformer.studies.task import find_object
 
@@ -19,6 +29,9 @@ STUDIES: dict[str, Study] = {
         ntk_distance.STUDY,
         condition_numbers.STUDY,
         malleability.STUDY,
+        interventions.STUDY,
+        influence_over_time.STUDY,
+        loss_surface.STUDY,
         overhead.STUDY,
     )
 }

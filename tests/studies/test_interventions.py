@@ -1,0 +1,41 @@
+"""The interventions study: its rows are the library's, and its page says what the rows say."""
+
+import pyarrow as pa
+import pytest
+
+from ridgeformer import datasets
+from ridgeformer.influence import AttentionFeatures, Network, UnitRows, intervene
+from ridgeformer.influence.attacks import FGSM
+from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime import problem_from
+from ridgeformer.studies.interventions import STUDY, make_page, measure
+from ridgeformer.studies.tables import intervals
+
+POINT = {"data": "digits", "rows": 40, "test_rows": 20, "attack": "fgsm", "eps": 0.3, "rounds": 2, "ridge": 1e-2}
+
+
+def test_rows_are_those_of_the_library():
+    found = {(row["model"], row["intervention"]): row for row in measure(**POINT, seed=3)}
+    assert len(found) == 8
+    p, features = problem_from(datasets.load("digits"), rows=40, test_rows=20, seed=3, unit_rows=False), None
+    features = UnitRows(AttentionFeatures())
+    ridge = Network(relative_ridge=1e-2).ridge(ReluNTK(), features(p.X, p.Xt)[0])
+    made = intervene(ReluNTK(), p.X, p.y, p.Xt, p.yt, ridge, FGSM(0.3), features=features, rounds=2, seed=3)
+    assert found["attention", "adversarial"]["accuracy"] == made.adversarial.accuracy
+    assert found["attention", "transformed"]["flips"] == made.transformed.changed.flips_top
+    assert found["attention", "untouched"]["flips"] is None
+
+
+def test_the_page_says_what_the_rows_say():
+    rows = [POINT | {"seed": seed} | row for seed in (0, 1) for row in measure(**POINT, seed=seed)]
+    page = make_page(rows, intervals(pa.Table.from_pylist(rows), STUDY.within).to_pylist())
+    untouched = [row["accuracy"] for row in rows if (row["model"], row["intervention"]) == ("relu", "untouched")]
+    assert page.answer[0].startswith(f"relu: {100 * sum(untouched) / 2:.1f} % of the queries right")
+    assert len(page.sections[1].table.rows) == 8
+    assert all(len(row) == len(page.sections[1].table.head) for row in page.sections[1].table.rows)
+
+
+@pytest.mark.parametrize("preset", STUDY.presets)
+def test_presets(preset):
+    assert STUDY.presets[preset].seeds >= 5
+    assert len(STUDY.tasks(preset)) == len(STUDY.presets[preset])
