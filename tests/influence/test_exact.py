@@ -81,7 +81,9 @@ def test_what_one_solve_does_not_reach_is_left_to_the_refining_solver(monkeypatc
     X, y, Xq = problem()
     expected = leave_one_out(Exponential(2.0), X, y, Xq, 0.3)
     once = exact._solve_once
-    monkeypatch.setattr(exact, "_solve_once", lambda *given: replace(once(*given), alpha=y[:, None], residual=y[:, None]))
+    monkeypatch.setattr(
+        exact, "_solve_once", lambda *given: replace(once(*given), alpha=y[:, None], residual=y[:, None])
+    )
     assert_equal(leave_one_out(Exponential(2.0), X, y, Xq, 0.3), expected)
 
 

@@ -38,3 +38,10 @@ def test_unit_rows_come_first_and_carry_gradients():
     moving = X.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(UnitRows(RawFeatures())(moving, Xq)[0].sum(), moving)
     torch.testing.assert_close((gradient * X).sum(1), torch.zeros(len(X)).double(), atol=1e-12, rtol=0)
+
+
+def test_few_rows_of_many_features_are_multiplied_in_the_cheaper_order():
+    X, _, Xq = problem(n=3, d=7)
+    rows, queries = AttentionFeatures(normalise=False)(X, Xq)
+    torch.testing.assert_close(rows, X @ (X.T @ X))
+    torch.testing.assert_close(queries, Xq @ (X.T @ X))

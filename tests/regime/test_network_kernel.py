@@ -38,3 +38,21 @@ def test_training_and_the_seed_change_it():
     assert torch.equal(trained.weights, again.weights)
     assert not torch.equal(trained.weights, start.weights)
     assert not torch.equal(network_kernel(X, y, 20, 6).weights, start.weights)
+
+
+def test_patterns_that_are_kept_follow_the_rows():
+    X, W = draw(6, 4, "rows"), draw(20, 4, "weights")
+    kernel = NetworkNTK(W)
+    kernel(X)
+    X.neg_()
+    torch.testing.assert_close(kernel(X), relu_ntk_of_weights(X, W))
+    for shift in range(3):
+        moved = X + shift
+        torch.testing.assert_close(kernel(moved, X), NetworkNTK(W)(moved, X))
+
+
+def test_the_precision_of_the_weights_decides_which_neurons_are_active():
+    barely = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
+    X = torch.tensor([[1.0, 1.0 - 1e-12]], dtype=torch.float64)
+    assert float(NetworkNTK(barely)(X)) > 0
+    assert float(NetworkNTK(barely.float())(X)) == 0

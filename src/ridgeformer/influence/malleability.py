@@ -116,6 +116,4 @@ def malleability(
 
 
 def _reversal(base: Baseline, top: Tensor) -> Objective:
-    return influence_reversal(
-        base.fitted, base.Xq, base.yq, base.features, top, base.measure, base.before.mean(1)
-    )
+    return influence_reversal(base.fitted, base.Xq, base.yq, base.features, top, base.measure, base.before.mean(1))

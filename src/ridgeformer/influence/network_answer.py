@@ -82,7 +82,9 @@ def ask_network(
     with torch.no_grad():
         K = kernel(seen)
     if not float(K.diagonal().mean()) > 0:
-        raise InputError("the network is dead: no output has a gradient at any training row, so no point has influence.")
+        raise InputError(
+            "the network is dead: no output has a gradient at any training row, so no point has influence."
+        )
     ridge = choose_ridge(K, data.y)[0]
     query = built.features(data.Xt[posed.place : posed.place + 1])
     problem = make_problem(

@@ -78,7 +78,9 @@ def pose_row(dataset: Dataset, row: Any, settings: Settings) -> Posed:
         place = int(np.flatnonzero(train == row)[0])
         data, train, test = _held_out(data, place), np.delete(train, place), np.append(test, row)
         notes += (f"Row {row} was taken out of the training rows.",)
-    posed = Posed(replace(data, notes=data.notes + notes), row, int(np.flatnonzero(test == row)[0]), train, dataset.X[train])
+    posed = Posed(
+        replace(data, notes=data.notes + notes), row, int(np.flatnonzero(test == row)[0]), train, dataset.X[train]
+    )
     _check_classes(posed)
     return posed
 

@@ -7,7 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ridgeformer import datasets
-from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, influence_over_time
+from ridgeformer.influence import AttentionFeatures, Moment, Network, RawFeatures, influence_over_time
 from ridgeformer.influence.features import Features
 from ridgeformer.regime import Training, problem_from
 from ridgeformer.report import PALETTE, Page, Picture, Section, styled
@@ -44,18 +44,22 @@ def measure(
     moments = [2**k for k in range(epochs.bit_length()) if 2**k <= epochs]
     found = []
     for model, features in MODELS.items():
-        for one in influence_over_time(
+        seen = influence_over_time(
             network, problem.X, problem.y, problem.Xt, problem.yt, moments, features=features, seed=seed
-        ):
-            found.append(
-                {
-                    "model": model, "epoch": one.epoch, "kernel_drift": one.kernel_drift,
-                    "flips_since_start": one.since_start.flips_top, "spearman_start": one.since_start.spearman,
-                    "flips_until_end": one.until_end.flips_top, "spearman_end": one.until_end.spearman,
-                    "overlap_end": one.until_end.overlap,
-                }
-            )  # fmt: skip
+        )
+        found += [{"model": model, "epoch": one.epoch, **_values(one)} for one in seen]
     return found
+
+
+def _values(one: Moment) -> dict[str, float]:
+    return {
+        "kernel_drift": one.kernel_drift,
+        "flips_since_start": one.since_start.flips_top,
+        "spearman_start": one.since_start.spearman,
+        "flips_until_end": one.until_end.flips_top,
+        "spearman_end": one.until_end.spearman,
+        "overlap_end": one.until_end.overlap,
+    }
 
 
 def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
