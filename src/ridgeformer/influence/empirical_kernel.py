@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ridgeformer.kernels import Kernel
-from ridgeformer.regime import empirical_ntk
+from ridgeformer.regime.empirical_ntk import empirical_ntk
 
 __all__ = ["EmpiricalNTK"]
 
