@@ -98,8 +98,8 @@ def _table(means: list[dict[str, Any]]) -> Table:
     body = tuple(
         (
             row["model"], row["intervention"], f"{row['attack']}, {row['eps']:g}", str(row["rounds"]),
-            _shown(row, "accuracy", 100.0), _shown(row, "margin"), _shown(row, "influence"), _shown(row, "flips", 100.0),
-            _shown(row, "spearman"),
+            _shown(row, "accuracy", 100.0), _shown(row, "margin"), _shown(row, "influence"),
+            _shown(row, "flips", 100.0), _shown(row, "spearman"),
         )
         for row in means
     )  # fmt: skip
