@@ -42,7 +42,7 @@ def test_the_answer_comes_first_and_is_written(attention, tmp_path):
     page = regime_page(attention)
     assert page.answer == attention.sentences
     text = write_regime_page(attention, tmp_path / "page.html").read_text()
-    assert text.index("At width 32 this network") < text.index("How wide is wide enough")
+    assert text.index("At width 32 this network") < text.index("How wide is wide enough</h2>")
 
 
 def test_widths_are_drawn_with_a_line_of_slope_minus_a_half(attention):

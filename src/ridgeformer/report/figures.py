@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil, log10
 from textwrap import wrap
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -43,7 +44,7 @@ def broken(words: str, width: int = 22) -> str:
     return "<br>".join(wrap(words, width))
 
 
-def log_axis(title: str, *values: Iterable[float]) -> dict[str, object]:
+def log_axis(title: str, *values: Iterable[Any]) -> dict[str, object]:
     """Return a logarithmic axis with powers of ten on it, at most eight, and nothing between them.
 
     Args:

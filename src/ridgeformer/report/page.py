@@ -39,7 +39,11 @@ class Page:
 def render_page(page: Page) -> str:
     """Return a page as text."""
     anchors = _anchors(page.sections)
-    return fill("page.html.j2", **vars(page), anchors=anchors, csv_link=csv_link, png=png, lead=_lead)
+    leads = [_lead(sentence) for sentence in page.answer]
+    return fill(
+        "page.html.j2", **vars(page), anchors=anchors, csv_link=csv_link, png=png,
+        leads=leads if all(words for words, _ in leads) else None,
+    )  # fmt: skip
 
 
 def write_page(page: Page, directory: Path) -> Path:
