@@ -40,7 +40,10 @@ def machine() -> dict[str, Any]:
     }
 
 
-def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+TURNS = "`make bench`; best of several runs that take turns in one process"
+
+
+def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]], how: str = TURNS) -> None:
     """Print a table, write the same as JSON into benchmarks/results and as a page into docs/benchmarks."""
     print(f"\n{name}: {', '.join(f'{key} {value}' for key, value in settings.items())}")
     heads = list(rows[0])
@@ -49,18 +52,18 @@ def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]]) -> N
         print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
-    _page(name, settings, rows)
+    _page(name, settings, rows, how)
     record = {"benchmark": name, "machine": machine(), "settings": settings, "rows": rows}
     (results / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
 
 
-def _page(name: str, settings: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def _page(name: str, settings: dict[str, Any], rows: list[dict[str, Any]], how: str) -> None:
     """Write the table as Markdown, with what it depends on."""
     heads = list(rows[0])
     lines = [
         f"# {name.replace('_', ' ').capitalize()}",
         "",
-        "Written by `make bench`; best of several runs that take turns in one process.",
+        f"Written by {how}.",
         "",
         f"Settings: {', '.join(f'{key} {value}' for key, value in settings.items())}.",
         f"Machine: {', '.join(f'{key} {value}' for key, value in machine().items())}.",

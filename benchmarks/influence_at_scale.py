@@ -37,7 +37,7 @@ def main() -> None:
         "median error bar": f"{float((found.leave_one_out_error / found.leave_one_out.abs()).median()):.1e}",
     }
     settings = {"queries": QUERIES, "rank": RANK, "kernel": f"exponential, {TAU}", "ridge": RIDGE}
-    report("influence_at_scale", settings, [row])
+    report("influence_at_scale", settings, [row], "`python benchmarks/influence_at_scale.py`")
 
 
 if __name__ == "__main__":

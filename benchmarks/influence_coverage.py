@@ -42,7 +42,12 @@ def main() -> None:
             drawn = [estimate(seed) for seed in range(SEEDS)]
             rows.append({"ridge": ridge, "estimator": name, "asked": asked} | counted(drawn, truth))
     settings = {"data": data, "rows": ROWS, "queries": QUERIES, "kernel": f"exponential, {TAU}", "rank": RANK}
-    report("influence_coverage", settings | {"seeds": SEEDS, "shown": "the worst seed"}, rows)
+    report(
+        "influence_coverage",
+        settings | {"seeds": SEEDS, "shown": "the worst seed"},
+        rows,
+        "`python benchmarks/influence_coverage.py`",
+    )
 
 
 def estimators(given: tuple[Any, ...]) -> dict[str, tuple[object, Callable[[int], Influence]]]:

@@ -14,7 +14,7 @@ from ridgeformer.audit.settings import Settings
 from ridgeformer.datasets import Dataset, standardise, unit_rows
 from ridgeformer.errors import InputError, unknown_name
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "numbered", "prepare", "row_numbers"]
 
 FEWEST_ROWS = 10
 LARGEST = 1e100
@@ -76,10 +76,12 @@ def prepare(dataset: Dataset, settings: Settings) -> Prepared:
             f"Only {settings.max_rows:,} of {dataset.n:,} rows were used, drawn at random with classes in proportion "
             "(--max-rows takes more)."
         )
-        numbers = _numbers(_numbered(dataset).sample(settings.max_rows, settings.seed))
+        numbers = row_numbers(numbered(dataset).sample(settings.max_rows, settings.seed))
         dataset = dataset.subset(numbers)
     train, test = dataset.split(settings.test_fraction, settings.seed)
-    rows, rows_t = (numbers[_numbers(part)] for part in _numbered(dataset).split(settings.test_fraction, settings.seed))
+    rows, rows_t = (
+        numbers[row_numbers(part)] for part in numbered(dataset).split(settings.test_fraction, settings.seed)
+    )
     X, Xt, note = _preprocess(train.X, test.X, _choice(dataset, settings))
     y, yt = torch.from_numpy(train.targets()), torch.from_numpy(test.targets())
     mean = y.mean(0)
@@ -99,12 +101,13 @@ def prepare(dataset: Dataset, settings: Settings) -> Prepared:
     )
 
 
-def _numbered(dataset: Dataset) -> Dataset:
+def numbered(dataset: Dataset) -> Dataset:
     """Return the dataset with every row replaced by its number: a draw from it says which rows were drawn."""
     return replace(dataset, X=np.arange(dataset.n, dtype=np.float64)[:, None], features=(), image_shape=None)
 
 
-def _numbers(part: Dataset) -> NDArray[np.int64]:
+def row_numbers(part: Dataset) -> NDArray[np.int64]:
+    """Return the numbers of the rows drawn from a `numbered` dataset."""
     return part.X[:, 0].astype(np.int64)
 
 

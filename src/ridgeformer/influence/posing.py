@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.audit.prepare import Prepared, prepare
+from ridgeformer.audit.prepare import Prepared, numbered, prepare, row_numbers
 from ridgeformer.audit.settings import Settings
 from ridgeformer.datasets import Dataset
 from ridgeformer.errors import InputError
@@ -64,16 +64,14 @@ def pose_row(dataset: Dataset, row: Any, settings: Settings) -> Posed:
         (False, True)
     """
     row = _row(dataset, row)
-    numbered = _numbered(dataset)
     kept = np.arange(dataset.n)
     notes: tuple[str, ...] = ()
     if dataset.n > settings.max_rows:
-        others = numbered.subset(kept != row).sample(settings.max_rows - 1, settings.seed)
-        kept = np.sort(np.append(_numbers(others), row))
+        others = numbered(dataset).subset(kept != row).sample(settings.max_rows - 1, settings.seed)
+        kept = np.sort(np.append(row_numbers(others), row))
         notes = (f"{len(kept):,} of {dataset.n:,} rows were drawn at random, classes in proportion.",)
     data = prepare(dataset.subset(kept), settings)
-    # the split depends on nothing but seed and classes, so the same split of the numbers says which rows are where
-    train, test = (_numbers(part) for part in numbered.subset(kept).split(settings.test_fraction, settings.seed))
+    train, test = kept[data.rows], kept[data.rows_t]
     if row in train:
         place = int(np.flatnonzero(train == row)[0])
         data, train, test = _held_out(data, place), np.delete(train, place), np.append(test, row)
@@ -89,15 +87,6 @@ def _row(dataset: Dataset, row: Any) -> int:
     if isinstance(row, bool) or not isinstance(row, int) or not 0 <= row < dataset.n:
         raise InputError(f"{dataset.name} has no row {row!r}: it has rows 0 to {dataset.n - 1}.")
     return row
-
-
-def _numbered(dataset: Dataset) -> Dataset:
-    numbers = np.arange(dataset.n, dtype=np.float64)[:, None]
-    return replace(dataset, X=numbers, features=(), image_shape=None)
-
-
-def _numbers(part: Dataset) -> NDArray[np.int64]:
-    return part.X[:, 0].astype(np.int64)
 
 
 def _held_out(data: Prepared, place: int) -> Prepared:
