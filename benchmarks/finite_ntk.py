@@ -94,7 +94,9 @@ def convergence(decades: int) -> None:
         })  # fmt: skip
         print(f"width {width:,}: {error:.2e} after {seconds:,.0f} s", file=sys.stderr, flush=True)
     slope = np.polyfit(np.log(widths), np.log(errors), 1)[0]
-    report("finite_ntk_convergence", {"data": "digits", "n": 200, "threads": 2, "slope": f"{slope:.2f}"}, rows)
+    name = "finite_ntk_convergence" if decades < 9 else "finite_ntk_billion"
+    how = f"`python benchmarks/finite_ntk.py {decades} --convergence`; one network that grows, one run"
+    report(name, {"data": "digits", "n": 200, "threads": 2, "slope": f"{slope:.2f}"}, rows, how=how)
 
 
 if __name__ == "__main__":

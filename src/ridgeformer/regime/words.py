@@ -108,7 +108,8 @@ def _widths(criteria: tuple[Criterion, ...]) -> str:
     said: dict[bool, list[str]] = {True: [], False: []}
     for one in criteria:
         least = one.log10_sufficient if one.log10_expected is None else one.log10_expected
-        said[one.reachable].append(f"{MEANINGS[one.name]} ({one.name}) asks for about 10^{max(least, 0):.1f}")
+        named = "" if one.name in MEANINGS[one.name] else f" ({one.name})"
+        said[one.reachable].append(f"{MEANINGS[one.name]}{named} asks for about 10^{max(least, 0):.1f}")
     parts = [
         f"{word}: {', '.join(said[key])}" for key, word in ((True, "reachable"), (False, "out of reach")) if said[key]
     ]
