@@ -1,0 +1,58 @@
+"""What an engine is: products with one kernel matrix K, wherever and however it is held."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ridgeformer.kernels import Kernel
+
+if TYPE_CHECKING:
+    from ridgeformer.solvers.preconditioners.base import Preconditioner
+
+__all__ = ["Engine"]
+
+
+class Engine(ABC):
+    """Products with K = k(X, X), in a working precision and in float64; solvers know nothing else of K.
+
+    A product in float64 means the kernel evaluated in float64 on the rows as they were given: that is the K
+    which a reported residual refers to. The working precision may be lower; what it loses is made good by
+    refinement.
+    """
+
+    name: ClassVar[str]
+    kernel: Kernel
+    n: int
+    """The number of rows."""
+    dtype: torch.dtype
+    """The working precision."""
+    device: torch.device
+    """Where columns are expected and given back."""
+
+    @abstractmethod
+    def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V computed in the working precision, in the dtype of V."""
+
+    @abstractmethod
+    def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V with kernel and sums in float64."""
+
+    @abstractmethod
+    def columns(self, index: Int[Tensor, " k"]) -> Float[Tensor, "n k"]:
+        """Return the columns of K at `index`, in the working precision."""
+
+    @abstractmethod
+    def diagonal(self) -> Float[Tensor, " n"]:
+        """Return k(x_i, x_i) in float64."""
+
+    def preconditioner(self, ridge: float, rank: int, generator: torch.Generator) -> Preconditioner | None:
+        """Return P^-1 ~ (K + ridge I)^-1 if this engine builds its own, such as where the rows live elsewhere.
+
+        None, the default, leaves it to the solver, which asks for `columns`.
+        """
+        return None
