@@ -89,9 +89,13 @@ class Exponential(Kernel):
 
     def diagonal(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return exp(|U x_i|^2 / temperature - log_scale)."""
-        own = self.scaled(X).square().sum(1) - self.log_scale
+        own = self.own_logits(X) - self.log_scale
         self._refuse(own)
         return own.exp()
+
+    def own_logits(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return |U x_i|^2 / temperature, some rows at a time so that no second X is made."""
+        return torch.cat([self.scaled(rows).square().sum(1) for rows in X.split(4096)])
 
     def check_range(self, X: Float[Tensor, "n d"], name: str) -> Float[Tensor, "n d"]:
         """Return X: what the precision cannot hold is decided logit by logit, in `logits`."""
@@ -99,7 +103,7 @@ class Exponential(Kernel):
 
     def largest_logit(self, X: Float[Tensor, "n d"]) -> float:
         """Return max_i |U x_i|^2 / temperature, which no logit between rows of X exceeds."""
-        return float(self.scaled(X.detach()).square().sum(1).max())
+        return float(self.own_logits(X.detach()).max())
 
     def within_range(self, X: Float[Tensor, "n d"]) -> Exponential:
         """Return this kernel with `log_scale` raised to the largest logit on X, if that is uncomfortable.
@@ -117,7 +121,7 @@ class Exponential(Kernel):
             )
         if largest - self.log_scale <= COMFORTABLE_LOGIT[X.dtype]:
             return self
-        own = self.scaled(X.detach()).square().sum(1)
+        own = self.own_logits(X.detach())
         if largest - float(own.min()) > LARGEST_LOGIT[X.dtype] or self._logit_error(X) > 0.1:
             raise LogitRangeError(
                 f"the rows' own logits go from {float(own.min()):.3g} to {largest:.3g}, more than {X.dtype} holds side "
@@ -134,7 +138,8 @@ class Exponential(Kernel):
         """Return how far any computed logit on X can be from the exact one."""
         terms = X.shape[1] + (0 if self.projection is None else 2 * self.projection.shape[1]) + 3
         projected = 1.0 if self.projection is None else float(self.projection.detach().norm()) ** 2
-        lengths = float(X.detach().double().square().sum(1).max()) * projected / self.temperature
+        longest = max(float(rows.detach().double().square().sum(1).max()) for rows in X.split(4096))
+        lengths = longest * projected / self.temperature
         return gamma(terms, X.dtype) * (lengths + abs(self.log_scale)) + gamma(4, X.dtype)
 
     def _check_range(self, left: Tensor, right: Tensor, logits: Tensor) -> None:

@@ -4,20 +4,26 @@ An iterative method is a generator of states; `run` decides when it is done, and
 in float64 makes it `converged`. A new method is one file and one line in `solve.ITERATIVE`.
 """
 
+from ridgeformer.solvers.engines import ENGINES, Engine
 from ridgeformer.solvers.iterate import Iterate, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, lanczos_ends
-from ridgeformer.solvers.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom
+from ridgeformer.solvers.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
+from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.solution import Solution, Status
 from ridgeformer.solvers.solve import METHODS, solve
 from ridgeformer.solvers.system import RidgeSystem
 
 __all__ = [
+    "ENGINES",
     "METHODS",
     "PRECONDITIONERS",
+    "Engine",
     "Identity",
     "Iterate",
     "Jacobi",
     "Nystrom",
+    "PivotedCholesky",
+    "Plan",
     "RidgeSystem",
     "Solution",
     "SpectrumEnds",

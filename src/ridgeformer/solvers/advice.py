@@ -21,6 +21,7 @@ def advise(
     given: tuple[float, float] | None,
     ridge: float,
     floor: float,
+    fit_error: float | None = None,
 ) -> str:
     """Return the sentence for a status.
 
@@ -34,10 +35,16 @@ def advise(
         given: ends that were given, if any.
         ridge: the ridge of the system.
         floor: the round-off of K, below which a ridge has no effect.
+        fit_error: of a fit on centres.
     """
     at = f"the relative residual is {reached:.1e} (asked: {tol:.0e})"
     if status is Status.CONVERGED:
         return f"Converged: {at}."
+    if status is Status.SUBSET:
+        return (
+            f"Fitted on centres only: over the training rows the fit differs from that of all rows by about {fit_error:.1e} "
+            "in root mean square at most (estimated). Take more centres, or method='auto' for the full solution."
+        )
     if status is Status.STOPPED:
         return f"Stopped by the callback after {steps} steps: {at}."
     if status is Status.DIVERGED:
@@ -68,11 +75,11 @@ def _more_steps(method: str, tol: float, ends: SpectrumEnds) -> str:
     kappa = max(ends.high / low, 1.0)
     cg = max(1, round(sqrt(kappa) * log(2 / tol) / 2))
     what = "preconditioned condition number" if ends.preconditioned else "condition number"
-    if method in ("cg", "pcg"):
+    if method in ("cg", "pcg", "mixed_pcg"):
         other = (
             "method='pcg' with preconditioner='nystrom'"
             if method == "cg"
-            else "a Nystrom preconditioner of higher rank"
+            else "a preconditioner of higher rank"
         )
         return f"At the {what} found so far ({kappa:.1e}) about {cg} steps are needed: raise max_steps, or use {other}."
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +11,18 @@ from torch import Tensor
 from ridgeformer.checks import positive, whole
 from ridgeformer.errors import InputError, unknown_name
 from ridgeformer.kernels import Kernel
+from ridgeformer.memory import free_bytes, show_bytes
+from ridgeformer.solvers.engines import ENGINES, Engine
 from ridgeformer.solvers.preconditioners import Builder, builder
 
-__all__ = ["METHODS", "TOLERANCE", "Arguments", "check_arguments", "check_memory"]
+__all__ = ["METHODS", "TOLERANCE", "Arguments", "check_arguments", "check_engine", "check_memory"]
 
-METHODS = ("direct", "richardson", "neumann", "chebyshev", "cg", "pcg")
+METHODS = (
+    "auto", "direct", "mixed_direct", "mixed_pcg", "nystrom", "richardson", "neumann", "chebyshev", "cg", "pcg"
+)  # fmt: skip
+
+PRECONDITIONED = {"auto": "pivoted", "mixed_pcg": "pivoted", "pcg": "nystrom"}
+"""Methods that take a preconditioner, and the one they take unless told."""
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 """The relative residual asked for unless told."""
@@ -60,9 +66,9 @@ def check_arguments(
         raise InputError(f"tol is {tol:g}; a relative residual between 0 and 1 was expected.")
     if max_steps is not None:
         max_steps = whole(max_steps, "max_steps", 1)
-    if preconditioner is not None and method != "pcg":
+    if preconditioner is not None and method not in PRECONDITIONED:
         raise InputError(f"method {method!r} takes no preconditioner: use method='pcg', or leave it out.")
-    chosen = builder(preconditioner or ("nystrom" if method == "pcg" else "identity"))
+    chosen = builder(preconditioner or PRECONDITIONED.get(method, "identity"))
     return Arguments(method, ridge, tol, max_steps, chosen, _ends(spectrum), whole(seed, "seed", 0))
 
 
@@ -80,12 +86,25 @@ def _ends(spectrum: Any) -> tuple[float, float] | None:
     return low, high
 
 
+def check_engine(engine: Any) -> tuple[str | None, Engine | None]:
+    """Return the name of an engine and the engine itself, where each was given."""
+    if engine is None or engine == "auto":
+        return None, None
+    if isinstance(engine, Engine):
+        return engine.name, engine
+    if not isinstance(engine, str):
+        raise InputError(f"engine is {engine!r}; a name ({', '.join(sorted(ENGINES))}) or an Engine was expected.")
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    return engine, None
+
+
 def check_memory(n: int, dtype: torch.dtype) -> None:
     """Refuse a direct solve whose matrices do not fit: K, its factor and a working copy."""
     needed = 3 * n * n * (torch.finfo(dtype).bits // 8)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else needed
+    free = free_bytes()
     if needed > free:
         raise InputError(
-            f"a direct solve of {n:,} rows needs about {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free: "
-            "use method='pcg', which forms K by blocks, or fewer rows."
+            f"a direct solve of {n:,} rows needs about {show_bytes(needed)} and {show_bytes(free)} are free: "
+            "use method='auto', which takes a plan that fits, or fewer rows."
         )

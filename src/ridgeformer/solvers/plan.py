@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ridgeformer.memory import show_bytes
+
 __all__ = ["Plan"]
 
 
@@ -12,12 +14,13 @@ class Plan:
     """How a system is solved.
 
     Attributes:
-        method: direct, mixed (float32 Cholesky, float64 refinement), block_pcg, nystrom, or an iterative method.
-        engine: how products with K are formed: features, stored, tiles, attention, dask.
-        working: the precision of those products, "float32" or "float64"; the reported residual is float64 always.
+        method: the method that runs; never "auto".
+        engine: how products with K are formed: features, stored, tiles, attention, or an engine of your own.
+        working: the precision of those products, or of the factorisation; the reported residual is float64 always.
         rank: of the preconditioner at most, or the number of centres; 0 where there is none.
+        exact: whether K is kept in float64 beside the working precision.
         needed: bytes beyond X and y, as budgeted.
-        free: bytes that were free.
+        free: bytes that may be used.
         reasons: one sentence for each decision.
     """
 
@@ -25,20 +28,13 @@ class Plan:
     engine: str
     working: str
     rank: int
+    exact: bool
     needed: int
     free: int
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
-        head = f"{self.method} on the {self.engine} engine in {self.working}, about {show_bytes(self.needed)} of "
-        return "\n".join([f"{head}{show_bytes(self.free)} free", *(f"- {reason}" for reason in self.reasons)])
-
-
-def show_bytes(count: int) -> str:
-    """Return a size for people.
-
-    Example:
-        >>> show_bytes(3 * 2**30), show_bytes(5 * 2**20)
-        ('3.0 GiB', '5 MiB')
-    """
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+        head = f"{self.method} on the {self.engine} engine, working in {self.working}: about "
+        return "\n".join(
+            [f"{head}{show_bytes(self.needed)} of {show_bytes(self.free)}", *(f"- {reason}" for reason in self.reasons)]
+        )

@@ -23,7 +23,7 @@ def require_semidefinite(system: RidgeSystem) -> None:
     """
     if system.kernel.semidefinite or system.n > TESTED_ROWS:
         return
-    K, slack = system.matrix, system.kernel_roundoff
+    K, slack = system.kernel.dense(system.X, system.X), system.kernel_roundoff
     gap = float((K - K.T).abs().max())
     if not gap <= slack + 1e3 * torch.finfo(K.dtype).eps * float(K.abs().max()):
         raise NotPositiveSemidefiniteError(

@@ -15,6 +15,7 @@ from ridgeformer.checks import as_query
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma
 from ridgeformer.solvers.lanczos import SpectrumEnds
+from ridgeformer.solvers.plan import Plan
 
 __all__ = ["Solution", "Status"]
 
@@ -27,6 +28,7 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     BREAKDOWN = "breakdown"
     STOPPED = "stopped"
+    SUBSET = "subset"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,9 @@ class Solution:
         iterates: (steps, n, outputs), if they were asked for.
         kernel, X, ridge, method: what was solved, and how.
         log_scale: the rescaling that was applied to keep the exponential in range; usually 0.
+        plan: which method and engine were chosen, in which precision, with how much memory, and why.
+        fit_error: after `method="nystrom"`, per output, an estimate from above of the root mean square difference
+            between this fit and that of all rows, over the training rows.
     """
 
     alpha: Tensor
@@ -66,6 +71,8 @@ class Solution:
     log_scale: float = 0.0
     iterates: Tensor | None = field(default=None, repr=False)
     factor: Tensor | None = field(default=None, repr=False)
+    plan: Plan | None = field(default=None, repr=False)
+    fit_error: Tensor | None = None
 
     @property
     def converged(self) -> bool:
@@ -98,7 +105,11 @@ class Solution:
 
     def predict(self, Xq: Any) -> Tensor:
         """Return k(x)'alpha for every query row, shaped (q,) or (q, outputs) like the targets."""
-        return self.kernel.product(as_query(Xq, self.X), self.X, self.alpha)
+        Xq = as_query(Xq, self.X)
+        if self.status is Status.SUBSET:  # most coefficients are zero
+            used = self.alpha.reshape(len(self.X), -1).any(dim=1)
+            return self.kernel.product(Xq, self.X[used], self.alpha[used])
+        return self.kernel.product(Xq, self.X, self.alpha)
 
     def prediction_bound(self, Xq: Any) -> Tensor:
         """Return a bound on |f(x) - f*(x)| per query row, shaped like the prediction.

@@ -8,39 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_targets
+from ridgeformer.checks import as_matrix, as_targets, whole
 from ridgeformer.errors import InputError, LogitRangeError
 from ridgeformer.kernels import Kernel
-from ridgeformer.seeds import torch_generator
+from ridgeformer.memory import free_bytes
 from ridgeformer.solvers.advice import advise
-from ridgeformer.solvers.arguments import METHODS, Arguments, check_arguments, check_memory
-from ridgeformer.solvers.chebyshev import chebyshev
-from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
-from ridgeformer.solvers.direct import cholesky_solve
-from ridgeformer.solvers.iterate import Method, Workshop
-from ridgeformer.solvers.lanczos import SpectrumEnds, from_coefficients, lanczos_ends
-from ridgeformer.solvers.neumann import neumann
+from ridgeformer.solvers.arguments import METHODS, Arguments, check_arguments, check_engine
+from ridgeformer.solvers.engines import Engine
+from ridgeformer.solvers.planner import choose, describe, retry
 from ridgeformer.solvers.preconditioners import Builder
-from ridgeformer.solvers.richardson import richardson
-from ridgeformer.solvers.run import Callback, Run, run
-from ridgeformer.solvers.semidefinite import refuse_negative, require_semidefinite
+from ridgeformer.solvers.routes import Outcome, follow
+from ridgeformer.solvers.run import Callback
+from ridgeformer.solvers.semidefinite import require_semidefinite
 from ridgeformer.solvers.solution import Solution, Status
 from ridgeformer.solvers.system import RidgeSystem
 
 __all__ = ["METHODS", "scaled_system", "solve"]
-
-ITERATIVE: dict[str, tuple[Method, int]] = {
-    "richardson": (richardson, 1_000_000),
-    "neumann": (neumann, 100_000),
-    "chebyshev": (chebyshev, 100_000),
-    "cg": (conjugate_gradients, 20_000),
-    "pcg": (conjugate_gradients, 20_000),
-}
-"""The iterative methods and how many steps they may take unless told; conjugate gradients 10 n if that is less."""
-
-NEUMANN_STEPS_SHOWN = 5
-"""How many steps of a Neumann series that cannot converge are taken, to show it diverging."""
-
 
 def solve(
     kernel: Kernel,
@@ -48,7 +31,7 @@ def solve(
     y: Any,
     ridge: Any,
     *,
-    method: str = "direct",
+    method: str = "auto",
     tol: float | None = None,
     max_steps: int | None = None,
     preconditioner: str | Builder | None = None,
@@ -56,26 +39,35 @@ def solve(
     callback: Callback | None = None,
     keep_iterates: bool = False,
     seed: int = 0,
+    engine: Any = None,
+    centres: Any = None,
+    memory: Any = None,
 ) -> Solution:
     """Solve (K + ridge I) alpha = y.
 
-    Holds for positive semidefinite kernels and ridge > 0. Computed in the precision of X; the residual
-    that decides about convergence, and every bound, is computed in float64.
+    Holds for positive semidefinite kernels and ridge > 0. Computed in the precision of X or, by the mixed
+    methods, faster in float32; the residual that decides about convergence, and every bound, is computed in
+    float64 with the kernel evaluated in float64.
 
     Args:
         kernel: any kernel of `ridgeformer.kernels`, or your own `Kernel`.
         X: training rows, (n, d).
         y: targets, (n,) or (n, outputs); outputs share every product with K.
         ridge: lambda > 0.
-        method: direct, richardson, neumann, chebyshev, cg or pcg.
+        method: auto, which chooses by size and memory (`Solution.plan` says what and why); direct,
+            mixed_direct, mixed_pcg, nystrom, richardson, neumann, chebyshev, cg or pcg.
         tol: largest ||y - A alpha|| / ||y||, per output; 1e-10 in float64, 1e-5 in float32.
         max_steps: iterations at most.
-        preconditioner: identity, jacobi, nystrom (pcg's default), or a builder such as `Nystrom(rank=200)`.
+        preconditioner: identity, jacobi, nystrom (pcg's default), pivoted (mixed_pcg's), or a builder such as
+            `Nystrom(rank=200)`.
         spectrum: (low, high), ends of the spectrum of A for richardson and chebyshev. By default low is
             the ridge, which is always right, and high is estimated.
         callback: called with (step, alpha, relative residuals) after every step; True stops.
         keep_iterates: keep alpha of every step in `Solution.iterates`.
-        seed: for the randomised preconditioner and the spectrum estimate.
+        seed: for the randomised preconditioner, the centres and the spectrum estimate.
+        engine: how products with K are formed: stored, tiles, attention, features or an `Engine`; chosen by default.
+        centres: how many centres `method="nystrom"` takes.
+        memory: bytes that may be used beside the data; by default what is free.
 
     Returns:
         A frozen `Solution`. One that did not converge says so in `status` and `advice`.
@@ -92,16 +84,20 @@ def solve(
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
     asked = check_arguments(kernel, X, ridge, method, tol, max_steps, preconditioner, spectrum, seed)
+    name, given = check_engine(engine)
+    free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
         system, log_scale = scaled_system(kernel, X, asked.ridge)
         columns = y.reshape(len(y), -1)
         unit = _unit(columns)
-        if method == "direct":
-            record, ends, factor = _direct(system, columns / unit, asked)
-        else:
-            record, ends = _iterate(system, columns / unit, asked, callback, keep_iterates, unit)
-            factor = None
-        return _solution(record, ends, factor, system, columns / unit, unit, asked, y.shape, log_scale)
+        problem = describe(system.kernel, X, columns.shape[1], system.ridge, free)
+        plan = choose(problem, method, name, centres)
+        watch = _in_given_units(callback, unit)
+        outcome = follow(plan, system, given, columns / unit, asked, watch, keep_iterates)
+        again = retry(problem, outcome.plan, outcome.record.status) if method == "auto" and given is None else None
+        if again is not None:
+            outcome = follow(again, system, None, columns / unit, asked, watch, keep_iterates)
+        return _solution(outcome, columns / unit, unit, asked, y.shape, log_scale)
 
 
 def _unit(columns: Tensor) -> Tensor:
@@ -111,32 +107,26 @@ def _unit(columns: Tensor) -> Tensor:
 
 
 def _solution(
-    record: Run,
-    ends: SpectrumEnds,
-    factor: Tensor | None,
-    system: RidgeSystem,
-    columns: Tensor,
-    unit: Tensor,
-    asked: Arguments,
-    shape: torch.Size,
-    log_scale: float,
+    outcome: Outcome, columns: Tensor, unit: Tensor, asked: Arguments, shape: torch.Size, log_scale: float
 ) -> Solution:
+    record, system = outcome.record, outcome.system
     norms, residual = columns.norm(dim=0), record.residual.norm(dim=0)
-    alpha = record.alpha * unit.to(record.alpha.dtype)
+    alpha = (record.alpha * unit.to(record.alpha.dtype)).to(system.X.dtype)
     if not bool(torch.isfinite(alpha).all()):
         raise InputError(
             f"y reaches {float(unit.max()):.1e}, too large for coefficients in {alpha.dtype}: rescale the targets."
         )
     advice = advise(
         record.status,
-        method=asked.method,
+        method=outcome.plan.method,
         reached=float((residual / torch.where(norms > 0, norms, 1.0)).max()),
         tol=asked.tol,
         steps=record.steps,
-        ends=ends,
+        ends=outcome.ends,
         given=asked.spectrum,
         ridge=system.ridge,
         floor=system.kernel_roundoff,
+        fit_error=None if outcome.fit_error is None else float((outcome.fit_error * unit).max()),
     )
     return Solution(
         alpha=alpha.reshape(shape),
@@ -147,15 +137,17 @@ def _solution(
         residual_norm=residual * unit,
         roundoff=system.residual_roundoff(record.alpha, columns) * unit,
         target_norm=norms * unit,
-        spectrum=ends,
+        spectrum=outcome.ends,
         kernel=system.kernel,
         X=system.X,
         ridge=system.ridge,
-        method=asked.method,
+        method=outcome.plan.method,
         kernel_roundoff=system.kernel_roundoff,
         log_scale=log_scale,
         iterates=torch.stack(record.iterates) * unit.to(alpha.dtype) if record.iterates else None,
-        factor=factor,
+        factor=outcome.factor,
+        plan=outcome.plan,
+        fit_error=None if outcome.fit_error is None else outcome.fit_error * unit,
     )
 
 
@@ -173,50 +165,6 @@ def scaled_system(kernel: Kernel, X: Tensor, ridge: float) -> tuple[RidgeSystem,
     system = RidgeSystem(safe, safe.check_range(X, "X"), scaled)
     require_semidefinite(system)
     return system, log_scale
-
-
-def _ends(system: RidgeSystem, seed: int) -> SpectrumEnds:
-    generator = torch_generator(seed, "spectrum")
-    ends = lanczos_ends(system.apply, system.n, like=system.X, generator=generator)
-    refuse_negative(ends.low - system.ridge, system)
-    return ends
-
-
-def _direct(system: RidgeSystem, y: Tensor, asked: Arguments) -> tuple[Run, SpectrumEnds, Tensor | None]:
-    check_memory(system.n, system.X.dtype)
-    result = cholesky_solve(system, y)
-    norms = y.norm(dim=0)
-    norms = torch.where(norms > 0, norms, 1.0)
-    relative = result.residual.norm(dim=0) / norms
-    status = Status.CONVERGED if float(relative.max()) <= asked.tol else Status.BREAKDOWN
-    history = [(values / norms).to(system.X.dtype) for values in (y.norm(dim=0), result.residual.norm(dim=0))]
-    return Run(result.alpha, result.residual, status, 1, history), _ends(system, asked.seed), result.factor
-
-
-def _iterate(
-    system: RidgeSystem, y: Tensor, asked: Arguments, callback: Callback | None, keep: bool, unit: Tensor
-) -> tuple[Run, SpectrumEnds]:
-    function, patience = ITERATIVE[asked.method]
-    krylov = function is conjugate_gradients
-    patience = asked.max_steps or (min(patience, max(1000, 10 * system.n)) if krylov else patience)
-    ends = None if krylov else _ends(system, asked.seed)
-    hopeless = ends is not None and asked.method == "neumann" and ends.high - system.ridge >= system.ridge
-    if hopeless:
-        patience = min(patience, NEUMANN_STEPS_SHOWN)
-    given = asked.spectrum or (system.ridge, ends.high_safe if ends else system.ridge)
-    inverse = asked.preconditioner.build(system, torch_generator(asked.seed, "preconditioner"))
-    workshop = Workshop(system, given, inverse)
-    record = run(
-        function, workshop, y, tol=asked.tol, max_steps=patience, callback=_in_given_units(callback, unit), keep=keep
-    )
-    if hopeless and record.status is Status.MAX_STEPS:
-        record.status = Status.DIVERGED
-    if ends is None:
-        preconditioned = asked.preconditioner.name != "identity"
-        ends = from_coefficients(record.gammas, record.betas, preconditioned=preconditioned)
-        if ends is not None and not preconditioned:
-            refuse_negative(ends.low - system.ridge, system)
-    return record, ends or _ends(system, asked.seed)
 
 
 def _in_given_units(callback: Callback | None, unit: Tensor) -> Callback | None:

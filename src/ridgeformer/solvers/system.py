@@ -11,6 +11,7 @@ from torch import Tensor
 from ridgeformer import bounds
 from ridgeformer.kernels import FeatureKernel, Kernel
 from ridgeformer.kernels.base import gamma
+from ridgeformer.solvers.engines import Engine, Features, Stored, Tiles
 
 __all__ = ["STORED_ENTRIES", "RidgeSystem"]
 
@@ -21,14 +22,15 @@ STORED_ENTRIES = 2**27
 class RidgeSystem:
     """A = K + ridge I for the rows X, applied to any number of columns at once.
 
-    K is never formed where it has a feature map narrower than n; it is stored while it is small; it is
-    formed by blocks otherwise.
+    Products with K are the engine's. Unless one is given, K is never formed where it has a feature map narrower
+    than n; it is stored while it is small; it is formed by tiles otherwise.
     """
 
-    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], ridge: float) -> None:
+    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], ridge: float, engine: Engine | None = None) -> None:
         self.kernel = kernel
         self.X = X.detach()
         self.ridge = ridge
+        self._engine = engine
 
     @property
     def n(self) -> int:
@@ -36,45 +38,41 @@ class RidgeSystem:
         return self.X.shape[0]
 
     @cached_property
-    def features(self) -> Tensor | None:
-        """The features phi(X), where the kernel has some and they are fewer than n."""
-        if not isinstance(self.kernel, FeatureKernel):
-            return None
-        features = self.kernel.feature_map(self.X)
-        return features if features.shape[1] < self.n else None
+    def engine(self) -> Engine:
+        """Products with K."""
+        if self._engine is not None:
+            return self._engine
+        if isinstance(self.kernel, FeatureKernel):
+            features = Features(self.kernel, self.X, self.X.dtype)
+            if features.phi.shape[1] < self.n:
+                return features
+        if self.n**2 <= STORED_ENTRIES:
+            return Stored(self.kernel, self.X, self.X.dtype, exact=True)
+        return Tiles(self.kernel, self.X, self.X.dtype)
 
     @cached_property
     def matrix(self) -> Float[Tensor, "n n"]:
-        """K itself."""
-        return self.kernel.dense(self.X, self.X)
+        """K itself, in the precision of X."""
+        held = isinstance(self.engine, Stored) and self.engine.dtype == self.X.dtype
+        return self.engine.K if held else self.kernel.dense(self.X, self.X)
 
     @cached_property
     def diagonal(self) -> Float[Tensor, " n"]:
-        """The diagonal of K."""
-        return self.kernel.diagonal(self.X)
+        """The diagonal of K, in the precision of X."""
+        return self.engine.diagonal().to(self.X.dtype)
 
     def apply_kernel(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V."""
-        if self.features is not None:
-            return self.features @ (self.features.T @ V)
-        if self.n**2 <= STORED_ENTRIES:
-            return self.matrix @ V
-        return self.kernel.product(self.X, self.X, V)
+        return self.engine.matmat(V)
 
     def apply(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return (K + ridge I) V."""
         return self.apply_kernel(V).add_(V, alpha=self.ridge)
 
-    @cached_property
-    def in_float64(self) -> RidgeSystem:
-        """The same system with its rows taken as exact and everything computed in float64."""
-        if self.X.dtype == torch.float64:
-            return self
-        return RidgeSystem(self.kernel, self.X.to(torch.float64), self.ridge)
-
     def residual(self, alpha: Float[Tensor, "n r"], y: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
-        """Return y - A alpha in float64, with the kernel evaluated in float64."""
-        return y.to(torch.float64) - self.in_float64.apply(alpha.to(torch.float64))
+        """Return y - A alpha in float64, with the kernel evaluated in float64 on the rows as given."""
+        alpha = alpha.to(torch.float64)
+        return y.to(torch.float64) - self.engine.matmat64(alpha).add_(alpha, alpha=self.ridge)
 
     def residual_roundoff(self, alpha: Float[Tensor, "n r"], y: Float[Tensor, "n r"]) -> Float[Tensor, " r"]:
         """Return a bound on how far `residual` can be from that of exact arithmetic, in 2-norm per column.
@@ -82,10 +80,9 @@ class RidgeSystem:
         What rounding does to the sums is `bounds.residual_roundoff`; on top of it the entries of K themselves
         err by at most w_i w_j (`Kernel.entry_error`).
         """
-        system = self.in_float64
-        w, size = self.kernel.entry_error(system.X), alpha.to(torch.float64).abs()
+        w, size = self.kernel.entry_error(self.X.to(torch.float64)), alpha.to(torch.float64).abs()
         sums = bounds.residual_roundoff(
-            system.diagonal.clamp_min(0).cpu(),
+            self.engine.diagonal().clamp_min(0).cpu(),
             size.cpu(),
             y.to(torch.float64).norm(dim=0).cpu(),
             self.ridge,

@@ -50,6 +50,17 @@ class Engine(ABC):
     def diagonal(self) -> Float[Tensor, " n"]:
         """Return k(x_i, x_i) in float64."""
 
+    def accurate(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V in float64 at the accuracy a replaced residual needs; cheaper than `matmat64` where possible.
+
+        An engine that stores K may use it as stored and only sum in float64.
+        """
+        return self.matmat64(V)
+
+    def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
+        """Return the entries of K at these rows and columns, in the working precision."""
+        return self.columns(columns)[rows]
+
     def preconditioner(self, ridge: float, rank: int, generator: torch.Generator) -> Preconditioner | None:
         """Return P^-1 ~ (K + ridge I)^-1 if this engine builds its own, such as where the rows live elsewhere.
 

@@ -12,10 +12,16 @@ from ridgeformer.solvers.preconditioners.base import Builder, Preconditioner
 from ridgeformer.solvers.preconditioners.identity import Identity
 from ridgeformer.solvers.preconditioners.jacobi import Jacobi
 from ridgeformer.solvers.preconditioners.nystrom import Nystrom
+from ridgeformer.solvers.preconditioners.pivoted_cholesky import PivotedCholesky
 
-__all__ = ["PRECONDITIONERS", "Builder", "Identity", "Jacobi", "Nystrom", "Preconditioner", "builder"]
+__all__ = ["PRECONDITIONERS", "Builder", "Identity", "Jacobi", "Nystrom", "PivotedCholesky", "Preconditioner", "builder"]
 
-PRECONDITIONERS: dict[str, Builder] = {"identity": Identity(), "jacobi": Jacobi(), "nystrom": Nystrom()}
+PRECONDITIONERS: dict[str, Builder] = {
+    "identity": Identity(),
+    "jacobi": Jacobi(),
+    "nystrom": Nystrom(),
+    "pivoted": PivotedCholesky(),
+}
 
 
 def builder(choice: Any) -> Builder:

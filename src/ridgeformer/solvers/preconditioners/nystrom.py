@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer.checks import whole
+from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solvers.preconditioners.base import Preconditioner
 from ridgeformer.solvers.system import RidgeSystem
 
@@ -59,7 +60,12 @@ class NystromFactor:
     def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
         """Return P^-1 for this system; nothing is drawn."""
         shrink = ((self.values[-1] + system.ridge) / (self.values + system.ridge) - 1)[:, None]
-        return lambda r: r + self.U @ (shrink * (self.U.T @ r))
+
+        def precondition(r: Tensor) -> Tensor:
+            small = transposed_thin_product(self.U, r.to(self.U.dtype))
+            return r + thin_product(self.U, shrink * small).to(r.dtype)
+
+        return precondition
 
 
 def approximate(system: RidgeSystem, rank: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,39 @@
+"""How much memory is free, asked before work begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+__all__ = ["free_bytes", "show_bytes"]
+
+MEMINFO = Path("/proc/meminfo")
+
+
+def free_bytes(device: torch.device | None = None) -> int:
+    """Return the bytes a new allocation can have without swapping: on the device, or else in main memory.
+
+    Linux counts caches that it would give back; elsewhere it is the free pages, or half of all there are.
+    """
+    if device is not None and device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if MEMINFO.exists():
+        for line in MEMINFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 2**31  # nothing is known: plan for a small machine
+
+
+def show_bytes(count: int) -> str:
+    """Return a size for people.
+
+    Example:
+        >>> show_bytes(3 * 2**30), show_bytes(5 * 2**20)
+        ('3.0 GiB', '5 MiB')
+    """
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

@@ -1,0 +1,49 @@
+"""Engines: one way a file to hold a kernel matrix and multiply by it.
+
+A new one is a file with an `Engine`, and one line in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
+from ridgeformer.solvers.engines.attention import Attention
+from ridgeformer.solvers.engines.base import Engine
+from ridgeformer.solvers.engines.features import Features
+from ridgeformer.solvers.engines.stored import Stored
+from ridgeformer.solvers.engines.tiles import Tiles
+
+__all__ = ["ENGINES", "Attention", "Engine", "Features", "Stored", "Tiles", "build_engine"]
+
+ENGINES: dict[str, Callable[[Any, Tensor, torch.dtype], Engine]] = {
+    "attention": Attention,
+    "features": Features,
+    "stored": Stored,
+    "tiles": Tiles,
+}
+"""Engines by name, built from a kernel, the rows and the working precision."""
+
+NEEDS = {"attention": Exponential, "features": FeatureKernel}
+
+
+def build_engine(name: str, kernel: Kernel, X: Tensor, working: torch.dtype) -> Engine:
+    """Return the named engine for these rows.
+
+    Example:
+        >>> build_engine("tiles", Exponential(1.0), torch.zeros(3, 1), torch.float32).n
+        3
+    """
+    if name not in ENGINES:
+        raise unknown_name("engine", name, ENGINES)
+    if not isinstance(kernel, NEEDS.get(name, Kernel)):
+        raise InputError(
+            f"the engine {name!r} needs a kernel of type {NEEDS[name].__name__}, and {kernel.name!r} is not one: "
+            "use engine='stored' or 'tiles'."
+        )
+    return ENGINES[name](kernel, X, working)

@@ -1,0 +1,85 @@
+"""Symmetric tiles: K is formed a tile at a time and never held; each tile off the diagonal is used twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ridgeformer.kernels import Kernel
+from ridgeformer.solvers.engines.base import Engine
+from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
+
+__all__ = ["TILE", "Tiles", "kernel_tiles", "symmetric_product"]
+
+TILE = 1024
+"""Rows of a tile: 8 MiB in float64, large enough for a matrix product to run at full speed."""
+
+
+def kernel_tiles(
+    kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype
+) -> Iterator[tuple[slice, slice, Float[Tensor, "a b"]]]:
+    """Yield (rows, columns, K[rows, columns]) for every tile on or below the diagonal, entries computed in `dtype`."""
+    for start in range(0, len(X), TILE):
+        rows = slice(start, min(start + TILE, len(X)))
+        left = X[rows].to(dtype)
+        for begin in range(0, start, TILE):
+            columns = slice(begin, begin + TILE)
+            yield rows, columns, kernel.dense(left, X[columns].to(dtype))
+        yield rows, rows, kernel.dense(left, left)
+
+
+def symmetric_product(
+    kernel: Kernel, X: Float[Tensor, "n d"], V: Float[Tensor, "n r"], dtype: torch.dtype
+) -> Float[Tensor, "n r"]:
+    """Return K V in float64, with entries of K and the sums inside a tile in `dtype` and sums over tiles in float64.
+
+    Half the kernel evaluations of a product by rows, and memory for a few tiles.
+
+    Example:
+        >>> from ridgeformer.kernels import DotProduct
+        >>> X = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+        >>> symmetric_product(DotProduct(), X, torch.ones(2, 1, dtype=torch.float64), torch.float64)[:, 0]
+        tensor([3., 6.], dtype=torch.float64)
+    """
+    working = V.to(dtype)
+    result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
+    for rows, columns, tile in kernel_tiles(kernel, X, dtype):
+        result[rows] += thin_product(tile, working[columns])
+        if rows != columns:
+            result[columns] += transposed_thin_product(tile, working[rows])
+    return result
+
+
+class Tiles(Engine):
+    """K formed again for every product: no memory beyond a few tiles and the rows in the working precision."""
+
+    name: ClassVar[str] = "tiles"
+
+    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype) -> None:
+        self.kernel, self.X = kernel, X
+        self.n, self.dtype, self.device = len(X), working, X.device
+        self.rows = X.to(working)
+
+    def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V, entries in the working precision."""
+        return symmetric_product(self.kernel, self.rows, V, self.dtype).to(V.dtype)
+
+    def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V, everything in float64."""
+        return symmetric_product(self.kernel, self.X, V.to(torch.float64), torch.float64)
+
+    def columns(self, index: Int[Tensor, " k"]) -> Float[Tensor, "n k"]:
+        """Return k(X, x_index)."""
+        return torch.cat([self.kernel.dense(rows, self.rows[index]) for rows in self.rows.split(TILE)])
+
+    def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
+        """Return k(x_rows, x_columns)."""
+        return self.kernel.dense(self.rows[rows], self.rows[columns])
+
+    def diagonal(self) -> Float[Tensor, " n"]:
+        """Return k(x_i, x_i) in float64."""
+        return torch.cat([self.kernel.diagonal(rows.to(torch.float64)) for rows in self.X.split(TILE)])

@@ -1,0 +1,267 @@
+"""Choosing a method and an engine by size, width, columns and free memory, with the arithmetic shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ridgeformer.checks import whole
+from ridgeformer.errors import InputError
+from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
+from ridgeformer.memory import show_bytes
+from ridgeformer.solvers.engines import ENGINES
+from ridgeformer.solvers.engines.tiles import TILE
+from ridgeformer.solvers.plan import Plan
+from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_rank
+from ridgeformer.solvers.solution import Status
+
+__all__ = ["Problem", "choose", "conjugate_gradients_plan", "describe", "float32_serves", "retry"]
+
+SMALL_ROWS = 1500
+"""Up to so many rows a float64 factorisation takes no time worth saving."""
+
+DIRECT_ROWS = 7000
+"""Up to so many rows a float32 factorisation is faster than conjugate gradients."""
+
+LARGEST_FACTOR = 25_000
+"""Up to so many rows a float64 factorisation is waited for, where float32 does not serve."""
+
+EXACT_ENTRIES = 2**27
+"""K is kept in float64 beside float32 while it has at most so many entries (1 GiB)."""
+
+NARROW = 64
+"""Up to so many features fused attention is faster than tiles."""
+
+BLOCK = 1000
+"""Rows of a block of the preconditioner."""
+
+LEAST_RANK = 32
+
+SIZE = {torch.float32: 4, torch.float64: 8}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a plan is made for.
+
+    Attributes:
+        kernel: the kernel.
+        n: rows.
+        d: features of a row.
+        columns: targets.
+        dtype: precision of the rows.
+        device: where they are.
+        ridge: the ridge.
+        diagonal: the mean of k(x_i, x_i), which the ridge is compared with.
+        features: width of the kernel's feature map, if it has one.
+        free: bytes that may be used.
+    """
+
+    kernel: Kernel
+    n: int
+    d: int
+    columns: int
+    dtype: torch.dtype
+    device: torch.device
+    ridge: float
+    diagonal: float
+    features: int | None
+    free: int
+
+    @property
+    def vectors(self) -> int:
+        """Bytes of the iterates and of a few tiles."""
+        return 16 * 8 * self.n * self.columns + 4 * 8 * TILE * (TILE + self.d)
+
+    def stored(self, size: int) -> int:
+        """Bytes of K with entries of `size` bytes."""
+        return size * self.n**2
+
+    def preconditioner(self, rank: int, size: int) -> int:
+        """Bytes of the factor, the blocks, the core and what is needed to build them."""
+        return size * self.n * (rank + BLOCK + 2 * PROPOSALS) + 16 * rank**2
+
+    def fits(self, needed: int) -> bool:
+        """Whether so many bytes may be used."""
+        return needed <= self.free
+
+
+def float32_serves(problem: Problem) -> bool:
+    """Whether rounding K to float32 moves no eigenvalue by a good part of the ridge, as errors of entries add up.
+
+    Independent errors of up to 2^-24 k_ii make a matrix of norm about 2^-24 sqrt(n) k_ii. Larger errors make
+    refinement stall, which is noticed; they cannot make a wrong answer pass.
+    """
+    representable = 1e-12 <= problem.diagonal <= 1e12  # squares of entries must be, too
+    return representable and problem.ridge >= 4 * 2.0**-24 * sqrt(problem.n) * problem.diagonal
+
+
+def choose(problem: Problem, method: str = "auto", engine: str | None = None, centres: Any = None) -> Plan:
+    """Return the plan for a method and an engine, as far as they are given; the rest is chosen.
+
+    Raises:
+        InputError: not even the leanest plan fits, with the numbers.
+    """
+    if method == "nystrom":
+        return _on_centres(problem, engine, centres)
+    if centres is not None:
+        raise InputError(f"method {method!r} takes no centres: use method='nystrom', or leave them out.")
+    if engine is not None and engine not in ENGINES:
+        working = "float64" if problem.dtype == torch.float64 else "float32"
+        chosen = "mixed_pcg" if method == "auto" else method
+        return Plan(chosen, engine, working, default_rank(problem.n), False, 0, problem.free, ("the engine was given",))
+    if method == "auto":
+        return _automatic(problem, engine)
+    if method == "mixed_pcg":
+        return conjugate_gradients_plan(problem, _working(problem), engine)
+    if method == "mixed_direct":
+        return _factorisation(problem, SIZE[_working(problem)], "asked for")
+    return _as_asked(problem, method, engine)
+
+
+def retry(problem: Problem, plan: Plan, status: Status) -> Plan | None:
+    """Return a plan in float64 for a solve that float32 could not finish, or None where there is nothing better."""
+    if status is not Status.BREAKDOWN or plan.working == "float64" or plan.method == "direct":
+        return None
+    again = f"{plan.method} in float32 came to a halt, so float64 is worked in"
+    if problem.n <= LARGEST_FACTOR and problem.fits(problem.stored(8) + problem.vectors):
+        return _factorisation(problem, 8, again)
+    longer = conjugate_gradients_plan(problem, torch.float64)
+    return replace(longer, reasons=(*longer.reasons, again))
+
+
+def _automatic(problem: Problem, engine: str | None) -> Plan:
+    if engine in (None, "features") and problem.features is not None:
+        if engine is not None or SMALL_ROWS < problem.n > 4 * problem.features:
+            return _with_features(problem, problem.features)
+    if engine in (None, "stored"):
+        if problem.n <= SMALL_ROWS:
+            return _as_asked(problem, "direct", None, "few rows: one Cholesky factorisation in the precision of X")
+        if not float32_serves(problem):
+            return _in_float64(problem)
+        if problem.n <= DIRECT_ROWS and problem.fits(problem.stored(12) + problem.vectors):
+            return _factorisation(problem, 4, f"up to {DIRECT_ROWS:,} rows a refined float32 Cholesky is fastest")
+    return conjugate_gradients_plan(problem, _working(problem), engine)
+
+
+def _working(problem: Problem) -> torch.dtype:
+    return torch.float32 if float32_serves(problem) else torch.float64
+
+
+def _factorisation(problem: Problem, size: int, *reasons: str) -> Plan:
+    both = problem.stored(8 + size)
+    if size == 4 and problem.n**2 <= EXACT_ENTRIES and problem.fits(both + problem.vectors):
+        return _plan(problem, "mixed_direct", "stored", size, 0, both + problem.vectors, *reasons, exact=True)
+    beside = "residuals form K again by tiles, so that only the factor is held"
+    return _plan(problem, "mixed_direct", "tiles", size, 0, problem.stored(size) + problem.vectors, *reasons, beside)
+
+
+def _as_asked(problem: Problem, method: str, engine: str | None, *reasons: str) -> Plan:
+    """Return the plan of a method that works in the precision of X, with K held as `RidgeSystem` does it."""
+    size = SIZE[problem.dtype]
+    if engine is None:
+        few = problem.features is not None and problem.features < problem.n
+        engine = "features" if few else "stored" if problem.n**2 <= EXACT_ENTRIES else "tiles"
+    held = {"stored": problem.stored(8 + size % 8), "features": size * problem.n * (problem.features or 0)}
+    needed = 3 * problem.stored(size) if method == "direct" else held.get(engine, 0) + problem.vectors
+    reasons = reasons or ("asked for",)
+    return _plan(problem, method, engine, size, 0, needed, *reasons, exact=engine == "stored")
+
+
+def _on_centres(problem: Problem, engine: str | None, centres: Any) -> Plan:
+    count = min(default_rank(problem.n) if centres is None else whole(centres, "centres", 1), problem.n)
+    working = _working(problem)
+    size = SIZE[working]
+    # the factor in the working precision and in float64, a block of proposals, the core and the sampled rows
+    needed = problem.vectors + problem.n * (count * (size + 8) + 2 * PROPOSALS * size + 512 * 8) + 16 * count**2
+    needed += problem.n * problem.d * (8 if problem.dtype != torch.float64 else size % 8)
+    why = f"{count:,} centres of {problem.n:,} rows: n centres^2 operations, K is never formed"
+    return _plan(problem, "nystrom", engine or "tiles", size, count, needed, why)
+
+
+def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str | None = None) -> Plan:
+    """Return the plan for `mixed_pcg`: K stored if it fits, else formed again, at a lower rank if need be."""
+    size, rank = SIZE[working], default_rank(problem.n)
+    base = problem.vectors + problem.preconditioner(rank, size)
+    iterations = f"{problem.n:,} rows: conjugate gradients cost less than a factorisation"
+    held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
+    if engine in (None, "stored"):
+        both = base + problem.stored(size + 8)
+        if working == torch.float32 and problem.n**2 <= EXACT_ENTRIES and problem.fits(both):
+            beside = "its float64 form is kept beside it, so residuals cost one product"
+            return _plan(problem, "mixed_pcg", "stored", size, rank, both, iterations, held, beside, exact=True)
+        if problem.fits(base + problem.stored(size)):
+            return _plan(problem, "mixed_pcg", "stored", size, rank, base + problem.stored(size), iterations, held)
+    if engine == "stored":
+        raise _too_large(problem, base + problem.stored(size), "engine='tiles' forms K again for every product")
+    return _matrix_free(problem, working, engine, iterations)
+
+
+def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, iterations: str) -> Plan:
+    size, rank = SIZE[working], default_rank(problem.n)
+    rows = 0 if working == problem.dtype else size * problem.n * problem.d
+    fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
+    chosen = engine or ("attention" if fused else "tiles")
+    if chosen == "attention":
+        rows += 4 * size * problem.n * max(problem.d + 1, 16)
+    why = f"K would take {show_bytes(problem.stored(size))} and {show_bytes(problem.free)} may be used"
+    reasons = [iterations, f"{chosen}: {why}, so it is formed again for every product" if engine is None else chosen]
+    while rank > LEAST_RANK and not problem.fits(rows + problem.vectors + problem.preconditioner(rank, size)):
+        rank = max(LEAST_RANK, rank // 2)
+    needed = rows + problem.vectors + problem.preconditioner(rank, size)
+    if not problem.fits(needed):
+        raise _too_large(problem, needed, "use fewer rows, or method='nystrom' with few centres")
+    if rank < default_rank(problem.n):
+        reasons.append(f"a preconditioner of rank {rank} rather than {default_rank(problem.n)}, to fit")
+    return _plan(problem, "mixed_pcg", chosen, size, rank, needed, *reasons)
+
+
+def _in_float64(problem: Problem) -> Plan:
+    why = (
+        f"the ridge {problem.ridge:.1e} is too small beside the diagonal {problem.diagonal:.1e} for K in float32, "
+        "so float64 is worked in"
+    )
+    if problem.n <= LARGEST_FACTOR and problem.fits(problem.stored(8) + problem.vectors):
+        return _factorisation(problem, 8, why)
+    plan = conjugate_gradients_plan(problem, torch.float64)
+    return replace(plan, reasons=(*plan.reasons, why))
+
+
+def _with_features(problem: Problem, width: int) -> Plan:
+    rank = min(width, default_rank(problem.n))
+    needed = problem.vectors + 8 * problem.n * width + problem.preconditioner(rank, 8)
+    if not problem.fits(needed):
+        raise _too_large(problem, needed, "use fewer rows")
+    why = f"the kernel has {width} features, fewer than {problem.n:,} rows: K is never formed"
+    return _plan(problem, "mixed_pcg", "features", 8, rank, needed, why)
+
+
+def _plan(
+    problem: Problem, method: str, engine: str, size: int, rank: int, needed: int, *reasons: str, exact: bool = False
+) -> Plan:
+    if not problem.fits(needed):
+        raise _too_large(problem, needed, "use method='mixed_pcg', which forms K by tiles")
+    working = "float32" if size == 4 else "float64"
+    return Plan(method, engine, working, rank, exact, needed, problem.free, reasons)
+
+
+def _too_large(problem: Problem, needed: int, advice: str) -> InputError:
+    return InputError(
+        f"{problem.n:,} rows of {problem.d} features with {problem.columns} targets need about {show_bytes(needed)} "
+        f"beside the data, and {show_bytes(problem.free)} may be used: {advice}."
+    )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def describe(kernel: Kernel, X: Tensor, columns: int, ridge: float, free: int) -> Problem:
+    """Return the problem a plan is made for."""
+    mean = float(torch.cat([kernel.diagonal(rows) for rows in X.split(TILE)]).to(torch.float64).mean())
+    features = kernel.feature_map(X[:1]).shape[1] if isinstance(kernel, FeatureKernel) else None
+    return Problem(kernel, len(X), X.shape[1], columns, X.dtype, X.device, ridge, mean, features, free)

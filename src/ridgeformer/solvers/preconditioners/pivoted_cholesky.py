@@ -1,0 +1,210 @@
+"""Randomly pivoted Cholesky: a few columns of K, drawn where the most is missing, and what they leave in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.checks import whole
+from ridgeformer.solvers.engines import Engine
+from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
+from ridgeformer.solvers.preconditioners.base import Preconditioner
+from ridgeformer.solvers.preconditioners.neighbourhoods import neighbourhoods
+from ridgeformer.solvers.system import RidgeSystem
+
+__all__ = ["PivotedCholesky", "PivotedFactor", "default_rank", "pivoted_factor"]
+
+PROPOSALS = 256
+"""Columns proposed at a time: enough for matrix products to run at full speed."""
+
+ENOUGH = 10.0
+"""Columns are added until what is left of the trace is this many ridges: the condition number is then below 11."""
+
+SKETCH = 128
+"""Columns of the factor by which rows are sorted into neighbourhoods."""
+
+
+def default_rank(n: int) -> int:
+    """Return how many columns are worth their price at most: they cost n r^2 once and save products with n^2.
+
+    Example:
+        >>> default_rank(100), default_rank(20_000)
+        (100, 1980)
+    """
+    return min(n, ceil(14 * sqrt(n)))
+
+
+@dataclass(frozen=True, eq=False)
+class PivotedFactor:
+    """K ~ F'F from the columns at `pivots`; K - F'F is positive semidefinite, with diagonal `left`.
+
+    Attributes:
+        F: (rank, n).
+        pivots: rows that were chosen, in order; F restricted to them is upper triangular.
+        left: (n,), in float64.
+    """
+
+    F: Tensor
+    pivots: Tensor
+    left: Tensor
+
+
+def pivoted_factor(
+    engine: Engine, rank: int, generator: torch.Generator, *, enough: float = 0.0
+) -> PivotedFactor:
+    """Return a partial Cholesky factor of K with random pivots (Chen, Epperly, Tropp and Webber).
+
+    A row is drawn with the probability of what is left of its diagonal. Rows are proposed by the block and each is
+    accepted with the probability that what is left of it, after those accepted before it in the block, still
+    warrants: the pivots have the same distribution as if they were drawn one by one.
+
+    Args:
+        engine: gives the columns.
+        rank: columns at most.
+        generator: draws the pivots.
+        enough: stop once the trace left is no more than this.
+
+    Example:
+        >>> from ridgeformer.kernels import DotProduct
+        >>> from ridgeformer.solvers.engines import Tiles
+        >>> X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 2.0]], dtype=torch.float64)
+        >>> factor = pivoted_factor(Tiles(DotProduct(), X, X.dtype), 3, torch.Generator().manual_seed(0))
+        >>> len(factor.pivots), bool(torch.allclose(factor.F.T @ factor.F, X @ X.T))  # K has rank two
+        (2, True)
+    """
+    whole_diagonal = engine.diagonal().clamp_min(0)
+    left = whole_diagonal.clone()
+    noise = 16 * torch.finfo(engine.dtype).eps * whole_diagonal
+    F = torch.empty(min(rank, engine.n), engine.n, dtype=engine.dtype, device=engine.device)
+    pivots: list[Tensor] = []
+    found = 0
+    while found < len(F) and float(left.sum()) > max(enough, float(noise.sum())):
+        draws = torch.multinomial(left.cpu(), PROPOSALS, replacement=True, generator=generator).to(engine.device)
+        rows = engine.columns(draws).T - transposed_thin_product(F[:found], F[:found, draws]).T
+        core = rows[:, draws].to(torch.float64)
+        accepted = _accept(core, noise[draws], generator)[: len(F) - found]
+        if len(accepted) == 0:
+            left[draws] = 0.0  # nothing but round-off is left of these
+            continue
+        lower = torch.linalg.cholesky(_symmetric(core[accepted][:, accepted]))
+        fresh = torch.linalg.solve_triangular(lower.to(F.dtype), rows[accepted], upper=False)
+        F[found : found + len(fresh)] = fresh
+        found += len(fresh)
+        pivots.append(draws[accepted])
+        left = (left - fresh.to(torch.float64).square().sum(0)).clamp_min(0)
+        left[draws[accepted]] = 0.0
+    chosen = torch.cat(pivots) if pivots else torch.empty(0, dtype=torch.int64, device=engine.device)
+    return PivotedFactor(F[:found], chosen, left)
+
+
+def _accept(core: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
+    """Return which proposals are accepted, given what is left of K between them."""
+    core = core.cpu().clone()
+    offered = core.diagonal().clone()
+    chance = torch.rand(len(core), generator=generator, dtype=torch.float64) * offered
+    least = noise.cpu()
+    accepted = []
+    for j in range(len(core)):
+        if core[j, j] > chance[j] and core[j, j] > least[j]:
+            column = core[:, j] / core[j, j].sqrt()
+            core -= torch.outer(column, column)
+            accepted.append(j)
+    return torch.tensor(accepted, dtype=torch.int64, device=noise.device)
+
+
+@dataclass(frozen=True)
+class PivotedCholesky:
+    """P = F'F + D: randomly pivoted Cholesky, and of what it leaves, K - F'F + ridge I, the diagonal blocks D.
+
+    The factor takes the directions in which K is large, as far as they are few; the blocks hold rows that are near
+    to each other and take what is local. Either alone leaves two to three times the steps where the spectrum of K
+    falls slowly. The rank follows the effective dimension: columns are added until the trace of what is left is
+    about the ridge, or the limit is reached.
+
+    Args:
+        rank: columns at most; None takes `default_rank`.
+        block: rows in a block at most; 0 takes ridge I for D.
+    """
+
+    rank: int | None = None
+    block: int = 1000
+    name: ClassVar[str] = "pivoted"
+
+    def __post_init__(self) -> None:
+        whole(self.block, "block", 0)
+        if self.rank is not None:
+            whole(self.rank, "rank", 1)
+
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+        """Return P^-1 for this system; the pivots are drawn from `generator`."""
+        own = system.engine.preconditioner(system.ridge, self.rank or default_rank(system.n), generator)
+        if own is not None:
+            return own
+        rank = self.rank or default_rank(system.n)
+        factor = pivoted_factor(system.engine, rank, generator, enough=ENOUGH * system.ridge)
+        if self.block == 0:
+            return _LowRank(factor.F, system.ridge)
+        groups = neighbourhoods(factor.F[:SKETCH].T, self.block, generator)
+        return _LowRankAndBlocks(factor.F, groups, _inverses(system, factor.F, groups))
+
+
+def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tensor]:
+    """Return the inverses of the diagonal blocks of K - F'F + ridge I."""
+    found = []
+    for rows in groups:
+        part = F[:, rows]
+        left = _symmetric((system.engine.block(rows, rows) - part.T @ part).to(torch.float64))
+        lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
+        left.diagonal().add_(system.ridge)
+        lower, info = torch.linalg.cholesky_ex(left)
+        while int(info) != 0:  # round-off of the working precision has made it indefinite
+            left.diagonal().add_(lift)
+            lift *= 4
+            lower, info = torch.linalg.cholesky_ex(left)
+        found.append(torch.cholesky_inverse(lower).to(F.dtype))
+    return found
+
+
+class _LowRank:
+    """(F'F + ridge I)^-1 by the Woodbury identity."""
+
+    def __init__(self, F: Tensor, ridge: float) -> None:
+        self.F, self.ridge = F, ridge
+        core = (F @ F.T).to(torch.float64)
+        core.diagonal().add_(ridge)
+        self.core = torch.linalg.cholesky(core).to(F.dtype)
+
+    def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        inner = torch.cholesky_solve(thin_product(self.F, r.to(self.F.dtype)), self.core)
+        return (r - transposed_thin_product(self.F, inner).to(r.dtype)) / self.ridge
+
+
+class _LowRankAndBlocks:
+    """(F'F + D)^-1 = D^-1 - D^-1 F' (I + F D^-1 F')^-1 F D^-1, with the blocks of D^-1 at hand."""
+
+    def __init__(self, F: Tensor, groups: list[Tensor], inverses: list[Tensor]) -> None:
+        self.F, self.groups, self.inverses = F, groups, inverses
+        core = torch.eye(len(F), dtype=F.dtype, device=F.device)
+        for rows, inverse in zip(groups, inverses, strict=True):
+            core.addmm_(F[:, rows] @ inverse, F[:, rows].T)
+        self.core = torch.linalg.cholesky(_symmetric(core.to(torch.float64))).to(F.dtype)
+
+    def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        near = self._local(r.to(self.F.dtype))
+        inner = torch.cholesky_solve(thin_product(self.F, near), self.core)
+        return (near - self._local(transposed_thin_product(self.F, inner))).to(r.dtype)
+
+    def _local(self, r: Tensor) -> Tensor:
+        result = torch.empty_like(r)
+        for rows, inverse in zip(self.groups, self.inverses, strict=True):
+            result[rows] = transposed_thin_product(inverse, r[rows])
+        return result
+
+
+def _symmetric(A: Tensor) -> Tensor:
+    return (A + A.T) / 2

@@ -1,0 +1,182 @@
+"""The ways to a solution: each takes a system and a plan, and returns a record of how it went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ridgeformer.kernels import Kernel
+from ridgeformer.seeds import torch_generator
+from ridgeformer.solvers.arguments import Arguments, check_memory
+from ridgeformer.solvers.chebyshev import chebyshev
+from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
+from ridgeformer.solvers.direct import cholesky_solve
+from ridgeformer.solvers.engines import Engine, Stored, Tiles, build_engine
+from ridgeformer.solvers.engines.stored import assemble
+from ridgeformer.solvers.iterate import Method, Workshop
+from ridgeformer.solvers.lanczos import SpectrumEnds, from_coefficients, lanczos_ends
+from ridgeformer.solvers.mixed_direct import mixed_direct
+from ridgeformer.solvers.mixed_pcg import mixed_pcg
+from ridgeformer.solvers.neumann import neumann
+from ridgeformer.solvers.plan import Plan
+from ridgeformer.solvers.preconditioners import Builder, PivotedCholesky
+from ridgeformer.solvers.richardson import richardson
+from ridgeformer.solvers.run import Callback, Run, run
+from ridgeformer.solvers.semidefinite import refuse_negative
+from ridgeformer.solvers.solution import Status
+from ridgeformer.solvers.subset import subset_regression
+from ridgeformer.solvers.system import RidgeSystem
+
+__all__ = ["ITERATIVE", "Outcome", "follow"]
+
+ITERATIVE: dict[str, tuple[Method, int]] = {
+    "richardson": (richardson, 1_000_000),
+    "neumann": (neumann, 100_000),
+    "chebyshev": (chebyshev, 100_000),
+    "cg": (conjugate_gradients, 20_000),
+    "pcg": (conjugate_gradients, 20_000),
+}
+"""The iterative methods and how many steps they may take unless told; conjugate gradients 10 n if that is less."""
+
+MIXED_STEPS = 2000
+"""Steps of `mixed_pcg` at most unless told."""
+
+NEUMANN_STEPS_SHOWN = 5
+"""How many steps of a Neumann series that cannot converge are taken, to show it diverging."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a route found, and with which system and plan.
+
+    Attributes:
+        system: the system, with the engine that was used.
+        record: how it went.
+        ends: of the spectrum.
+        plan: what was done.
+        factor: a Cholesky factor of A, if there is one.
+        fit_error: the error of a subset fit, if it is one.
+    """
+
+    system: RidgeSystem
+    record: Run
+    ends: SpectrumEnds
+    plan: Plan
+    factor: Tensor | None = None
+    fit_error: Tensor | None = None
+
+
+def follow(
+    plan: Plan,
+    system: RidgeSystem,
+    engine: Engine | None,
+    y: Tensor,
+    asked: Arguments,
+    callback: Callback | None,
+    keep: bool,
+) -> Outcome:
+    """Carry out a plan; `engine` is one that was given, to be used instead of the plan's."""
+    if plan.method == "direct":
+        return _direct(plan, system, y, asked)
+    if plan.method == "mixed_direct":
+        return _mixed_direct(plan, system, y, asked)
+    working = getattr(torch, plan.working)
+    system = RidgeSystem(system.kernel, system.X, system.ridge, engine or _engine(plan, system.kernel, system.X, working))
+    if plan.method == "nystrom":
+        return _subset(plan, system, y, asked)
+    if plan.method == "mixed_pcg":
+        return _mixed_pcg(plan, system, y, asked, callback, keep)
+    return _iterate(plan, system, y, asked, callback, keep)
+
+
+def _engine(plan: Plan, kernel: Kernel, X: Tensor, working: torch.dtype) -> Engine:
+    if plan.engine == "stored":
+        return Stored(kernel, X, working, exact=plan.exact)
+    return build_engine(plan.engine, kernel, X, working)
+
+
+def _direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Outcome:
+    check_memory(system.n, system.X.dtype)
+    result = cholesky_solve(system, y)
+    norms = y.norm(dim=0)
+    norms = torch.where(norms > 0, norms, 1.0)
+    relative = result.residual.norm(dim=0) / norms
+    status = Status.CONVERGED if float(relative.max()) <= asked.tol else Status.BREAKDOWN
+    history = [(values / norms).to(system.X.dtype) for values in (y.norm(dim=0), result.residual.norm(dim=0))]
+    record = Run(result.alpha, result.residual, status, 1, history)
+    return Outcome(system, record, spectrum_ends(system, asked.seed), plan, result.factor)
+
+
+def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Outcome:
+    working = getattr(torch, plan.working)
+    exact = plan.exact and working != torch.float64
+    engine: Engine = (Stored if exact else Tiles)(system.kernel, system.X, torch.float64)
+    system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
+    K = engine.K.to(working) if isinstance(engine, Stored) else assemble(system.kernel, system.X, working, working)
+    record = mixed_direct(system, K, y, tol=asked.tol)
+    del K
+    return Outcome(system, record, spectrum_ends(system, asked.seed, steps=8 if exact else 2), plan)
+
+
+def _mixed_pcg(
+    plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments, callback: Callback | None, keep: bool
+) -> Outcome:
+    builder = _ranked(asked.preconditioner, plan.rank)
+    inverse = builder.build(system, torch_generator(asked.seed, "preconditioner"))
+    steps = asked.max_steps or MIXED_STEPS
+    record = mixed_pcg(system, inverse, y, tol=asked.tol, max_steps=steps, callback=callback, keep=keep)
+    ends = from_coefficients(record.gammas, record.betas, preconditioned=True)
+    return Outcome(system, record, ends or spectrum_ends(system, asked.seed, steps=2), plan)
+
+
+def _ranked(builder: Builder, rank: int) -> Builder:
+    """Return the builder with the rank of the plan, unless it has its own."""
+    if isinstance(builder, PivotedCholesky) and builder.rank is None and rank:
+        return replace(builder, rank=rank)
+    return builder
+
+
+def _subset(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Outcome:
+    fit = subset_regression(system, y, plan.rank, torch_generator(asked.seed, "centres"))
+    norms = y.norm(dim=0)
+    norms = torch.where(norms > 0, norms, 1.0)
+    relative = fit.residual.norm(dim=0) / norms
+    status = Status.CONVERGED if float(relative.max()) <= asked.tol else Status.SUBSET
+    record = Run(fit.alpha, fit.residual, status, 1, [y.norm(dim=0) / norms, relative])
+    own = float(system.engine.diagonal().mean())
+    ends = SpectrumEnds(own + system.ridge, own + system.ridge, own + system.ridge)
+    return Outcome(system, record, ends, plan, fit_error=fit.fit_error)
+
+
+def _iterate(
+    plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments, callback: Callback | None, keep: bool
+) -> Outcome:
+    function, patience = ITERATIVE[plan.method]
+    krylov = function is conjugate_gradients
+    patience = asked.max_steps or (min(patience, max(1000, 10 * system.n)) if krylov else patience)
+    ends = None if krylov else spectrum_ends(system, asked.seed)
+    hopeless = ends is not None and plan.method == "neumann" and ends.high - system.ridge >= system.ridge
+    if hopeless:
+        patience = min(patience, NEUMANN_STEPS_SHOWN)
+    given = asked.spectrum or (system.ridge, ends.high_safe if ends else system.ridge)
+    inverse = asked.preconditioner.build(system, torch_generator(asked.seed, "preconditioner"))
+    workshop = Workshop(system, given, inverse)
+    record = run(function, workshop, y, tol=asked.tol, max_steps=patience, callback=callback, keep=keep)
+    if hopeless and record.status is Status.MAX_STEPS:
+        record.status = Status.DIVERGED
+    if ends is None:
+        preconditioned = asked.preconditioner.name != "identity"
+        ends = from_coefficients(record.gammas, record.betas, preconditioned=preconditioned)
+        if ends is not None and not preconditioned:
+            refuse_negative(ends.low - system.ridge, system)
+    return Outcome(system, record, ends or spectrum_ends(system, asked.seed), plan)
+
+
+def spectrum_ends(system: RidgeSystem, seed: int, steps: int = 30) -> SpectrumEnds:
+    """Return an estimate of the ends of the spectrum of A; refuse a kernel that shows a negative eigenvalue."""
+    generator = torch_generator(seed, "spectrum")
+    ends = lanczos_ends(system.apply, system.n, like=system.X, generator=generator, steps=steps)
+    refuse_negative(ends.low - system.ridge, system)
+    return ends
