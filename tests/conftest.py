@@ -15,6 +15,7 @@ ROOMS = (
     "kernels",
     "solvers",
     "app",
+    "solvers/engines",
     "compiler",
     "audit",
     "claims",

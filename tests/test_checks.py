@@ -62,3 +62,11 @@ def test_positive_says_why(value):
 def test_errors_are_values_errors_for_callers_who_know_no_other():
     assert issubclass(errors.InputError, ValueError)
     assert issubclass(errors.DtypeError, TypeError)
+
+
+def test_a_memory_mapped_array_stays_on_disk(tmp_path):
+    np.save(tmp_path / "X.npy", np.arange(12.0).reshape(6, 2))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert checks.as_matrix(mapped, "X").data_ptr() == mapped.ctypes.data
+    assert checks.as_matrix(mapped[2:], "X").tolist() == mapped[2:].tolist()
+    assert checks.as_matrix(mapped[:, :1], "X").tolist() == mapped[:, :1].tolist()

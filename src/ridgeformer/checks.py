@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ def _refuse_nonfinite(value: Tensor, name: str) -> None:
 
 
 def _from_array(value: Any, name: str) -> Tensor:
+    if isinstance(value, np.memmap) and value.dtype in (np.float32, np.float64) and value.flags.c_contiguous:
+        return _mapped(value)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"{name} is a masked array with masked entries: drop those rows or fill them in.")
     try:
@@ -72,6 +75,13 @@ def _from_array(value: Any, name: str) -> Tensor:
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
     return torch.from_numpy(np.array(array, order="C", dtype=array.dtype.newbyteorder("=")))
+
+
+def _mapped(value: Any) -> Tensor:
+    """Return a memory-mapped array as a tensor that stays on disk; nothing here writes to its input."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(value)
 
 
 def as_matrix(value: Any, name: str = "X") -> Tensor:

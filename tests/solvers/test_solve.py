@@ -64,7 +64,7 @@ def test_richardson_at_condition_number_1e4():
     [
         ({"method": "gc"}, "did you mean 'cg'"),
         ({"method": "pcg", "preconditioner": "nystrm"}, "did you mean 'nystrom'"),
-        ({"method": "cg", "preconditioner": "jacobi"}, "use method='pcg'"),
+        ({"method": "cg", "preconditioner": "jacobi"}, "use method='auto'"),
         ({"method": "chebyshev", "spectrum": (2.0, 1.0)}, "low <= high"),
     ],
 )
@@ -169,7 +169,7 @@ def test_arguments_of_the_wrong_kind_are_input_errors(options):
 
 
 def test_a_direct_solve_that_does_not_fit_is_refused_with_the_numbers():
-    with pytest.raises(errors.InputError, match="GiB are free: use method='pcg'"):
+    with pytest.raises(errors.InputError, match="GiB are free: use method='auto'"):
         check_memory(10_000_000, torch.float64)
 
 

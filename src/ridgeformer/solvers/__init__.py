@@ -7,8 +7,8 @@ in float64 makes it `converged`. A new method is one file and one line in `solve
 from ridgeformer.solvers.engines import ENGINES, Engine
 from ridgeformer.solvers.iterate import Iterate, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, lanczos_ends
-from ridgeformer.solvers.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
 from ridgeformer.solvers.plan import Plan
+from ridgeformer.solvers.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
 from ridgeformer.solvers.solution import Solution, Status
 from ridgeformer.solvers.solve import METHODS, solve
 from ridgeformer.solvers.system import RidgeSystem

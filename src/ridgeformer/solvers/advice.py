@@ -42,8 +42,8 @@ def advise(
         return f"Converged: {at}."
     if status is Status.SUBSET:
         return (
-            f"Fitted on centres only: over the training rows the fit differs from that of all rows by about {fit_error:.1e} "
-            "in root mean square at most (estimated). Take more centres, or method='auto' for the full solution."
+            "Fitted on centres only: over the training rows the fit differs from that of all rows by at most about "
+            f"{fit_error:.1e} in root mean square (estimated). Take more centres, or method='auto' for all rows."
         )
     if status is Status.STOPPED:
         return f"Stopped by the callback after {steps} steps: {at}."
@@ -76,11 +76,7 @@ def _more_steps(method: str, tol: float, ends: SpectrumEnds) -> str:
     cg = max(1, round(sqrt(kappa) * log(2 / tol) / 2))
     what = "preconditioned condition number" if ends.preconditioned else "condition number"
     if method in ("cg", "pcg", "mixed_pcg"):
-        other = (
-            "method='pcg' with preconditioner='nystrom'"
-            if method == "cg"
-            else "a preconditioner of higher rank"
-        )
+        other = "method='pcg' with preconditioner='nystrom'" if method == "cg" else "a preconditioner of higher rank"
         return f"At the {what} found so far ({kappa:.1e}) about {cg} steps are needed: raise max_steps, or use {other}."
     return (
         f"At {what} {kappa:.1e} conjugate gradients would need about {cg} steps: use method='cg', or raise max_steps."

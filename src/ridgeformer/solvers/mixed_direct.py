@@ -20,9 +20,7 @@ PANEL = 512
 """Columns factorised at a time."""
 
 
-def mixed_direct(
-    system: RidgeSystem, K: Float[Tensor, "n n"], y: Tensor, *, tol: float, refinements: int = 8
-) -> Run:
+def mixed_direct(system: RidgeSystem, K: Float[Tensor, "n n"], y: Tensor, *, tol: float, refinements: int = 8) -> Run:
     """Solve A alpha = y with a factor in the precision of K; refine in float64 until tol or no more gain.
 
     Refinement converges where the round-off of the factor is below the ridge. Where there is no factor, or

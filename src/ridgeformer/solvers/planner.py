@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import ceil, sqrt
 from typing import Any
 
 import torch
@@ -13,13 +13,14 @@ from ridgeformer.checks import whole
 from ridgeformer.errors import InputError
 from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
 from ridgeformer.memory import show_bytes
-from ridgeformer.solvers.engines import ENGINES
+from ridgeformer.solvers import system
+from ridgeformer.solvers.engines import Engine
 from ridgeformer.solvers.engines.tiles import TILE
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_rank
 from ridgeformer.solvers.solution import Status
 
-__all__ = ["Problem", "choose", "conjugate_gradients_plan", "describe", "float32_serves", "retry"]
+__all__ = ["Problem", "choose", "choose_for", "conjugate_gradients_plan", "describe", "float32_serves", "retry"]
 
 SMALL_ROWS = 1500
 """Up to so many rows a float64 factorisation takes no time worth saving."""
@@ -29,9 +30,6 @@ DIRECT_ROWS = 7000
 
 LARGEST_FACTOR = 25_000
 """Up to so many rows a float64 factorisation is waited for, where float32 does not serve."""
-
-EXACT_ENTRIES = 2**27
-"""K is kept in float64 beside float32 while it has at most so many entries (1 GiB)."""
 
 NARROW = 64
 """Up to so many features fused attention is faster than tiles."""
@@ -73,17 +71,24 @@ class Problem:
     free: int
 
     @property
+    def few_entries(self) -> bool:
+        """Whether K in float64 is small enough to be kept for its products alone."""
+        return self.n**2 <= system.STORED_ENTRIES
+
+    @property
     def vectors(self) -> int:
-        """Bytes of the iterates and of a few tiles."""
-        return 16 * 8 * self.n * self.columns + 4 * 8 * TILE * (TILE + self.d)
+        """Bytes of the iterates, and of a tile with its rows as they are scaled, all in float64."""
+        return 12 * 8 * self.n * self.columns + 8 * TILE * (2 * TILE + 4 * self.d)
 
     def stored(self, size: int) -> int:
         """Bytes of K with entries of `size` bytes."""
         return size * self.n**2
 
     def preconditioner(self, rank: int, size: int) -> int:
-        """Bytes of the factor, the blocks, the core and what is needed to build them."""
-        return size * self.n * (rank + BLOCK + 2 * PROPOSALS) + 16 * rank**2
+        """Bytes of the factor, and of the blocks and the core or, before them, of proposed columns."""
+        block = next(self.n / 2**k for k in range(64) if self.n / 2**k <= BLOCK)
+        blocks = size * self.n * ceil(block) + 16 * rank**2
+        return size * self.n * rank + max(blocks, 3 * PROPOSALS * size * self.n)
 
     def fits(self, needed: int) -> bool:
         """Whether so many bytes may be used."""
@@ -106,14 +111,12 @@ def choose(problem: Problem, method: str = "auto", engine: str | None = None, ce
     Raises:
         InputError: not even the leanest plan fits, with the numbers.
     """
+    if method in ("direct", "mixed_direct") and engine is not None:
+        raise InputError(f"method {method!r} factorises K and takes no engine: leave it out, or use 'mixed_pcg'.")
     if method == "nystrom":
         return _on_centres(problem, engine, centres)
     if centres is not None:
         raise InputError(f"method {method!r} takes no centres: use method='nystrom', or leave them out.")
-    if engine is not None and engine not in ENGINES:
-        working = "float64" if problem.dtype == torch.float64 else "float32"
-        chosen = "mixed_pcg" if method == "auto" else method
-        return Plan(chosen, engine, working, default_rank(problem.n), False, 0, problem.free, ("the engine was given",))
     if method == "auto":
         return _automatic(problem, engine)
     if method == "mixed_pcg":
@@ -121,6 +124,16 @@ def choose(problem: Problem, method: str = "auto", engine: str | None = None, ce
     if method == "mixed_direct":
         return _factorisation(problem, SIZE[_working(problem)], "asked for")
     return _as_asked(problem, method, engine)
+
+
+def choose_for(engine: Engine, problem: Problem, method: str) -> Plan:
+    """Return the plan for an engine that is ready: it has its own way with memory."""
+    if method in ("direct", "mixed_direct"):
+        raise InputError(f"method {method!r} factorises K and takes no engine: leave it out, or use 'mixed_pcg'.")
+    chosen = "mixed_pcg" if method == "auto" else method
+    rank = default_rank(problem.n) if chosen in ("mixed_pcg", "nystrom") else 0
+    reasons = ("the engine was given",)
+    return Plan(chosen, engine.name, _name(engine.dtype), rank, False, 0, problem.free, reasons)
 
 
 def retry(problem: Problem, plan: Plan, status: Status) -> Plan | None:
@@ -135,9 +148,9 @@ def retry(problem: Problem, plan: Plan, status: Status) -> Plan | None:
 
 
 def _automatic(problem: Problem, engine: str | None) -> Plan:
-    if engine in (None, "features") and problem.features is not None:
-        if engine is not None or SMALL_ROWS < problem.n > 4 * problem.features:
-            return _with_features(problem, problem.features)
+    few = problem.features is not None and SMALL_ROWS < problem.n > 4 * problem.features
+    if problem.features is not None and (engine == "features" or (engine is None and few)):
+        return _with_features(problem, problem.features)
     if engine in (None, "stored"):
         if problem.n <= SMALL_ROWS:
             return _as_asked(problem, "direct", None, "few rows: one Cholesky factorisation in the precision of X")
@@ -154,7 +167,7 @@ def _working(problem: Problem) -> torch.dtype:
 
 def _factorisation(problem: Problem, size: int, *reasons: str) -> Plan:
     both = problem.stored(8 + size)
-    if size == 4 and problem.n**2 <= EXACT_ENTRIES and problem.fits(both + problem.vectors):
+    if size == 4 and problem.few_entries and problem.fits(both + problem.vectors):
         return _plan(problem, "mixed_direct", "stored", size, 0, both + problem.vectors, *reasons, exact=True)
     beside = "residuals form K again by tiles, so that only the factor is held"
     return _plan(problem, "mixed_direct", "tiles", size, 0, problem.stored(size) + problem.vectors, *reasons, beside)
@@ -165,7 +178,7 @@ def _as_asked(problem: Problem, method: str, engine: str | None, *reasons: str) 
     size = SIZE[problem.dtype]
     if engine is None:
         few = problem.features is not None and problem.features < problem.n
-        engine = "features" if few else "stored" if problem.n**2 <= EXACT_ENTRIES else "tiles"
+        engine = "features" if few else "stored" if problem.few_entries else "tiles"
     held = {"stored": problem.stored(8 + size % 8), "features": size * problem.n * (problem.features or 0)}
     needed = 3 * problem.stored(size) if method == "direct" else held.get(engine, 0) + problem.vectors
     reasons = reasons or ("asked for",)
@@ -191,7 +204,7 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
     held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
     if engine in (None, "stored"):
         both = base + problem.stored(size + 8)
-        if working == torch.float32 and problem.n**2 <= EXACT_ENTRIES and problem.fits(both):
+        if working == torch.float32 and problem.few_entries and problem.fits(both):
             beside = "its float64 form is kept beside it, so residuals cost one product"
             return _plan(problem, "mixed_pcg", "stored", size, rank, both, iterations, held, beside, exact=True)
         if problem.fits(base + problem.stored(size)):
@@ -203,11 +216,10 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
 
 def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, iterations: str) -> Plan:
     size, rank = SIZE[working], default_rank(problem.n)
-    rows = 0 if working == problem.dtype else size * problem.n * problem.d
     fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
     chosen = engine or ("attention" if fused else "tiles")
-    if chosen == "attention":
-        rows += 4 * size * problem.n * max(problem.d + 1, 16)
+    # attention keeps queries, keys, values and outputs of all rows
+    rows = 5 * size * problem.n * max(problem.d + 1, 16) if chosen == "attention" else 0
     why = f"K would take {show_bytes(problem.stored(size))} and {show_bytes(problem.free)} may be used"
     reasons = [iterations, f"{chosen}: {why}, so it is formed again for every product" if engine is None else chosen]
     while rank > LEAST_RANK and not problem.fits(rows + problem.vectors + problem.preconditioner(rank, size)):

@@ -83,7 +83,9 @@ def follow(
     if plan.method == "mixed_direct":
         return _mixed_direct(plan, system, y, asked)
     working = getattr(torch, plan.working)
-    system = RidgeSystem(system.kernel, system.X, system.ridge, engine or _engine(plan, system.kernel, system.X, working))
+    system = RidgeSystem(
+        system.kernel, system.X, system.ridge, engine or _engine(plan, system.kernel, system.X, working)
+    )
     if plan.method == "nystrom":
         return _subset(plan, system, y, asked)
     if plan.method == "mixed_pcg":

@@ -14,16 +14,16 @@ from ridgeformer.kernels import Kernel
 from ridgeformer.memory import free_bytes
 from ridgeformer.solvers.advice import advise
 from ridgeformer.solvers.arguments import METHODS, Arguments, check_arguments, check_engine
-from ridgeformer.solvers.engines import Engine
-from ridgeformer.solvers.planner import choose, describe, retry
+from ridgeformer.solvers.planner import choose, choose_for, describe, retry
 from ridgeformer.solvers.preconditioners import Builder
 from ridgeformer.solvers.routes import Outcome, follow
 from ridgeformer.solvers.run import Callback
 from ridgeformer.solvers.semidefinite import require_semidefinite
-from ridgeformer.solvers.solution import Solution, Status
+from ridgeformer.solvers.solution import Solution
 from ridgeformer.solvers.system import RidgeSystem
 
 __all__ = ["METHODS", "scaled_system", "solve"]
+
 
 def solve(
     kernel: Kernel,
@@ -91,7 +91,7 @@ def solve(
         columns = y.reshape(len(y), -1)
         unit = _unit(columns)
         problem = describe(system.kernel, X, columns.shape[1], system.ridge, free)
-        plan = choose(problem, method, name, centres)
+        plan = choose_for(given, problem, method) if given else choose(problem, method, name, centres)
         watch = _in_given_units(callback, unit)
         outcome = follow(plan, system, given, columns / unit, asked, watch, keep_iterates)
         again = retry(problem, outcome.plan, outcome.record.status) if method == "auto" and given is None else None

@@ -52,7 +52,9 @@ def subset_regression(system: RidgeSystem, y: Tensor, centres: int, generator: t
     alpha = torch.zeros_like(y)
     alpha[factor.pivots] = torch.linalg.solve_triangular(F[:, factor.pivots], weights, upper=True)
     full = (y - F.T @ weights) / system.ridge
-    return SubsetFit(alpha, _residual(system, alpha, factor.pivots, y), factor.pivots, _error(system, factor, full, generator))
+    return SubsetFit(
+        alpha, _residual(system, alpha, factor.pivots, y), factor.pivots, _error(system, factor, full, generator)
+    )
 
 
 def _residual(system: RidgeSystem, alpha: Tensor, centres: Tensor, y: Tensor) -> Tensor:

@@ -53,8 +53,9 @@ class RidgeSystem:
     @cached_property
     def matrix(self) -> Float[Tensor, "n n"]:
         """K itself, in the precision of X."""
-        held = isinstance(self.engine, Stored) and self.engine.dtype == self.X.dtype
-        return self.engine.K if held else self.kernel.dense(self.X, self.X)
+        if isinstance(self.engine, Stored) and self.engine.dtype == self.X.dtype:
+            return self.engine.K
+        return self.kernel.dense(self.X, self.X)
 
     @cached_property
     def diagonal(self) -> Float[Tensor, " n"]:

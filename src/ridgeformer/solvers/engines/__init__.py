@@ -29,7 +29,7 @@ ENGINES: dict[str, Callable[[Any, Tensor, torch.dtype], Engine]] = {
 }
 """Engines by name, built from a kernel, the rows and the working precision."""
 
-NEEDS = {"attention": Exponential, "features": FeatureKernel}
+NEEDS: dict[str, Any] = {"attention": Exponential, "features": FeatureKernel}
 
 
 def build_engine(name: str, kernel: Kernel, X: Tensor, working: torch.dtype) -> Engine:
@@ -41,7 +41,7 @@ def build_engine(name: str, kernel: Kernel, X: Tensor, working: torch.dtype) -> 
     """
     if name not in ENGINES:
         raise unknown_name("engine", name, ENGINES)
-    if not isinstance(kernel, NEEDS.get(name, Kernel)):
+    if name in NEEDS and not isinstance(kernel, NEEDS[name]):
         raise InputError(
             f"the engine {name!r} needs a kernel of type {NEEDS[name].__name__}, and {kernel.name!r} is not one: "
             "use engine='stored' or 'tiles'."

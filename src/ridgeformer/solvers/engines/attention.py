@@ -23,9 +23,7 @@ NARROWEST = 16
 """Narrower queries are padded with zeros to this width, so that there is room for values."""
 
 
-def attention_product(
-    kernel: Exponential, X: Float[Tensor, "n d"], V: Float[Tensor, "n r"]
-) -> Float[Tensor, "n r"]:
+def attention_product(kernel: Exponential, X: Float[Tensor, "n d"], V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
     """Return K V for the exponential kernel by fused attention.
 
     Values are given the width of the queries, sink channel included: narrower ones would push torch off the
@@ -60,4 +58,4 @@ class Attention(Tiles):
 
     def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V in the working precision."""
-        return attention_product(self.kernel, self.rows, V.to(self.dtype)).to(V.dtype)
+        return attention_product(self.kernel, self.X.to(self.dtype), V.to(self.dtype)).to(V.dtype)

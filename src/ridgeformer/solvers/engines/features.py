@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ridgeformer.kernels import FeatureKernel
 from ridgeformer.solvers.engines.base import Engine
+from ridgeformer.solvers.engines.tiles import diagonal64
 
 __all__ = ["Features"]
 
@@ -44,4 +45,4 @@ class Features(Engine):
 
     def diagonal(self) -> Float[Tensor, " n"]:
         """Return the squared lengths of the features, in float64."""
-        return self.phi.to(torch.float64).square().sum(1)
+        return diagonal64(self.kernel, self.X)

@@ -23,9 +23,10 @@ def assemble(kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype, out: t
     """
     K = X.new_empty(len(X), len(X), dtype=out)
     for rows, columns, tile in kernel_tiles(kernel, X, dtype):
+        tile = tile.to(out)
         K[rows, columns] = tile
         if rows != columns:
-            K[columns, rows] = K[rows, columns].T
+            K[columns, rows] = tile.T.contiguous()
     return K
 
 
@@ -43,9 +44,7 @@ class Stored(Tiles):
 
     name: ClassVar[str] = "stored"
 
-    def __init__(
-        self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype, *, exact: bool = False
-    ) -> None:
+    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype, *, exact: bool = False) -> None:
         self.kernel, self.X = kernel, X
         self.n, self.dtype, self.device = len(X), working, X.device
         keep = exact or working == torch.float64

@@ -13,7 +13,7 @@ from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines.base import Engine
 from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 
-__all__ = ["TILE", "Tiles", "kernel_tiles", "symmetric_product"]
+__all__ = ["TILE", "Tiles", "diagonal64", "kernel_tiles", "symmetric_product"]
 
 TILE = 1024
 """Rows of a tile: 8 MiB in float64, large enough for a matrix product to run at full speed."""
@@ -54,19 +54,23 @@ def symmetric_product(
     return result
 
 
+def diagonal64(kernel: Kernel, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """Return k(x_i, x_i) in float64, some rows at a time."""
+    return torch.cat([kernel.diagonal(rows.to(torch.float64)) for rows in X.split(TILE)])
+
+
 class Tiles(Engine):
-    """K formed again for every product: no memory beyond a few tiles and the rows in the working precision."""
+    """K formed again for every product: no memory beyond a few tiles."""
 
     name: ClassVar[str] = "tiles"
 
     def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype) -> None:
         self.kernel, self.X = kernel, X
         self.n, self.dtype, self.device = len(X), working, X.device
-        self.rows = X.to(working)
 
     def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V, entries in the working precision."""
-        return symmetric_product(self.kernel, self.rows, V, self.dtype).to(V.dtype)
+        return symmetric_product(self.kernel, self.X, V, self.dtype).to(V.dtype)
 
     def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V, everything in float64."""
@@ -74,12 +78,15 @@ class Tiles(Engine):
 
     def columns(self, index: Int[Tensor, " k"]) -> Float[Tensor, "n k"]:
         """Return k(X, x_index)."""
-        return torch.cat([self.kernel.dense(rows, self.rows[index]) for rows in self.rows.split(TILE)])
+        result, some = self.X.new_empty(self.n, len(index), dtype=self.dtype), self.X[index].to(self.dtype)
+        for rows, place in zip(self.X.split(TILE), result.split(TILE), strict=True):
+            place.copy_(self.kernel.dense(rows.to(self.dtype), some))
+        return result
 
     def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
         """Return k(x_rows, x_columns)."""
-        return self.kernel.dense(self.rows[rows], self.rows[columns])
+        return self.kernel.dense(self.X[rows].to(self.dtype), self.X[columns].to(self.dtype))
 
     def diagonal(self) -> Float[Tensor, " n"]:
         """Return k(x_i, x_i) in float64."""
-        return torch.cat([self.kernel.diagonal(rows.to(torch.float64)) for rows in self.X.split(TILE)])
+        return diagonal64(self.kernel, self.X)

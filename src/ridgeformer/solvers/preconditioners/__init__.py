@@ -14,7 +14,16 @@ from ridgeformer.solvers.preconditioners.jacobi import Jacobi
 from ridgeformer.solvers.preconditioners.nystrom import Nystrom
 from ridgeformer.solvers.preconditioners.pivoted_cholesky import PivotedCholesky
 
-__all__ = ["PRECONDITIONERS", "Builder", "Identity", "Jacobi", "Nystrom", "PivotedCholesky", "Preconditioner", "builder"]
+__all__ = [
+    "PRECONDITIONERS",
+    "Builder",
+    "Identity",
+    "Jacobi",
+    "Nystrom",
+    "PivotedCholesky",
+    "Preconditioner",
+    "builder",
+]
 
 PRECONDITIONERS: dict[str, Builder] = {
     "identity": Identity(),

@@ -34,9 +34,9 @@ def default_rank(n: int) -> int:
 
     Example:
         >>> default_rank(100), default_rank(20_000)
-        (100, 1980)
+        (100, 1415)
     """
-    return min(n, ceil(14 * sqrt(n)))
+    return min(n, ceil(10 * sqrt(n)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +54,7 @@ class PivotedFactor:
     left: Tensor
 
 
-def pivoted_factor(
-    engine: Engine, rank: int, generator: torch.Generator, *, enough: float = 0.0
-) -> PivotedFactor:
+def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, enough: float = 0.0) -> PivotedFactor:
     """Return a partial Cholesky factor of K with random pivots (Chen, Epperly, Tropp and Webber).
 
     A row is drawn with the probability of what is left of its diagonal. Rows are proposed by the block and each is
@@ -157,7 +155,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
     """Return the inverses of the diagonal blocks of K - F'F + ridge I."""
     found = []
     for rows in groups:
-        part = F[:, rows]
+        part = F.index_select(1, rows)
         left = _symmetric((system.engine.block(rows, rows) - part.T @ part).to(torch.float64))
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
         left.diagonal().add_(system.ridge)
@@ -191,7 +189,8 @@ class _LowRankAndBlocks:
         self.F, self.groups, self.inverses = F, groups, inverses
         core = torch.eye(len(F), dtype=F.dtype, device=F.device)
         for rows, inverse in zip(groups, inverses, strict=True):
-            core.addmm_(F[:, rows] @ inverse, F[:, rows].T)
+            part = F.index_select(1, rows)
+            core.addmm_(part @ inverse, part.T)
         self.core = torch.linalg.cholesky(_symmetric(core.to(torch.float64))).to(F.dtype)
 
     def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:

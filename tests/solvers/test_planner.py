@@ -1,0 +1,137 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from solver_case import problem
+
+from ridgeformer import errors
+from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
+from ridgeformer.solvers import PivotedCholesky, Status, solve
+from ridgeformer.solvers.planner import BLOCK, Problem, choose, describe, float32_serves, retry
+
+GIB = 2**30
+BASE = Problem(
+    Exponential(0.25, log_scale=4.0), 20_000, 784, 10, torch.float64, torch.device("cpu"), 1e-2, 1.0, None, 20 * GIB
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "method", "engine", "working"),
+    [
+        ({"n": 1000}, "direct", "stored", "float64"),
+        ({"n": 5000}, "mixed_direct", "stored", "float32"),
+        ({"n": 10_000}, "mixed_pcg", "stored", "float32"),
+        ({}, "mixed_pcg", "stored", "float32"),
+        ({"n": 60_000}, "mixed_pcg", "stored", "float32"),
+        ({"free": GIB}, "mixed_pcg", "tiles", "float32"),
+        ({"free": GIB, "d": 20}, "mixed_pcg", "attention", "float32"),
+        ({"free": GIB, "d": 20, "kernel": ReluNTK()}, "mixed_pcg", "tiles", "float32"),
+        ({"ridge": 1e-8}, "mixed_direct", "tiles", "float64"),
+        ({"ridge": 1e-8, "n": 60_000}, "mixed_pcg", "tiles", "float64"),
+        ({"kernel": DotProduct(), "features": 784}, "mixed_pcg", "features", "float64"),
+    ],
+)
+def test_what_is_chosen_when(changes, method, engine, working):
+    plan = choose(replace(BASE, **changes))
+    assert (plan.method, plan.engine, plan.working) == (method, engine, working)
+    assert plan.needed <= plan.free
+    assert plan.reasons
+
+
+def test_the_budget_of_the_reference_size_is_two_and_a_half_gibibytes():
+    assert choose(BASE).needed < 2.2 * GIB  # X in float64 takes 0.12 and the libraries 0.2 beside it
+
+
+def test_forming_k_again_takes_less_than_300_megabytes():
+    assert choose(BASE, engine="tiles").needed < 300e6
+
+
+def test_the_same_problem_with_less_memory_gets_a_leaner_plan_and_at_last_a_refusal():
+    needs, ranks, free = [], [], 3 * GIB
+    while True:
+        try:
+            plan = choose(replace(BASE, free=free))
+        except errors.InputError as error:
+            assert "20,000 rows of 784 features with 10 targets need about" in str(error)
+            assert f"{free / 2**20:.0f} MiB may be used" in str(error)
+            break
+        needs.append(plan.needed)
+        ranks.append(plan.rank)
+        assert plan.needed <= free
+        free = plan.needed - 1
+    assert len(needs) > 3
+    assert needs == sorted(needs, reverse=True)
+    assert ranks[-1] < ranks[0]
+
+
+def test_a_large_k_is_kept_in_float64_only_where_it_is_small_and_fits():
+    ten = replace(BASE, n=10_000)
+    assert choose(ten).exact
+    assert not choose(BASE).exact
+    assert not choose(replace(ten, free=GIB)).exact
+
+
+def test_stored_by_name_is_refused_if_it_does_not_fit():
+    with pytest.raises(errors.InputError, match="engine='tiles'"):
+        choose(replace(BASE, free=GIB), "mixed_pcg", "stored")
+
+
+@pytest.mark.parametrize("method", ["direct", "mixed_direct"])
+def test_a_factorisation_takes_no_engine(method):
+    with pytest.raises(errors.InputError, match="takes no engine"):
+        choose(BASE, method, "tiles")
+
+
+def test_float32_serves_above_the_rounding_of_k_and_within_its_range():
+    assert float32_serves(BASE)
+    assert not float32_serves(replace(BASE, ridge=1e-6))
+    assert not float32_serves(replace(BASE, ridge=1e20, diagonal=1e20))
+
+
+def test_only_a_stall_in_float32_is_tried_again():
+    plan = choose(BASE)
+    again = retry(BASE, plan, Status.BREAKDOWN)
+    assert (again.method, again.working) == ("mixed_direct", "float64")
+    assert retry(BASE, plan, Status.CONVERGED) is None
+    assert retry(BASE, again, Status.BREAKDOWN) is None
+    large = replace(BASE, n=60_000)
+    assert retry(large, choose(large), Status.BREAKDOWN).method == "mixed_pcg"
+
+
+def test_the_problem_is_described_from_the_rows():
+    X, _ = problem()
+    found = describe(Exponential(1.0), X, 3, 0.1, GIB)
+    assert (found.n, found.d, found.columns, found.features) == (40, 6, 3, None)
+    assert found.diagonal == pytest.approx(float(Exponential(1.0).diag(X).mean()))
+    assert describe(DotProduct(), X, 3, 0.1, GIB).features == 6
+
+
+def test_memory_given_to_solve_is_what_the_plan_keeps_to():
+    X, y = problem(n=1600)
+    roomy = solve(Exponential(1.0), X, y, 0.1, tol=1e-6)
+    tight = solve(Exponential(1.0), X, y, 0.1, tol=1e-6, memory=45 * 2**20)
+    assert roomy.plan.engine == "stored"
+    assert tight.plan.engine in ("tiles", "attention")
+    assert tight.converged
+    torch.testing.assert_close(tight.predict(X), roomy.predict(X), rtol=1e-4, atol=1e-5)
+    with pytest.raises(errors.InputError, match="MiB may be used"):
+        solve(Exponential(1.0), X, y, 0.1, memory=1000)
+
+
+def test_features_fewer_than_rows_are_never_formed_into_k():
+    X, y = problem(n=1600)
+    solution = solve(DotProduct(), X, y, 0.1)
+    assert solution.plan.engine == "features"
+    assert solution.converged
+    expected = torch.linalg.solve(X @ X.T + 0.1 * torch.eye(1600, dtype=torch.float64), y)
+    torch.testing.assert_close(solution.alpha, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_the_plan_reads_as_sentences():
+    text = str(choose(BASE))
+    assert "mixed_pcg on the stored engine, working in float32" in text
+    assert "K takes 1.5 GiB in float32 and fits" in text
+
+
+def test_blocks_are_budgeted_at_the_size_they_are_cut_to():
+    assert PivotedCholesky().block == BLOCK
