@@ -19,7 +19,7 @@ from ridgeformer.checks import cast, positive
 from ridgeformer.errors import InputError, LogitRangeError
 from ridgeformer.kernels import build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
-from ridgeformer.solvers import Solution, solve
+from ridgeformer.solvers import Solution, Status, solve
 
 __all__ = ["AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"]
 
@@ -40,7 +40,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         temperature: Any = "auto",
         order: Any = 3,
         ridge: Any = 1.0,
-        method: Any = "direct",
+        method: Any = "auto",
         tol: Any = None,
         max_steps: Any = None,
         preconditioner: Any = None,
@@ -76,7 +76,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         self.dual_coef_ = self.solution_.alpha.numpy()
         self.n_iter_ = self.solution_.steps
         self.bound_ = float(self.solution_.uniform_bound.max())
-        if not self.solution_.converged:
+        if self.solution_.status not in (Status.CONVERGED, Status.SUBSET):
             warnings.warn(self.solution_.advice, ConvergenceWarning, stacklevel=3)
 
     def _seed(self) -> Any:
@@ -98,10 +98,11 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         temperature: of the exponential kernel; "auto" is the mean squared row length.
         order: of the Gram-power kernel.
         ridge: lambda > 0.
-        method: direct, richardson, neumann, chebyshev, cg or pcg.
+        method: auto chooses by size and free memory and says so in `solution_.plan`; or direct, mixed_direct,
+            mixed_pcg, nystrom, richardson, neumann, chebyshev, cg or pcg.
         tol: relative residual; None is 1e-10 in float64 and 1e-5 in float32.
         max_steps: iterations at most.
-        preconditioner: for pcg: identity, jacobi, nystrom or a builder.
+        preconditioner: for pcg and mixed_pcg: identity, jacobi, nystrom, pivoted or a builder.
         random_state: seed of the randomised preconditioner: a number, a RandomState, or None.
 
     Attributes:

@@ -39,6 +39,23 @@ def test_solve_as_json_on_a_file_of_ones_own(run, tmp_path):
     assert facts["largest_prediction_bound"] < 1e-8
 
 
+def test_solve_explains_its_plan(run):
+    code, out, _ = run("solve", "wine", "--ridge", "0.1", "--explain")
+    text = " ".join(out.split())
+    assert code == 0
+    assert "direct on the stored engine, working in float64: about" in text
+    assert "few rows" in text
+    code, out, _ = run("solve", "wine", "--ridge", "0.1", "--method", "mixed_pcg", "--engine", "tiles", "--json")
+    assert (code, json.loads(out)["plan"]["engine"]) == (0, "tiles")
+
+
+def test_solve_on_centres(run):
+    code, out, _ = run("solve", "wine", "--ridge", "0.1", "--method", "nystrom", "--centres", "20", "--json")
+    facts = json.loads(out)
+    assert (code, facts["status"], facts["plan"]["rank"]) == (0, "subset", 20)
+    assert facts["fit_error"] > 0
+
+
 def test_not_converging_is_exit_code_1_and_advice(run):
     code, out, _ = run("solve", "wine", "--ridge", "1e-8", "--method", "cg", "--max-steps", "3")
     assert code == 1
@@ -125,4 +142,4 @@ def test_an_unfetched_dataset_says_the_command(run, monkeypatch, tmp_path):
 def test_rank_and_another_preconditioner_do_not_go_together(run):
     code, _, err = run("solve", "wine", "--method", "pcg", "--preconditioner", "jacobi", "--rank", "5")
     assert code == 2
-    assert "--rank belongs to the Nystrom" in err
+    assert "--rank belongs to a low-rank preconditioner" in err

@@ -12,7 +12,7 @@ class TestMixedDirect(SolverCase):
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 50])
-def test_the_factor_is_lapacks_and_the_upper_triangle_stays(n, monkeypatch):
+def test_the_factor_is_lapacks(n, monkeypatch):
     monkeypatch.setattr(mixed_direct, "PANEL", 8)
     X, y = problem(n=n)
     K = Exponential(1.0)(X)
@@ -21,8 +21,6 @@ def test_the_factor_is_lapacks_and_the_upper_triangle_stays(n, monkeypatch):
     exact = K + 0.5 * torch.eye(n)
     torch.testing.assert_close(A.tril(), torch.linalg.cholesky(exact))
     torch.testing.assert_close(solve_with_factor(A, y), torch.linalg.solve(exact, y))
-    outside = torch.arange(n)[:, None] // 8 < torch.arange(n)[None, :] // 8
-    assert torch.equal(A[outside], K[outside])
 
 
 def test_a_matrix_that_is_not_definite_has_no_factor():

@@ -64,7 +64,7 @@ def test_richardson_at_condition_number_1e4():
     [
         ({"method": "gc"}, "did you mean 'cg'"),
         ({"method": "pcg", "preconditioner": "nystrm"}, "did you mean 'nystrom'"),
-        ({"method": "cg", "preconditioner": "jacobi"}, "use method='auto'"),
+        ({"method": "cg", "preconditioner": "jacobi"}, "use method='pcg'"),
         ({"method": "chebyshev", "spectrum": (2.0, 1.0)}, "low <= high"),
     ],
 )

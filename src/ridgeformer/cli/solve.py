@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from ridgeformer.checks import positive
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.errors import InputError
 from ridgeformer.kernels import build_kernel
-from ridgeformer.solvers import Nystrom, Solution
+from ridgeformer.solvers import Nystrom, PivotedCholesky, Solution, Status
 from ridgeformer.solvers import solve as run_solve
 
 __all__ = ["solve"]
@@ -38,9 +39,19 @@ def solve(
     temperature: Annotated[str, typer.Option(help="A number, or auto: the mean squared row length.")] = "auto",
     order: Annotated[int, typer.Option(help="Of gram_power; 3 is linearised attention.")] = 3,
     ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 1.0,
-    method: Annotated[str, typer.Option(help="direct, richardson, neumann, chebyshev, cg or pcg.")] = "direct",
-    preconditioner: Annotated[str | None, typer.Option(help="For pcg: identity, jacobi or nystrom.")] = None,
-    rank: Annotated[int | None, typer.Option(help="Of the Nystrom preconditioner.")] = None,
+    method: Annotated[
+        str,
+        typer.Option(help="auto, direct, mixed_direct, mixed_pcg, nystrom, richardson, neumann, chebyshev, cg or pcg."),
+    ] = "auto",
+    preconditioner: Annotated[
+        str | None, typer.Option(help="For pcg and mixed_pcg: identity, jacobi, nystrom or pivoted.")
+    ] = None,
+    rank: Annotated[int | None, typer.Option(help="Of the Nystrom or pivoted preconditioner.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="How products with K are formed: stored, tiles, attention or features.")
+    ] = None,
+    centres: Annotated[int | None, typer.Option(help="For nystrom: how many.", min=1)] = None,
+    explain: Annotated[bool, typer.Option(help="Say which plan was taken, and why.")] = False,
     tol: Annotated[float | None, typer.Option(help="Relative residual to reach.")] = None,
     max_steps: Annotated[int | None, typer.Option(help="Iterations at most.")] = None,
     precision: Annotated[Precision, typer.Option(help="Precision of the solve.")] = Precision.float64,
@@ -77,18 +88,24 @@ def solve(
             preconditioner=_preconditioner(preconditioner, rank),
             callback=watch,
             seed=seed,
+            engine=engine,
+            centres=centres,
         )
     facts = _facts(prepared, solution, ridge, time.perf_counter() - begin)
     print_json(facts) if json else _show(facts)
-    if not solution.converged:
+    if explain and not json:
+        out().print(f"\n  {solution.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
+    if solution.status not in (Status.CONVERGED, Status.SUBSET):
         raise typer.Exit(1)
 
 
-def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | None:
+def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | PivotedCholesky | None:
     if rank is None:
         return name
+    if name == "pivoted":
+        return PivotedCholesky(rank)
     if name not in (None, "nystrom"):
-        raise InputError(f"--rank belongs to the Nystrom preconditioner, not to {name!r}: leave one of them out.")
+        raise InputError(f"--rank belongs to a low-rank preconditioner, not to {name!r}: leave one of them out.")
     return Nystrom(rank)
 
 
@@ -120,6 +137,8 @@ def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> 
         "ridge": ridge,
         "rescaled_ridge": solution.ridge,
         "seconds": seconds,
+        "plan": None if solution.plan is None else asdict(solution.plan),
+        "fit_error": None if solution.fit_error is None else float(solution.fit_error.max()),
     }
 
 

@@ -1,7 +1,7 @@
 """A Cholesky factorisation in float32, in place, refined to float64 accuracy.
 
 Factorising is n^3/3 operations and runs twice as fast in float32; refining is a few products. The factor takes the
-lower triangle of the stored K and leaves the upper one, so no second matrix is held.
+place of K, so no second matrix is held.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def mixed_direct(system: RidgeSystem, K: Float[Tensor, "n n"], y: Tensor, *, tol
 def factorise_in_place(A: Float[Tensor, "n n"], ridge: float) -> bool:
     """Turn the lower triangle of A into the Cholesky factor of A + ridge I; False if there is none.
 
-    The strict upper triangle keeps the entries of A, except inside blocks of `PANEL` on the diagonal.
+    What is left above the diagonal has no meaning.
 
     Example:
         >>> A = torch.tensor([[3.0, 2.0], [2.0, 4.0]])

@@ -29,7 +29,10 @@ REACH = 5e-7
 """What one pass in float32 can take off a residual; more is left to the next pass."""
 
 DRIFT = 0.3
-"""The residual is computed anew once the drift may be this part of it."""
+"""The residual is computed anew once the drift may be this part of it ..."""
+
+FALL = 0.1
+"""... and it has fallen to this part of what it was the last time: more often would cost more than it gives."""
 
 
 def mixed_pcg(
@@ -91,7 +94,7 @@ class _Pass:
         z = self.precondition(r)
         p, rho = z, (r * z).sum(0)
         product_error = self._product_error(p)
-        travelled = torch.zeros_like(rho)
+        travelled, fresh = torch.zeros_like(rho), r.norm(dim=0)
         while record.steps < max_steps:
             u = self.system.apply(p)
             pu = (p * u).sum(0)
@@ -101,8 +104,10 @@ class _Pass:
             gained[:, open_] += gamma * p
             r = r - gamma * u
             travelled = travelled + gamma.abs() * p.norm(dim=0)
-            if bool((product_error * travelled > DRIFT * r.norm(dim=0)).any()):
+            size = r.norm(dim=0)
+            if bool(((product_error * travelled > DRIFT * size) & (size < FALL * fresh)).any()):
                 r, travelled = self._anew(target[:, open_], gained[:, open_]), torch.zeros_like(travelled)
+                fresh = r.norm(dim=0)
             record.steps += 1
             relative[open_] = r.norm(dim=0) / self.scale[open_]
             record.relative.append(relative.clone())
@@ -120,12 +125,16 @@ class _Pass:
                 return True
             z = self.precondition(r)
             rho, previous = (r * z).sum(0), rho
+            if bool((rho < 0).any()):  # round-off has made the preconditioner indefinite
+                record.status = Status.BREAKDOWN
+                return False
             beta = divide(rho, previous)
             if len(stay) == len(aim):
                 record.gammas.append(float(gamma[0]))
                 record.betas.append(float(beta[0]))
             p = (z + beta * p)[:, stay]
-            r, rho, travelled, open_ = r[:, stay], rho[stay], travelled[stay], open_[stay]
+            r, rho, open_ = r[:, stay], rho[stay], open_[stay]
+            travelled, fresh = travelled[stay], fresh[stay]
         return False
 
     def _product_error(self, p: Tensor) -> float:

@@ -138,7 +138,7 @@ def choose_for(engine: Engine, problem: Problem, method: str) -> Plan:
 
 def retry(problem: Problem, plan: Plan, status: Status) -> Plan | None:
     """Return a plan in float64 for a solve that float32 could not finish, or None where there is nothing better."""
-    if status is not Status.BREAKDOWN or plan.working == "float64" or plan.method == "direct":
+    if status not in (Status.BREAKDOWN, Status.MAX_STEPS) or plan.working == "float64" or plan.method == "direct":
         return None
     again = f"{plan.method} in float32 came to a halt, so float64 is worked in"
     if problem.n <= LARGEST_FACTOR and problem.fits(problem.stored(8) + problem.vectors):

@@ -40,7 +40,7 @@ ITERATIVE: dict[str, tuple[Method, int]] = {
 }
 """The iterative methods and how many steps they may take unless told; conjugate gradients 10 n if that is less."""
 
-MIXED_STEPS = 2000
+MIXED_STEPS = 500
 """Steps of `mixed_pcg` at most unless told."""
 
 NEUMANN_STEPS_SHOWN = 5

@@ -94,8 +94,8 @@ def solve(
         plan = choose_for(given, problem, method) if given else choose(problem, method, name, centres)
         watch = _in_given_units(callback, unit)
         outcome = follow(plan, system, given, columns / unit, asked, watch, keep_iterates)
-        again = retry(problem, outcome.plan, outcome.record.status) if method == "auto" and given is None else None
-        if again is not None:
+        again = retry(problem, outcome.plan, outcome.record.status)
+        if again is not None and method == "auto" and name is None and max_steps is None:
             outcome = follow(again, system, None, columns / unit, asked, watch, keep_iterates)
         return _solution(outcome, columns / unit, unit, asked, y.shape, log_scale)
 
