@@ -1,0 +1,145 @@
+"""Ways to fit kernel ridge regression, ours and others', as someone who uses them would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ridgeformer.kernels import Exponential
+from ridgeformer.solvers import solve
+
+__all__ = ["RIVALS", "Task"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Unit rows X, targets y, and the problem: k(x, z) = exp((x.z - 1) / temperature)."""
+
+    X: np.ndarray
+    y: np.ndarray
+    temperature: float
+    ridge: float
+    tol: float
+
+    @property
+    def gamma(self) -> float:
+        """The same kernel as a Gaussian: exp(-gamma |x - z|^2)."""
+        return 1 / (2 * self.temperature)
+
+    def matrix(self) -> torch.Tensor:
+        """K in float64, formed in place."""
+        X = torch.from_numpy(self.X)
+        return (X @ X.T).sub_(1).div_(self.temperature).exp_()
+
+
+Answer = tuple[Any, str]
+"""Coefficients (n, outputs), or a function from test rows to outputs; and a note."""
+
+
+def ours(task: Task, **options: Any) -> Answer:
+    """Solve as the library chooses, or as it is told."""
+    kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
+    solution = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, tol=task.tol, **options)
+    assert solution.plan is not None
+    note = f"{solution.status.value}: {solution.plan.method}, {solution.plan.engine}, {solution.steps} steps"
+    return solution.alpha, note
+
+
+def on_centres(task: Task) -> Answer:
+    """Subset regression on 2000 pivoted centres."""
+    kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
+    centres = min(2000, len(task.X))
+    solution = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, method="nystrom", centres=centres)
+    assert solution.fit_error is not None
+    note = f"{centres} centres, estimated error {float(solution.fit_error.max()):.1e}"
+    return lambda test: solution.predict(np.array(test)).numpy(), note
+
+
+def kernel_ridge(task: Task) -> Answer:
+    """scikit-learn's own."""
+    from sklearn.kernel_ridge import KernelRidge
+
+    return KernelRidge(alpha=task.ridge, kernel="rbf", gamma=task.gamma).fit(task.X, task.y).dual_coef_, "float64"
+
+
+def nystroem(task: Task) -> Answer:
+    """scikit-learn's Nystroem features and a linear ridge."""
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+
+    centres = min(2000, len(task.X))
+    features = Nystroem(kernel="rbf", gamma=task.gamma, n_components=centres, random_state=0)
+    model = make_pipeline(features, Ridge(alpha=task.ridge, fit_intercept=False)).fit(task.X, task.y)
+    return model.predict, f"{centres} centres, another model"
+
+
+def torch_cholesky(task: Task) -> Answer:
+    """One float64 factorisation."""
+    K = task.matrix()
+    K.diagonal().add_(task.ridge)
+    return torch.cholesky_solve(torch.from_numpy(task.y), torch.linalg.cholesky(K)), "float64"
+
+
+def scipy_cg(task: Task) -> Answer:
+    """Conjugate gradients, a target at a time, K stored in float64."""
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    K = task.matrix().numpy()
+    A = LinearOperator(K.shape, matvec=lambda v: K @ v + task.ridge * v, dtype=np.float64)
+    found = [cg(A, column, rtol=task.tol, maxiter=5000) for column in task.y.T]
+    return np.stack(
+        [alpha for alpha, _ in found], 1
+    ), f"converged {sum(info == 0 for _, info in found)} of {len(found)}"
+
+
+def linear_operator_cg(task: Task) -> Answer:
+    """linear_operator's block CG with its tolerances set, K stored in float64."""
+    from linear_operator.utils import linear_cg
+
+    K, y = task.matrix(), torch.from_numpy(task.y)
+    alpha = linear_cg(
+        lambda V: K @ V + task.ridge * V, y, tolerance=task.tol / 10, eps=1e-30, stop_updating_after=1e-15,
+        max_iter=3000, max_tridiag_iter=0,
+    )  # fmt: skip
+    return alpha, "tolerance set"
+
+
+def gpytorch(task: Task) -> Answer:
+    """GPyTorch: the mean of a Gaussian process at its default tolerance raised to the one asked for."""
+    import gpytorch
+    from linear_operator.operators import to_linear_operator
+
+    X, y = torch.from_numpy(task.X), torch.from_numpy(task.y)
+    covariance = gpytorch.kernels.RBFKernel().double()
+    covariance.lengthscale = task.temperature**0.5
+    settings = gpytorch.settings
+    with torch.no_grad(), settings.cg_tolerance(task.tol / 10), settings.max_cg_iterations(3000):
+        return to_linear_operator(covariance(X)).add_diagonal(torch.tensor(task.ridge)).solve(y), "tolerance set"
+
+
+def keops(task: Task) -> Answer:
+    """KeOps' conjugate gradients on a symbolic matrix."""
+    from pykeops.torch import LazyTensor
+
+    X, y = torch.from_numpy(task.X), torch.from_numpy(task.y)
+    K = (((LazyTensor(X[:, None, :]) | LazyTensor(X[None, :, :])) - 1.0) / task.temperature).exp()
+    return K.solve(y, alpha=task.ridge, eps=task.tol), "float64"
+
+
+RIVALS: dict[str, Callable[[Task], Answer]] = {
+    "ridgeformer": ours,
+    "ridgeformer tiles": lambda task: ours(task, method="mixed_pcg", engine="tiles"),
+    "ridgeformer nystrom": on_centres,
+    "scikit-learn KernelRidge": kernel_ridge,
+    "scikit-learn Nystroem": nystroem,
+    "torch cholesky": torch_cholesky,
+    "scipy cg": scipy_cg,
+    "linear_operator": linear_operator_cg,
+    "gpytorch": gpytorch,
+    "pykeops": keops,
+}

@@ -1,0 +1,272 @@
+"""Whole fits, kernel included, against rivals: time, memory and the residual each truly reached.
+
+Every run is a process of its own, so that a rival that crashes costs a line of the table and peak memory is its own.
+The residual is computed afterwards in float64 for everyone, with the kernel in float64. Rows have unit length, so the
+exponential kernel scaled to unit diagonal is also the Gaussian one that others offer, gamma = 1/(2 temperature).
+
+Usage: python benchmarks/solve_at_scale.py [--sizes 5000 10000 20000] [--rivals NAME ...] [--growth] [--products]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from harness import race, report
+from scale_rivals import RIVALS, Task
+
+from ridgeformer import datasets
+from ridgeformer.errors import DataFileError
+from ridgeformer.kernels import Exponential
+from ridgeformer.seeds import numpy_generator
+from ridgeformer.solvers.engines import Tiles
+from ridgeformer.solvers.engines.tiles import symmetric_product
+
+STAND_IN = "a synthetic stand-in (mnist is not fetched)"
+
+
+def main() -> None:
+    """Read the arguments; measure fits, and on request growth and single products."""
+    arguments = _arguments()
+    if arguments.worker:
+        print(json.dumps(_measure(arguments)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        source = _prepare(arguments, Path(folder))
+        _fits(arguments, Path(folder), source)
+        if arguments.growth:
+            _growth(arguments, Path(folder), source)
+    if arguments.products:
+        _products(arguments)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[5000, 10_000, 20_000])
+    parser.add_argument("--rivals", nargs="+", default=sorted(RIVALS), choices=sorted(RIVALS))
+    parser.add_argument(
+        "--data", default="mnist", help="a dataset's name, or an .npz file with a train and a test part"
+    )
+    parser.add_argument("--temperature", type=float, default=0.25)
+    parser.add_argument("--ridge", type=float, default=1e-2)
+    parser.add_argument("--tol", type=float, default=1e-6)
+    parser.add_argument("--test-rows", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=1, help="the best time of so many is reported")
+    parser.add_argument("--timeout", type=float, default=1800.0, help="seconds a run may take")
+    parser.add_argument("--growth", action="store_true", help="exponents in rows, features and columns")
+    parser.add_argument("--products", action="store_true", help="one matrix-free product against a bare X X'")
+    parser.add_argument("--products-rows", type=int, default=20_000)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    parser.add_argument("--shape", type=int, nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+# -- data --------------------------------------------------------------------------------------------
+
+
+def _prepare(arguments: argparse.Namespace, folder: Path) -> str:
+    """Write unit rows and +1/-1 targets where the processes find them; return what they are."""
+    rows = max(arguments.sizes)
+    try:
+        train, test = (datasets.load(arguments.data, part=part) for part in ("train", "test"))
+        source = arguments.data
+        parts = [(train.X[:rows], train.y[:rows]), (test.X[: arguments.test_rows], test.y[: arguments.test_rows])]
+    except DataFileError as error:
+        print(f"{error}\nUsing {STAND_IN}.", file=sys.stderr)
+        parts, source = _stand_in(rows, arguments.test_rows), STAND_IN
+    for name, (X, codes) in zip(("train", "test"), parts, strict=True):
+        np.save(folder / f"{name}.npy", datasets.unit_rows(X))
+        np.save(folder / f"{name}_codes.npy", codes)
+    return Path(source).stem if source != STAND_IN else source
+
+
+def _stand_in(rows: int, tests: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Ten classes of rows in the positive orthant, with a spectrum that falls slowly, as that of images does."""
+    generator = numpy_generator(0, "stand-in")
+    codes = generator.integers(0, 10, rows + tests)
+    basis = generator.standard_normal((784, 784)) / np.arange(1, 785)[:, None] ** 0.7
+    X = np.abs(
+        generator.standard_normal((rows + tests, 784)) @ basis
+        + 3 * (generator.standard_normal((10, 784)) @ basis)[codes]
+    )
+    return [(X[:rows], codes[:rows]), (X[rows:], codes[rows:])]
+
+
+def _task(arguments: argparse.Namespace) -> tuple[Task, np.ndarray, np.ndarray]:
+    folder = Path(arguments.folder)
+    n, d, columns = arguments.shape
+    X = np.ascontiguousarray(np.load(folder / "train.npy", mmap_mode="r")[:n, :d])
+    codes = np.load(folder / "train_codes.npy")[:n]
+    test, test_codes = np.load(folder / "test.npy", mmap_mode="r"), np.load(folder / "test_codes.npy")
+    y = np.where(codes[:, None] == np.arange(columns) % 10, 1.0, -1.0)
+    if columns > 10:
+        y = y * np.linspace(1, 2, columns)
+    return Task(X, y, arguments.temperature, arguments.ridge, arguments.tol), test[:, :d], test_codes
+
+
+# -- one run, in its own process ----------------------------------------------------------------------
+
+
+def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    task, test, codes = _task(arguments)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin, processor = time.perf_counter(), time.process_time()
+    alpha, note = RIVALS[arguments.worker](task)
+    seconds, processor = time.perf_counter() - begin, time.process_time() - processor
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
+    X, y = torch.from_numpy(task.X), torch.from_numpy(task.y)
+    found = {
+        "seconds": seconds,
+        "processor": processor,
+        "peak": peak * 1024,
+        "extra": (peak - before) * 1024,
+        "note": note,
+    }
+    if callable(alpha):
+        outputs = alpha(test)
+        found["residual"] = None
+    else:
+        alpha = torch.as_tensor(alpha, dtype=torch.float64)
+        left = y - symmetric_product(kernel, X, alpha, torch.float64) - task.ridge * alpha
+        found["residual"] = float((left.norm(dim=0) / y.norm(dim=0)).max())
+        outputs = kernel.product(torch.from_numpy(np.array(test)), X, alpha).numpy()
+    found["accuracy"] = float((np.argmax(outputs, 1) == codes).mean()) if y.shape[1] == 10 else None
+    return found
+
+
+def _run(arguments: argparse.Namespace, folder: Path, name: str, shape: tuple[int, int, int]) -> dict[str, Any]:
+    """Run one rival in a process; a crash, a timeout or a missing package is an answer too."""
+    options = [f"--{key}={getattr(arguments, key)}" for key in ("temperature", "ridge", "tol")]
+    command = [
+        sys.executable,
+        __file__,
+        "--worker",
+        name,
+        "--folder",
+        str(folder),
+        *options,
+        "--shape",
+        *map(str, shape),
+    ]
+    best: dict[str, Any] = {}
+    for _ in range(arguments.repeats):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout, check=False)
+        except subprocess.TimeoutExpired:
+            return {"note": f"stopped after {arguments.timeout:.0f} s"}
+        if done.returncode != 0:
+            return {"note": _why(done)}
+        found = json.loads(done.stdout.strip().splitlines()[-1])
+        best = found if not best or found["seconds"] < best["seconds"] else best
+    return best
+
+
+def _why(done: subprocess.CompletedProcess[str]) -> str:
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    if "ModuleNotFoundError" in last:
+        return "not installed"
+    return f"crashed (signal {-done.returncode})" if done.returncode < 0 else f"failed: {last[:80]}"
+
+
+# -- tables ------------------------------------------------------------------------------------------
+
+
+def _fits(arguments: argparse.Namespace, folder: Path, source: str) -> None:
+    features = np.load(folder / "train.npy", mmap_mode="r").shape[1]
+    rows = []
+    for n in arguments.sizes:
+        found = {name: _run(arguments, folder, name, (n, features, 10)) for name in arguments.rivals}
+        ours = found.get("ridgeformer", {}).get("seconds")
+        rows += [_line(n, name, result, ours) for name, result in found.items()]
+    settings = {
+        "data": source, "features": features, "targets": 10, "temperature": arguments.temperature,
+        "ridge": arguments.ridge, "tolerance": arguments.tol, "repeats": arguments.repeats, **_versions(),
+    }  # fmt: skip
+    report("solve_at_scale", settings, rows, how="each run in a process of its own, kernel included")
+
+
+def _line(n: int, name: str, result: dict[str, Any], ours: float | None) -> dict[str, Any]:
+    def show(key: str, form: Callable[[float], str]) -> str:
+        return "-" if result.get(key) is None else form(result[key])
+
+    ratio = result["seconds"] / ours if ours and "seconds" in result else None
+    return {
+        "n": n,
+        "rival": name,
+        "seconds": show("seconds", lambda s: f"{s:.2f}"),
+        "processor s": show("processor", lambda s: f"{s:.2f}"),
+        "over ours": "-" if ratio is None else f"{ratio:.2f}",
+        "peak GiB": show("peak", lambda b: f"{b / 2**30:.2f}"),
+        "extra GiB": show("extra", lambda b: f"{b / 2**30:.2f}"),
+        "float64 residual": show("residual", lambda r: f"{r:.1e}"),
+        "test accuracy": show("accuracy", lambda a: f"{a:.4f}"),
+        "note": result.get("note", ""),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("scikit-learn", "scipy", "linear_operator", "gpytorch", "pykeops"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _growth(arguments: argparse.Namespace, folder: Path, source: str) -> None:
+    """Fit an exponent of time in rows, features and columns, the others held."""
+    n, d = min(8000, max(arguments.sizes)), np.load(folder / "train.npy", mmap_mode="r").shape[1]
+    grids = {
+        "rows": [(n // k, d, 10) for k in (8, 4, 2, 1)],
+        "features": [(n // 2, d // k, 10) for k in (8, 4, 2, 1)],
+        "columns": [(n // 2, d, k) for k in (1, 4, 16, 64)],
+    }
+    rows = []
+    for name in [rival for rival in ("ridgeformer", "ridgeformer tiles", "torch cholesky") if rival in RIVALS]:
+        for axis, shapes in grids.items():
+            place = list(grids).index(axis)
+            seconds = [_run(arguments, folder, name, shape).get("seconds", float("nan")) for shape in shapes]
+            slope = np.polyfit(np.log([shape[place] for shape in shapes]), np.log(seconds), 1)[0]
+            rows.append({
+                "rival": name, "grows in": axis, "values": " ".join(str(shape[place]) for shape in shapes),
+                "seconds": " ".join(f"{s:.2f}" for s in seconds), "exponent": f"{slope:.2f}",
+            })  # fmt: skip
+    report("solve_growth", {"data": source, "tolerance": arguments.tol}, rows, how="each run in a process of its own")
+
+
+def _products(arguments: argparse.Namespace) -> None:
+    """One product without a stored K against a bare X X' of all rows, for one column and for ten."""
+    n, d = arguments.products_rows, 784
+    X = torch.from_numpy(datasets.unit_rows(numpy_generator(0, "rows").random((n, d)))).to(torch.float32)
+    engine = Tiles(Exponential(arguments.temperature, log_scale=1 / arguments.temperature), X, torch.float32)
+    block = torch.empty(1024, n)
+
+    def bare() -> None:
+        for rows in X.split(1024):
+            torch.mm(rows, X.T, out=block[: len(rows)])
+
+    rows = []
+    for columns in (1, 10):
+        V = torch.from_numpy(numpy_generator(0, "V").random((n, columns))).to(torch.float32)
+        best = race({"bare": bare, "tiles": lambda V=V: engine.matmat(V)}, max(1, arguments.repeats))
+        row = {"columns": columns, "X X' s": round(best["bare"], 2), "tiles s": round(best["tiles"], 2)}
+        rows.append({**row, "over X X'": round(best["tiles"] / best["bare"], 2), "limit": 0.6 if columns == 1 else "-"})
+    report("solve_products", {"n": n, "features": d, "precision": "float32"}, rows)
+
+
+if __name__ == "__main__":
+    main()
