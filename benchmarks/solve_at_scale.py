@@ -107,7 +107,7 @@ def _stand_in(rows: int, tests: int) -> list[tuple[np.ndarray, np.ndarray]]:
 def _task(arguments: argparse.Namespace) -> tuple[Task, np.ndarray, np.ndarray]:
     folder = Path(arguments.folder)
     n, d, columns = arguments.shape
-    X = np.ascontiguousarray(np.load(folder / "train.npy", mmap_mode="r")[:n, :d])
+    X = np.array(np.load(folder / "train.npy", mmap_mode="r")[:n, :d], order="C")
     codes = np.load(folder / "train_codes.npy")[:n]
     test, test_codes = np.load(folder / "test.npy", mmap_mode="r"), np.load(folder / "test_codes.npy")
     y = np.where(codes[:, None] == np.arange(columns) % 10, 1.0, -1.0)

@@ -8,8 +8,6 @@ residual is computed anew and the iteration goes on from it, keeping its directi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -70,85 +68,115 @@ def mixed_pcg(
         return record
 
 
-@dataclass
 class _Pass:
-    """One pass of conjugate gradients on the residual that is left, over the columns that are still open."""
+    """One pass of conjugate gradients on the residual that is left, over the columns that are still open.
 
-    system: RidgeSystem
-    precondition: Preconditioner
-    record: Run
-    scale: Tensor
-    tol: float
+    Per open column it carries the residual r, the direction p, rho = r'P^-1 r, the distance travelled since the
+    residual was last computed, and how large that one was.
+    """
+
+    def __init__(
+        self, system: RidgeSystem, precondition: Preconditioner, record: Run, scale: Tensor, tol: float
+    ) -> None:
+        self.system, self.precondition, self.record, self.scale = system, precondition, record, scale
+        self.target, self.base = record.residual, record.alpha
+        self.gained = torch.zeros_like(self.target)
+        self.relative = self.target.norm(dim=0) / scale
+        self.aim = torch.clamp(REACH * self.relative, min=AIM * tol)
+        self.open = (self.relative > self.aim).nonzero()[:, 0]
+        record.gammas, record.betas = [], []
 
     def run(self, max_steps: int, callback: Callback | None, keep: bool) -> bool:
         """Advance the record until every column's own residual is small (True) or something ends the run (False)."""
-        record, target = self.record, self.record.residual
-        record.gammas, record.betas = [], []
-        relative = target.norm(dim=0) / self.scale
-        aim = torch.clamp(REACH * relative, min=AIM * self.tol)
-        base, gained = record.alpha, torch.zeros_like(target)
-        open_ = (relative > aim).nonzero()[:, 0]
-        if len(open_) == 0:
+        if len(self.open) == 0:
             return True
-        r = target[:, open_]
-        z = self.precondition(r)
-        p, rho = z, (r * z).sum(0)
-        product_error = self._product_error(p)
-        travelled, fresh = torch.zeros_like(rho), r.norm(dim=0)
-        while record.steps < max_steps:
-            u = self.system.apply(p)
-            pu = (p * u).sum(0)
-            if self._indefinite(pu, p):
+        self._start()
+        while self.record.steps < max_steps:
+            gamma = self._step()
+            if gamma is None or not self._note(callback, keep):
                 return False
-            gamma = divide(rho, pu)
-            gained[:, open_] += gamma * p
-            r = r - gamma * u
-            travelled = travelled + gamma.abs() * p.norm(dim=0)
-            size = r.norm(dim=0)
-            if bool(((product_error * travelled > DRIFT * size) & (size < FALL * fresh)).any()):
-                r, travelled = self._anew(target[:, open_], gained[:, open_]), torch.zeros_like(travelled)
-                fresh = r.norm(dim=0)
-            record.steps += 1
-            relative[open_] = r.norm(dim=0) / self.scale[open_]
-            record.relative.append(relative.clone())
-            record.alpha = base + gained
-            if keep:
-                record.iterates.append(record.alpha)
-            if not bool(torch.isfinite(relative).all()):
-                record.status = Status.DIVERGED
-                return False
-            if callback is not None and callback(record.steps, record.alpha, relative.clone()):
-                record.status = Status.STOPPED
-                return False
-            stay = relative[open_] > aim[open_]
+            stay = self.relative[self.open] > self.aim[self.open]
             if not bool((stay & (gamma != 0)).any()):
                 return True
-            z = self.precondition(r)
-            rho, previous = (r * z).sum(0), rho
-            if bool((rho < 0).any()):  # round-off has made the preconditioner indefinite
-                record.status = Status.BREAKDOWN
+            self._drop(stay)
+            if not self._turn(gamma[stay]):
                 return False
-            beta = divide(rho, previous)
-            if len(stay) == len(aim):
-                record.gammas.append(float(gamma[0]))
-                record.betas.append(float(beta[0]))
-            p = (z + beta * p)[:, stay]
-            r, rho, open_ = r[:, stay], rho[stay], open_[stay]
-            travelled, fresh = travelled[stay], fresh[stay]
         return False
 
-    def _product_error(self, p: Tensor) -> float:
+    def _start(self) -> None:
+        self.r = self.target[:, self.open]
+        self.p = self.precondition(self.r)
+        self.rho = (self.r * self.p).sum(0)
+        self.travelled, self.fresh = torch.zeros_like(self.rho), self.r.norm(dim=0)
+        self.product_error = self._product_error()
+
+    def _step(self) -> Tensor | None:
+        """Go along p; return the step sizes, or None if A is not positive along it."""
+        u = self.system.apply(self.p)
+        pu = (self.p * u).sum(0)
+        if self._indefinite(pu):
+            return None
+        gamma = divide(self.rho, pu)
+        self.gained[:, self.open] += gamma * self.p
+        self.r = self.r - gamma * u
+        self.travelled = self.travelled + gamma.abs() * self.p.norm(dim=0)
+        size = self.r.norm(dim=0)
+        if bool(((self.product_error * self.travelled > DRIFT * size) & (size < FALL * self.fresh)).any()):
+            self._compute_residual()
+        self.relative[self.open] = self.r.norm(dim=0) / self.scale[self.open]
+        return gamma
+
+    def _turn(self, gamma: Tensor) -> bool:
+        """Take the next direction; False if round-off has made the preconditioner indefinite."""
+        z = self.precondition(self.r)
+        rho, previous = (self.r * z).sum(0), self.rho
+        if bool((rho < 0).any()):
+            self.record.status = Status.BREAKDOWN
+            return False
+        beta = divide(rho, previous)
+        if len(self.open) == len(self.aim):  # the coefficients of the first column, while all are open
+            self.record.gammas.append(float(gamma[0]))
+            self.record.betas.append(float(beta[0]))
+        self.p, self.rho = z + beta * self.p, rho
+        return True
+
+    def _note(self, callback: Callback | None, keep: bool) -> bool:
+        """Write the step into the record; False if the run ends here."""
+        record = self.record
+        alpha = self.base + self.gained
+        if not bool(torch.isfinite(self.relative).all() and torch.isfinite(alpha).all()):
+            record.status = Status.DIVERGED
+            return False
+        record.alpha, record.steps = alpha, record.steps + 1
+        record.relative.append(self.relative.clone())
+        if keep:
+            record.iterates.append(alpha)
+        if callback is not None and callback(record.steps, alpha, self.relative.clone()):
+            record.status = Status.STOPPED
+            return False
+        return True
+
+    def _drop(self, stay: Tensor) -> None:
+        """Go on with these columns only."""
+        self.open = self.open[stay]
+        self.r, self.p = self.r[:, stay], self.p[:, stay]
+        self.rho, self.travelled, self.fresh = self.rho[stay], self.travelled[stay], self.fresh[stay]
+
+    def _compute_residual(self) -> None:
+        gained = self.gained[:, self.open]
+        product = self.system.engine.accurate(gained).add_(gained, alpha=self.system.ridge)
+        self.r = self.target[:, self.open] - product
+        self.travelled, self.fresh = torch.zeros_like(self.travelled), self.r.norm(dim=0)
+
+    def _product_error(self) -> float:
         """Return ||e|| / ||p|| of one product, measured: the largest over the columns."""
         if self.system.engine.dtype == torch.float64:
             return 0.0
-        error = self.system.engine.matmat(p) - self.system.engine.accurate(p)
-        return float(divide(error.norm(dim=0), p.norm(dim=0)).max())
+        error = self.system.engine.matmat(self.p) - self.system.engine.accurate(self.p)
+        return float(divide(error.norm(dim=0), self.p.norm(dim=0)).max())
 
-    def _anew(self, target: Tensor, gained: Tensor) -> Tensor:
-        return target - self.system.engine.accurate(gained).add_(gained, alpha=self.system.ridge)
-
-    def _indefinite(self, pu: Tensor, p: Tensor) -> bool:
-        lowest = divide(pu, (p * p).sum(0))
+    def _indefinite(self, pu: Tensor) -> bool:
+        lowest = divide(pu, (self.p * self.p).sum(0))
         if not bool((lowest < 0).any()):
             return False
         if self.system.engine.dtype == self.system.X.dtype:
