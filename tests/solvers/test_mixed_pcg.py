@@ -82,3 +82,18 @@ def test_targets_as_fine_as_float64_with_float32_rows_are_judged_as_handed_out()
         - (Exponential(0.5)(X.double()) + 0.1 * torch.eye(100, dtype=torch.float64)) @ solution.alpha.double()
     )
     torch.testing.assert_close(solution.residual_norm, residual.norm(dim=0), rtol=1e-6, atol=0.0)
+
+
+@pytest.mark.parametrize("method", ["auto", "mixed_pcg", "mixed_direct"])
+@pytest.mark.parametrize(("temperature", "ridge"), [(0.05, 1e-8), (2.0, 1e-8), (2.0, 1e-15)])
+def test_an_ill_conditioned_system_is_never_called_converged_when_it_is_not(method, temperature, ridge):
+    X, y = problem(n=150, d=3)
+    X = torch.nn.functional.normalize(X, dim=1)
+    kernel = Exponential(temperature, log_scale=1 / temperature)
+    solution = solve(kernel, X, y, ridge, method=method, tol=1e-6)
+    residual = y - kernel(X) @ solution.alpha - ridge * solution.alpha
+    assert bool(torch.isfinite(solution.alpha).all())
+    if solution.converged:
+        assert float((residual.norm(dim=0) / y.norm(dim=0)).max()) <= 1.01e-6
+    else:
+        assert f"{solution.relative_residual:.1e}" in solution.advice
