@@ -11,6 +11,7 @@ from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, Relu
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import Nystrom, Status, solve
 from ridgeformer.solvers.arguments import check_arguments, check_memory
+from ridgeformer.solvers.engines import Tiles
 
 
 def log_spaced(kappa, n=200, seed=0):
@@ -184,3 +185,45 @@ def test_a_projection_that_wants_a_gradient_does_not_disturb_a_solve():
     X, y = problem()
     U = torch.eye(6, dtype=torch.float64, requires_grad=True)
     assert solve(Exponential(1.0, projection=U), X, y, 1.0).converged
+
+
+@pytest.mark.parametrize("engine", ["tils", 3])
+def test_engines_that_do_not_exist(engine):
+    X, y = problem()
+    with pytest.raises(errors.InputError, match="engine"):
+        solve(Exponential(1.0), X, y, 1.0, engine=engine)
+
+
+@pytest.mark.parametrize("method", ["auto", "mixed_pcg", "cg", "richardson"])
+def test_an_engine_of_ones_own_does_the_products(method):
+    X, y = problem()
+
+    class Counting(Tiles):
+        name = "counting"
+        products = 0
+
+        def matmat(self, V):
+            Counting.products += 1
+            return super().matmat(V)
+
+    engine = Counting(Exponential(1.0), X, X.dtype)
+    solution = solve(Exponential(1.0), X, y, 1.0, method=method, engine=engine)
+    assert solution.plan.engine == "counting"
+    assert solution.method == ("mixed_pcg" if method == "auto" else method)
+    assert Counting.products >= solution.steps
+    torch.testing.assert_close(solution.alpha, solve(Exponential(1.0), X, y, 1.0).alpha, rtol=1e-6, atol=1e-8)
+
+
+def test_a_factorisation_takes_no_engine_of_ones_own():
+    X, y = problem()
+    with pytest.raises(errors.InputError, match="takes no engine"):
+        solve(Exponential(1.0), X, y, 1.0, method="direct", engine=Tiles(Exponential(1.0), X, X.dtype))
+
+
+def test_memory_mapped_rows_are_solved_where_they_are(tmp_path):
+    X, y = problem(n=100)
+    np.save(tmp_path / "X.npy", X.numpy())
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    solution = solve(Exponential(1.0), mapped, y, 0.1, method="mixed_pcg", engine="tiles")
+    assert solution.X.data_ptr() == mapped.ctypes.data
+    torch.testing.assert_close(solution.alpha, solve(Exponential(1.0), X, y, 0.1).alpha, rtol=1e-6, atol=1e-8)
