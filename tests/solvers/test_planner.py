@@ -51,7 +51,7 @@ def test_the_same_problem_with_less_memory_gets_a_leaner_plan_and_at_last_a_refu
     needs, ranks = [plan.needed for plan in plans], [plan.rank for plan in plans]
     assert needs == sorted(needs, reverse=True)
     assert [plan.engine for plan in plans] == ["stored", "tiles", "tiles", "tiles"]
-    assert ranks[0] == ranks[1] > ranks[2] > ranks[3]
+    assert ranks[0] > ranks[1] > ranks[2] > ranks[3]
     assert any("to fit" in reason for reason in plans[2].reasons)
     words = "20,000 rows of 784 features with 10 targets need about .* MiB beside the data, and 100 MiB may be used"
     with pytest.raises(errors.InputError, match=words):

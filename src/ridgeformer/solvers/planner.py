@@ -39,6 +39,9 @@ BLOCK = 1000
 
 LEAST_RANK = 32
 
+LEAN = 0.7
+"""Where K is not stored, the preconditioner takes this part of the rank it would have."""
+
 SIZE = {torch.float32: 4, torch.float64: 8}
 
 
@@ -215,7 +218,8 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
 
 
 def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, iterations: str) -> Plan:
-    size, rank = SIZE[working], default_rank(problem.n)
+    size, usual = SIZE[working], ceil(LEAN * default_rank(problem.n))
+    rank = usual
     fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
     chosen = engine or ("attention" if fused else "tiles")
     # attention keeps queries, keys, values and outputs of all rows
@@ -227,8 +231,8 @@ def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, ite
     needed = rows + problem.vectors + problem.preconditioner(rank, size)
     if not problem.fits(needed):
         raise _too_large(problem, needed, "use fewer rows, or method='nystrom' with few centres")
-    if rank < default_rank(problem.n):
-        reasons.append(f"a preconditioner of rank {rank} rather than {default_rank(problem.n)}, to fit")
+    if rank < usual:
+        reasons.append(f"a preconditioner of rank {rank} rather than {usual}, to fit")
     return _plan(problem, "mixed_pcg", chosen, size, rank, needed, *reasons)
 
 

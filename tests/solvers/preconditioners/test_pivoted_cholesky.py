@@ -127,4 +127,4 @@ def test_ranks_and_blocks_are_checked():
         with pytest.raises(errors.InputError, match="whole number"):
             PivotedCholesky(**options)
     assert default_rank(50) == 50
-    assert default_rank(10**6) == 10_000
+    assert default_rank(10**6) == 14_000

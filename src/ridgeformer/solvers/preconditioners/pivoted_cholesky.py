@@ -34,9 +34,9 @@ def default_rank(n: int) -> int:
 
     Example:
         >>> default_rank(100), default_rank(20_000)
-        (100, 1415)
+        (100, 1980)
     """
-    return min(n, ceil(10 * sqrt(n)))
+    return min(n, ceil(14 * sqrt(n)))
 
 
 @dataclass(frozen=True, eq=False)
