@@ -151,10 +151,11 @@ class PivotedCholesky:
         return _LowRankAndBlocks(factor.F, groups, _inverses(system, factor.F, groups))
 
 
-def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tensor]:
-    """Return the inverses of the diagonal blocks of K - F'F + ridge I."""
-    found = []
-    for rows in groups:
+def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> Tensor:
+    """Return the inverses of the diagonal blocks of K - F'F + ridge I, filled up with zeros to the same size."""
+    size = max(len(rows) for rows in groups)
+    found = F.new_zeros(len(groups), size, size)
+    for place, rows in zip(found, groups, strict=True):
         part = F.index_select(1, rows)
         left = _symmetric((system.engine.block(rows, rows) - part.T @ part).to(torch.float64))
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
@@ -164,7 +165,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
             left.diagonal().add_(lift)
             lift *= 4
             lower, info = torch.linalg.cholesky_ex(left)
-        found.append(torch.cholesky_inverse(lower).to(F.dtype))
+        place[: len(rows), : len(rows)] = torch.cholesky_inverse(lower)
     return found
 
 
@@ -185,12 +186,15 @@ class _LowRank:
 class _LowRankAndBlocks:
     """(F'F + D)^-1 = D^-1 - D^-1 F' (I + F D^-1 F')^-1 F D^-1, with the blocks of D^-1 at hand."""
 
-    def __init__(self, F: Tensor, groups: list[Tensor], inverses: list[Tensor]) -> None:
+    def __init__(self, F: Tensor, groups: list[Tensor], inverses: Tensor) -> None:
         self.F, self.groups, self.inverses = F, groups, inverses
+        # rows that fill a group up are row n, which is zero and is dropped again
+        self.index = torch.full(inverses.shape[:2], F.shape[1], device=F.device)
         core = torch.eye(len(F), dtype=F.dtype, device=F.device)
-        for rows, inverse in zip(groups, inverses, strict=True):
+        for place, rows, inverse in zip(self.index, groups, inverses, strict=True):
+            place[: len(rows)] = rows
             part = F.index_select(1, rows)
-            core.addmm_(part @ inverse, part.T)
+            core.addmm_(part @ inverse[: len(rows), : len(rows)], part.T)
         self.core = torch.linalg.cholesky(_symmetric(core.to(torch.float64))).to(F.dtype)
 
     def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
@@ -199,10 +203,11 @@ class _LowRankAndBlocks:
         return (near - self._local(transposed_thin_product(self.F, inner))).to(r.dtype)
 
     def _local(self, r: Tensor) -> Tensor:
-        result = torch.empty_like(r)
-        for rows, inverse in zip(self.groups, self.inverses, strict=True):
-            result[rows] = transposed_thin_product(inverse, r[rows])
-        return result
+        """Return D^-1 r, all blocks in one call: many small ones would wait for each other's threads."""
+        filled = torch.cat([r, r.new_zeros(1, r.shape[1])])
+        near = torch.bmm(filled[self.index].transpose(1, 2), self.inverses)
+        filled[self.index] = near.transpose(1, 2)
+        return filled[:-1]
 
 
 def _symmetric(A: Tensor) -> Tensor:
