@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -101,16 +102,17 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
 
 
 def _accept(core: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
-    """Return which proposals are accepted, given what is left of K between them."""
-    core = core.cpu().clone()
-    offered = core.diagonal().clone()
-    chance = torch.rand(len(core), generator=generator, dtype=torch.float64) * offered
-    least = noise.cpu()
+    """Return which proposals are accepted, given what is left of K between them.
+
+    In NumPy: a few hundred tiny updates, for which waking threads up would cost more than the work.
+    """
+    left, least = core.cpu().numpy().copy(), noise.cpu().numpy()
+    chance = torch.rand(len(left), generator=generator, dtype=torch.float64).numpy() * left.diagonal()
     accepted = []
-    for j in range(len(core)):
-        if core[j, j] > chance[j] and core[j, j] > least[j]:
-            column = core[:, j] / core[j, j].sqrt()
-            core -= torch.outer(column, column)
+    for j in range(len(left)):
+        if left[j, j] > chance[j] and left[j, j] > least[j]:
+            column = left[:, j] / np.sqrt(left[j, j])
+            left -= np.outer(column, column)
             accepted.append(j)
     return torch.tensor(accepted, dtype=torch.int64, device=noise.device)
 
