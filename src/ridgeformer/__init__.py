@@ -13,11 +13,14 @@ from ridgeformer import bounds, claims, datasets, errors, influence, kernels, re
 from ridgeformer.audit import Audit, audit
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify, compile, load
 from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
+from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
 from ridgeformer.solvers import Solution, Status, solve
 
 __all__ = [
     "AttentionKernelClassifier",
+    "AttentionKernelClassifierCV",
     "AttentionKernelRidge",
+    "AttentionKernelRidgeCV",
     "Audit",
     "Certificate",
     "CompiledTransformer",

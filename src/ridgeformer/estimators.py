@@ -65,7 +65,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
             kernel,
             rows,
             targets,
-            self.ridge,
+            self._choose_ridge(kernel, rows, targets),
             method=self.method,
             tol=self.tol,
             max_steps=self.max_steps,
@@ -78,6 +78,10 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         self.bound_ = float(self.solution_.uniform_bound.max())
         if self.solution_.status not in (Status.CONVERGED, Status.SUBSET):
             warnings.warn(self.solution_.advice, ConvergenceWarning, stacklevel=3)
+
+    def _choose_ridge(self, kernel: Any, rows: torch.Tensor, targets: Array) -> Any:
+        """Return the ridge to solve with: the one given."""
+        return self.ridge
 
     def _seed(self) -> Any:
         if self.random_state is None or isinstance(self.random_state, np.random.RandomState):

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, LeaveOneOut
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from ridgeformer import AttentionKernelClassifierCV, AttentionKernelRidgeCV, errors
+from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge
+
+GRID = [1e-2, 1.0]
+
+
+@parametrize_with_checks([AttentionKernelRidgeCV(), AttentionKernelClassifierCV()])
+def test_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_regression_equals_a_grid_search_by_leaving_one_out():
+    X, y = (part[:16] for part in load_diabetes(return_X_y=True))
+    search = GridSearchCV(
+        AttentionKernelRidge(temperature=0.05), {"ridge": GRID}, cv=LeaveOneOut(), scoring="neg_mean_squared_error"
+    ).fit(X, y)
+    ours = AttentionKernelRidgeCV(temperature=0.05, ridges=GRID).fit(X, y)
+    np.testing.assert_allclose(ours.loo_errors_, -search.cv_results_["mean_test_score"], rtol=1e-10)
+    assert ours.ridge_ == search.best_params_["ridge"]
+    np.testing.assert_allclose(ours.predict(X), search.predict(X), rtol=1e-10)
+    assert 0 < ours.bound_ < 1e-6
+
+
+def test_classification_equals_a_grid_search_by_leaving_one_out():
+    X, y = (part[::9] for part in load_wine(return_X_y=True))
+    X = StandardScaler().fit_transform(X)
+    search = GridSearchCV(AttentionKernelClassifier(temperature=8.0), {"ridge": GRID}, cv=LeaveOneOut()).fit(X, y)
+    ours = AttentionKernelClassifierCV(temperature=8.0, ridges=GRID).fit(X, y)
+    np.testing.assert_allclose(ours.loo_errors_, 1 - search.cv_results_["mean_test_score"], rtol=1e-10)
+    assert ours.loo_errors_[GRID.index(ours.ridge_)] == ours.loo_errors_.min()
+
+
+def test_equal_ridges_are_told_apart_by_their_squared_error():
+    X, y = np.array([[-1.0], [-0.9], [0.9], [1.0]]), [0, 0, 1, 1]
+    model = AttentionKernelClassifierCV("dot_product", ridges=GRID).fit(X, y)
+    assert not model.loo_errors_.any()
+    assert model.ridge_ == GRID[int(model.path_.mean_squared.argmin())]
+
+
+def test_errors_that_cannot_be_trusted_are_a_warning(monkeypatch):
+    monkeypatch.setattr("ridgeformer.estimators_cv.TRUSTED", -1.0)
+    with pytest.warns(ConvergenceWarning, match="leave the smallest ridges out"):
+        AttentionKernelRidgeCV(ridges=GRID).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+def test_a_bad_grid():
+    with pytest.raises(errors.InputError, match="ridge is 0"):
+        AttentionKernelRidgeCV(ridges=[0.0]).fit([[0.0], [1.0]], [0.0, 1.0])
