@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
@@ -16,10 +18,12 @@ from ridgeformer.audit.answer import show_score
 from ridgeformer.audit.prepare import Prepared, prepare
 from ridgeformer.checks import positive
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
+from ridgeformer.cli.watching import Scheduler, Workers
 from ridgeformer.errors import InputError
 from ridgeformer.kernels import build_kernel
 from ridgeformer.solvers import Nystrom, PivotedCholesky, Solution, Status
 from ridgeformer.solvers import solve as run_solve
+from ridgeformer.studies.runners import DaskCluster
 
 __all__ = ["solve"]
 
@@ -59,6 +63,8 @@ def solve(
     preprocessing: Annotated[str, typer.Option(help="auto, unit_rows or standardise.")] = "auto",
     max_rows: Annotated[int, typer.Option(help="Rows used at most; more are sampled.", min=10)] = 10_000,
     seed: Annotated[int, typer.Option(help="Of the split and of every random step.", min=0)] = 0,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
     """Solve kernel ridge regression on a dataset and say how good and how certain the answer is.
@@ -71,7 +77,7 @@ def solve(
     rows = prepared.X.to(getattr(torch, precision.value))
     tau = temperature if temperature == "auto" else _number(temperature)
     begin = time.perf_counter()
-    with progress_bar(json) as progress:
+    with progress_bar(json) as progress, _cluster(workers, scheduler, engine) as chosen:
 
         def watch(step: int, alpha: torch.Tensor, residual: torch.Tensor) -> None:
             progress(0, None, f"step {step}, relative residual {float(residual.max()):.1e}")
@@ -88,7 +94,7 @@ def solve(
             preconditioner=_preconditioner(preconditioner, rank),
             callback=watch,
             seed=seed,
-            engine=engine,
+            engine=chosen,
             centres=centres,
         )
     facts = _facts(prepared, solution, ridge, time.perf_counter() - begin)
@@ -97,6 +103,20 @@ def solve(
         out().print(f"\n  {solution.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
     if solution.status not in (Status.CONVERGED, Status.SUBSET):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _cluster(workers: int, scheduler: str | None, engine: str | None) -> Iterator[str | None]:
+    """Yield the engine to ask for: dask while a cluster is connected, else the one given."""
+    if workers and scheduler:
+        raise InputError("--workers starts a cluster and --scheduler joins one: give one of them.")
+    if not workers and scheduler is None:
+        yield engine
+        return
+    if engine not in (None, "dask"):
+        raise InputError(f"--engine {engine} works on this machine: leave it out, or --workers and --scheduler.")
+    with closing(DaskCluster(workers=workers, scheduler=scheduler)) as cluster, cluster.client.as_current():
+        yield "dask"
 
 
 def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | PivotedCholesky | None:

@@ -15,14 +15,16 @@ from ridgeformer.errors import InputError, unknown_name
 from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
 from ridgeformer.solvers.engines.attention import Attention
 from ridgeformer.solvers.engines.base import Engine
+from ridgeformer.solvers.engines.dask_tiles import DaskTiles
 from ridgeformer.solvers.engines.features import Features
 from ridgeformer.solvers.engines.stored import Stored
 from ridgeformer.solvers.engines.tiles import Tiles
 
-__all__ = ["ENGINES", "Attention", "Engine", "Features", "Stored", "Tiles", "build_engine"]
+__all__ = ["ENGINES", "Attention", "DaskTiles", "Engine", "Features", "Stored", "Tiles", "build_engine"]
 
 ENGINES: dict[str, Callable[[Any, Tensor, torch.dtype], Engine]] = {
     "attention": Attention,
+    "dask": DaskTiles,
     "features": Features,
     "stored": Stored,
     "tiles": Tiles,

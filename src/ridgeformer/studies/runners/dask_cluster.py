@@ -26,6 +26,9 @@ class DaskCluster:
         workers: So many worker processes in a cluster started here, one thread each.
         scheduler: Instead: the address of a scheduler, tcp://host:port.
 
+    Attributes:
+        client: the `distributed.Client` it is reached by.
+
     Raises:
         InputError: Dask is not installed.
         RidgeformerError: the scheduler does not answer.
@@ -45,23 +48,23 @@ class DaskCluster:
                 n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
             )
         try:
-            self._client: Any = distributed.Client(self._cluster or scheduler, set_as_default=False, timeout=PATIENCE)
+            self.client: Any = distributed.Client(self._cluster or scheduler, set_as_default=False, timeout=PATIENCE)
         except (OSError, ValueError) as error:
             raise RidgeformerError(f"no Dask scheduler answers at {scheduler} ({error}): check the address.") from None
 
     @property
     def slots(self) -> int:
         """Follows the workers that are there now."""
-        return max(1, AHEAD * sum(self._client.nthreads().values()))
+        return max(1, AHEAD * sum(self.client.nthreads().values()))
 
     def start(self, task: Task) -> None:
         """Send a task; the scheduler sends it again if its worker dies."""
-        self._running[self._client.submit(_execute, task, pure=False)] = task
+        self._running[self.client.submit(_execute, task, pure=False)] = task
 
     def wait(self, seconds: float) -> list[tuple[Task, Outcome]]:
         """Collect what has ended."""
         try:
-            with self._client.as_current():
+            with self.client.as_current():
                 ended = self._wait(list(self._running), timeout=seconds, return_when="FIRST_COMPLETED").done
         except self._timeout:
             return []
@@ -69,8 +72,8 @@ class DaskCluster:
 
     def close(self) -> None:
         """Leave the cluster; one started here is stopped."""
-        self._client.cancel(list(self._running), force=True)
-        self._client.close()
+        self.client.cancel(list(self._running), force=True)
+        self.client.close()
         if self._cluster is not None:
             self._cluster.close()
 
