@@ -120,6 +120,8 @@ def choose(problem: Problem, method: str = "auto", engine: str | None = None, ce
         return _on_centres(problem, engine, centres)
     if centres is not None:
         raise InputError(f"method {method!r} takes no centres: use method='nystrom', or leave them out.")
+    if engine == "dask" and method in ("auto", "mixed_pcg"):
+        return _on_cluster(problem)
     if method == "auto":
         return _automatic(problem, engine)
     if method == "mixed_pcg":
@@ -144,10 +146,18 @@ def retry(problem: Problem, plan: Plan, status: Status) -> Plan | None:
     if status not in (Status.BREAKDOWN, Status.MAX_STEPS) or plan.working == "float64" or plan.method == "direct":
         return None
     again = f"{plan.method} in float32 came to a halt, so float64 is worked in"
+    if plan.engine == "dask":
+        return replace(plan, working="float64", reasons=(*plan.reasons, again))
     if problem.n <= LARGEST_FACTOR and problem.fits(problem.stored(8) + problem.vectors):
         return _factorisation(problem, 8, again)
     longer = conjugate_gradients_plan(problem, torch.float64)
     return replace(longer, reasons=(*longer.reasons, again))
+
+
+def _on_cluster(problem: Problem) -> Plan:
+    """Return the plan for rows that live elsewhere: only iterates are held here."""
+    where = "rows, tiles of K and the preconditioner are the workers' of a Dask cluster"
+    return _plan(problem, "mixed_pcg", "dask", SIZE[_working(problem)], default_rank(problem.n), problem.vectors, where)
 
 
 def _automatic(problem: Problem, engine: str | None) -> Plan:

@@ -15,9 +15,11 @@ import torch
 from ridgeformer.errors import InputError, RidgeformerError
 from ridgeformer.kernels import Exponential
 from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import solve
+from ridgeformer.solvers import Status, solve
 from ridgeformer.solvers.engines import DaskTiles, Tiles
+from ridgeformer.solvers.planner import choose, describe, retry
 from ridgeformer.solvers.preconditioners import PivotedCholesky
+from ridgeformer.solvers.preconditioners.pivoted_cholesky import default_rank
 
 KERNEL = Exponential(0.5)
 
@@ -110,6 +112,16 @@ def test_a_cluster_that_loses_everything_is_given_up(client, monkeypatch):
 def test_an_error_of_a_task_is_handed_on(client):
     with pytest.raises(InputError, match="largest logit"):
         DaskTiles(Exponential(1e-4), rows(10)[0], torch.float64).matmat(torch.ones(10, 1, dtype=torch.float64))
+
+
+def test_the_plan_budgets_only_what_is_held_here():
+    X, _ = rows(3000)
+    task = describe(KERNEL, X, 1, 1.0, free=100 << 20)
+    plan = choose(task, "auto", "dask")
+    assert (plan.method, plan.engine, plan.working, plan.rank) == ("mixed_pcg", "dask", "float32", default_rank(3000))
+    assert plan.needed < choose(task, "auto", "tiles").needed
+    again = retry(task, plan, Status.BREAKDOWN)
+    assert (again.engine, again.working) == ("dask", "float64")
 
 
 def test_no_workers():
