@@ -19,10 +19,10 @@ BASE = Problem(
     ("changes", "method", "engine", "working"),
     [
         ({"n": 1000}, "direct", "stored", "float64"),
-        ({"n": 5000}, "mixed_direct", "stored", "float32"),
-        ({"n": 10_000}, "mixed_pcg", "stored", "float32"),
-        ({}, "mixed_pcg", "stored", "float32"),
-        ({"n": 60_000}, "mixed_pcg", "stored", "float32"),
+        ({"n": 5000}, "mixed_direct", "triangle", "float32"),
+        ({"n": 10_000}, "mixed_direct", "triangle", "float32"),
+        ({}, "mixed_pcg", "triangle", "float32"),
+        ({"n": 60_000}, "mixed_pcg", "triangle", "float32"),
         ({"free": GIB}, "mixed_pcg", "tiles", "float32"),
         ({"free": GIB, "d": 20}, "mixed_pcg", "attention", "float32"),
         ({"free": GIB, "d": 20, "kernel": ReluNTK()}, "mixed_pcg", "tiles", "float32"),
@@ -50,7 +50,7 @@ def test_the_same_problem_with_less_memory_gets_a_leaner_plan_and_at_last_a_refu
     plans = [choose(replace(BASE, free=free)) for free in (4 * GIB, GIB, 200 * 2**20, 150 * 2**20)]
     needs, ranks = [plan.needed for plan in plans], [plan.rank for plan in plans]
     assert needs == sorted(needs, reverse=True)
-    assert [plan.engine for plan in plans] == ["stored", "tiles", "tiles", "tiles"]
+    assert [plan.engine for plan in plans] == ["triangle", "tiles", "tiles", "tiles"]
     assert ranks[0] > ranks[1] > ranks[2] > ranks[3]
     assert any("to fit" in reason for reason in plans[2].reasons)
     words = "20,000 rows of 784 features with 10 targets need about .* MiB beside the data, and 100 MiB may be used"
@@ -58,16 +58,10 @@ def test_the_same_problem_with_less_memory_gets_a_leaner_plan_and_at_last_a_refu
         choose(replace(BASE, free=100 * 2**20))
 
 
-def test_a_large_k_is_kept_in_float64_only_where_it_is_small_and_fits():
-    ten = replace(BASE, n=10_000)
-    assert choose(ten).exact
-    assert not choose(BASE).exact
-    assert not choose(replace(ten, free=GIB)).exact
-
-
-def test_stored_by_name_is_refused_if_it_does_not_fit():
-    with pytest.raises(errors.InputError, match="engine='tiles'"):
-        choose(replace(BASE, free=GIB), "mixed_pcg", "stored")
+@pytest.mark.parametrize("engine", ["stored", "triangle"])
+def test_an_engine_that_holds_k_is_refused_by_name_if_it_does_not_fit(engine):
+    with pytest.raises(errors.InputError, match=r"engine='tiles'|forms K by tiles"):
+        choose(replace(BASE, free=GIB), "mixed_pcg", engine)
 
 
 @pytest.mark.parametrize("method", ["direct", "mixed_direct"])
@@ -104,7 +98,7 @@ def test_memory_given_to_solve_is_what_the_plan_keeps_to():
     X, y = problem(n=1600)
     roomy = solve(Exponential(1.0), X, y, 0.1, tol=1e-6)
     tight = solve(Exponential(1.0), X, y, 0.1, tol=1e-6, memory=32 * 2**20)
-    assert roomy.plan.engine == "stored"
+    assert roomy.plan.engine == "triangle"
     assert tight.plan.engine in ("tiles", "attention")
     assert tight.converged
     torch.testing.assert_close(tight.predict(X), roomy.predict(X), rtol=1e-4, atol=1e-5)
@@ -123,8 +117,8 @@ def test_features_fewer_than_rows_are_never_formed_into_k():
 
 def test_the_plan_reads_as_sentences():
     text = str(choose(BASE))
-    assert "mixed_pcg on the stored engine, working in float32" in text
-    assert "K takes 1.5 GiB in float32 and fits" in text
+    assert "mixed_pcg on the triangle engine, working in float32" in text
+    assert "the lower triangle of K takes 1.6 GiB as two float32 parts and fits" in text
 
 
 def test_blocks_are_budgeted_at_the_size_they_are_cut_to():

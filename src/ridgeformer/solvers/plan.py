@@ -18,7 +18,7 @@ class Plan:
         engine: how products with K are formed: features, stored, tiles, attention, or an engine of your own.
         working: the precision of those products, or of the factorisation; the reported residual is float64 always.
         rank: of the preconditioner at most, or the number of centres; 0 where there is none.
-        exact: whether K is kept in float64 beside the working precision.
+        exact: whether K is kept for float64 residuals, beside its factor or its working precision.
         needed: bytes beyond X and y, as budgeted.
         free: bytes that may be used.
         reasons: one sentence for each decision.

@@ -25,7 +25,7 @@ __all__ = ["Problem", "choose", "choose_for", "conjugate_gradients_plan", "descr
 SMALL_ROWS = 1500
 """Up to so many rows a float64 factorisation takes no time worth saving."""
 
-DIRECT_ROWS = 7000
+DIRECT_ROWS = 10_000
 """Up to so many rows a float32 factorisation is faster than conjugate gradients."""
 
 LARGEST_FACTOR = 25_000
@@ -86,6 +86,11 @@ class Problem:
     def stored(self, size: int) -> int:
         """Bytes of K with entries of `size` bytes."""
         return size * self.n**2
+
+    @property
+    def triangle(self) -> int:
+        """Bytes of the tiles on and below the diagonal of K, two float32 numbers an entry."""
+        return 4 * self.n * (self.n + TILE)
 
     def preconditioner(self, rank: int, size: int) -> int:
         """Bytes of the factor, and of the blocks and the core or, before them, of proposed columns."""
@@ -169,7 +174,7 @@ def _automatic(problem: Problem, engine: str | None) -> Plan:
             return _as_asked(problem, "direct", None, "few rows: one Cholesky factorisation in the precision of X")
         if not float32_serves(problem):
             return _in_float64(problem)
-        if problem.n <= DIRECT_ROWS and problem.fits(problem.stored(12) + problem.vectors):
+        if problem.n <= DIRECT_ROWS and problem.fits(_roomy(problem)):
             return _factorisation(problem, 4, f"up to {DIRECT_ROWS:,} rows a refined float32 Cholesky is fastest")
     return conjugate_gradients_plan(problem, _working(problem), engine)
 
@@ -179,11 +184,21 @@ def _working(problem: Problem) -> torch.dtype:
 
 
 def _factorisation(problem: Problem, size: int, *reasons: str) -> Plan:
-    both = problem.stored(8 + size)
-    if size == 4 and problem.few_entries and problem.fits(both + problem.vectors):
-        return _plan(problem, "mixed_direct", "stored", size, 0, both + problem.vectors, *reasons, exact=True)
+    if size == 4 and problem.fits(_roomy(problem)):
+        return _plan(
+            problem, "mixed_direct", "triangle", size, 0, _roomy(problem), *reasons, _held(problem), exact=True
+        )
     beside = "residuals form K again by tiles, so that only the factor is held"
     return _plan(problem, "mixed_direct", "tiles", size, 0, problem.stored(size) + problem.vectors, *reasons, beside)
+
+
+def _roomy(problem: Problem) -> int:
+    """Return the bytes of a float32 factorisation that need not be in place, with K kept for the residuals."""
+    return problem.triangle + problem.stored(8) + problem.vectors
+
+
+def _held(problem: Problem) -> str:
+    return f"the lower triangle of K takes {show_bytes(problem.triangle)} as two float32 parts and fits"
 
 
 def _as_asked(problem: Problem, method: str, engine: str | None, *reasons: str) -> Plan:
@@ -214,16 +229,15 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
     size, rank = SIZE[working], default_rank(problem.n)
     base = problem.vectors + problem.preconditioner(rank, size)
     iterations = f"{problem.n:,} rows: conjugate gradients cost less than a factorisation"
-    held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
-    if engine in (None, "stored"):
-        both = base + problem.stored(size + 8)
-        if working == torch.float32 and problem.few_entries and problem.fits(both):
-            beside = "its float64 form is kept beside it, so residuals cost one product"
-            return _plan(problem, "mixed_pcg", "stored", size, rank, both, iterations, held, beside, exact=True)
-        if problem.fits(base + problem.stored(size)):
-            return _plan(problem, "mixed_pcg", "stored", size, rank, base + problem.stored(size), iterations, held)
-    if engine == "stored":
-        raise _too_large(problem, base + problem.stored(size), "engine='tiles' forms K again for every product")
+    halves = base + problem.triangle
+    if engine in (None, "triangle") and working == torch.float32 and problem.fits(halves):
+        return _plan(problem, "mixed_pcg", "triangle", size, rank, halves, iterations, _held(problem))
+    full = base + problem.stored(size)
+    if engine == "stored" or (engine is None and working == torch.float64 and problem.fits(full)):
+        held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
+        return _plan(problem, "mixed_pcg", "stored", size, rank, full, iterations, held)
+    if engine == "triangle":
+        raise _too_large(problem, halves, "engine='tiles' forms K again for every product")
     return _matrix_free(problem, working, engine, iterations)
 
 

@@ -13,7 +13,7 @@ from ridgeformer.solvers.arguments import Arguments, check_memory
 from ridgeformer.solvers.chebyshev import chebyshev
 from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
 from ridgeformer.solvers.direct import cholesky_solve
-from ridgeformer.solvers.engines import Engine, Stored, Tiles, build_engine
+from ridgeformer.solvers.engines import Engine, Stored, Tiles, Triangle, build_engine
 from ridgeformer.solvers.engines.stored import assemble
 from ridgeformer.solvers.iterate import Method, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, from_coefficients, lanczos_ends
@@ -42,6 +42,9 @@ ITERATIVE: dict[str, tuple[Method, int]] = {
 
 MIXED_STEPS = 500
 """Steps of `mixed_pcg` at most unless told."""
+
+SMALL = 2000
+"""Up to so many rows the ends of a spectrum cost nothing worth saving."""
 
 NEUMANN_STEPS_SHOWN = 5
 """How many steps of a Neumann series that cannot converge are taken, to show it diverging."""
@@ -113,13 +116,12 @@ def _direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Out
 
 def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Outcome:
     working = getattr(torch, plan.working)
-    exact = plan.exact and working != torch.float64
-    engine: Engine = (Stored if exact else Tiles)(system.kernel, system.X, torch.float64)
+    engine = (Triangle if plan.exact else Tiles)(system.kernel, system.X, working)
     system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
-    K = engine.K.to(working) if isinstance(engine, Stored) else assemble(system.kernel, system.X, working, working)
-    record = mixed_direct(system, K, y, tol=asked.tol)
+    K = engine.lower() if isinstance(engine, Triangle) else assemble(system.kernel, system.X, working, working)
+    record = mixed_direct(system, K, y, tol=asked.tol, in_place=not plan.exact)
     del K
-    return Outcome(system, record, spectrum_ends(system, asked.seed, steps=8 if exact else 2), plan)
+    return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
 def _mixed_pcg(
@@ -129,8 +131,7 @@ def _mixed_pcg(
     inverse = builder.build(system, torch_generator(asked.seed, "preconditioner"))
     steps = asked.max_steps or MIXED_STEPS
     record = mixed_pcg(system, inverse, y, tol=asked.tol, max_steps=steps, callback=callback, keep=keep)
-    ends = from_coefficients(record.gammas, record.betas, preconditioned=True)
-    return Outcome(system, record, ends or spectrum_ends(system, asked.seed, steps=2), plan)
+    return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
 def _ranked(builder: Builder, rank: int) -> Builder:
@@ -182,3 +183,13 @@ def spectrum_ends(system: RidgeSystem, seed: int, steps: int = 30) -> SpectrumEn
     ends = lanczos_ends(system.apply, system.n, like=system.X, generator=generator, steps=steps)
     refuse_negative(ends.low - system.ridge, system)
     return ends
+
+
+def quick_ends(system: RidgeSystem, seed: int) -> SpectrumEnds:
+    """Return the ends in float64 where rows are few, else what two products in the working precision show.
+
+    Two products come near the upper end and not near the lower one.
+    """
+    if system.n > SMALL:
+        return lanczos_ends(system.apply, system.n, like=system.X, generator=torch_generator(seed, "spectrum"), steps=2)
+    return spectrum_ends(RidgeSystem(system.kernel, system.X.to(torch.float64), system.ridge), seed)

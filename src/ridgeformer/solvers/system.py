@@ -87,7 +87,7 @@ class RidgeSystem:
             size.cpu(),
             y.to(torch.float64).norm(dim=0).cpu(),
             self.ridge,
-            extra=self.X.shape[1],
+            extra=self.X.shape[1] + self.engine.rounding,
         )
         return torch.from_numpy(sums).to(w.device) + w.norm() * (w @ size)
 

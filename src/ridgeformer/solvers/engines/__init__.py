@@ -19,8 +19,9 @@ from ridgeformer.solvers.engines.dask_tiles import DaskTiles
 from ridgeformer.solvers.engines.features import Features
 from ridgeformer.solvers.engines.stored import Stored
 from ridgeformer.solvers.engines.tiles import Tiles
+from ridgeformer.solvers.engines.triangle import Triangle
 
-__all__ = ["ENGINES", "Attention", "DaskTiles", "Engine", "Features", "Stored", "Tiles", "build_engine"]
+__all__ = ["ENGINES", "Attention", "DaskTiles", "Engine", "Features", "Stored", "Tiles", "Triangle", "build_engine"]
 
 ENGINES: dict[str, Callable[[Any, Tensor, torch.dtype], Engine]] = {
     "attention": Attention,
@@ -28,6 +29,7 @@ ENGINES: dict[str, Callable[[Any, Tensor, torch.dtype], Engine]] = {
     "features": Features,
     "stored": Stored,
     "tiles": Tiles,
+    "triangle": Triangle,
 }
 """Engines by name, built from a kernel, the rows and the working precision."""
 

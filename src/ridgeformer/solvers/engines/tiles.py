@@ -13,21 +13,25 @@ from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines.base import Engine
 from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 
-__all__ = ["TILE", "Tiles", "diagonal64", "kernel_tiles", "symmetric_product"]
+__all__ = ["TILE", "Tiles", "add_symmetric", "diagonal64", "kernel_tiles", "symmetric_product"]
 
 TILE = 1024
 """Rows of a tile: 8 MiB in float64, large enough for a matrix product to run at full speed."""
 
 
 def kernel_tiles(
-    kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype
+    kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype, size: int | None = None
 ) -> Iterator[tuple[slice, slice, Float[Tensor, "a b"]]]:
-    """Yield (rows, columns, K[rows, columns]) for every tile on or below the diagonal, entries computed in `dtype`."""
-    for start in range(0, len(X), TILE):
-        rows = slice(start, min(start + TILE, len(X)))
+    """Yield (rows, columns, K[rows, columns]) for every tile on or below the diagonal, entries computed in `dtype`.
+
+    A tile has `size` rows, by default `TILE`.
+    """
+    size = size or TILE
+    for start in range(0, len(X), size):
+        rows = slice(start, min(start + size, len(X)))
         left = X[rows].to(dtype)
-        for begin in range(0, start, TILE):
-            columns = slice(begin, begin + TILE)
+        for begin in range(0, start, size):
+            columns = slice(begin, begin + size)
             yield rows, columns, kernel.dense(left, X[columns].to(dtype))
         yield rows, rows, kernel.dense(left, left)
 
@@ -48,10 +52,17 @@ def symmetric_product(
     working = V.to(dtype)
     result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
     for rows, columns, tile in kernel_tiles(kernel, X, dtype):
-        result[rows] += thin_product(tile, working[columns])
-        if rows != columns:
-            result[columns] += transposed_thin_product(tile, working[rows])
+        add_symmetric(result, rows, columns, tile, working)
     return result
+
+
+def add_symmetric(
+    result: Float[Tensor, "n r"], rows: slice, columns: slice, tile: Float[Tensor, "a b"], V: Float[Tensor, "n r"]
+) -> None:
+    """Add to K V what a tile of K contributes: at its rows and, if it is off the diagonal, mirrored at its columns."""
+    result[rows] += thin_product(tile, V[columns])
+    if rows != columns:
+        result[columns] += transposed_thin_product(tile, V[rows])
 
 
 def diagonal64(kernel: Kernel, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:

@@ -150,16 +150,17 @@ class PivotedCholesky:
         if self.block == 0:
             return _LowRank(factor.F, system.ridge)
         groups = neighbourhoods(factor.F[:SKETCH].T, self.block, generator)
-        return _LowRankAndBlocks(factor.F, groups, _inverses(system, factor.F, groups))
+        F, order = factor.F, torch.cat(groups)
+        for rows in F.split(PROPOSALS):  # in place, by parts: a second factor would be a tenth of all the memory
+            rows.copy_(rows.index_select(1, order))
+        return _LowRankAndBlocks(F, groups, _inverses(system, F, groups))
 
 
-def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> Tensor:
-    """Return the inverses of the diagonal blocks of K - F'F + ridge I, filled up with zeros to the same size."""
-    size = max(len(rows) for rows in groups)
-    found = F.new_zeros(len(groups), size, size)
-    for place, rows in zip(found, groups, strict=True):
-        part = F.index_select(1, rows)
-        left = _symmetric((system.engine.block(rows, rows) - part.T @ part).to(torch.float64))
+def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tensor]:
+    """Return the inverses of the diagonal blocks of K - F'F + ridge I; the columns of F are in the order of groups."""
+    found = []
+    for rows, part in zip(groups, F.split([len(group) for group in groups], dim=1), strict=True):
+        left = _symmetric(system.engine.block(rows, rows) - part.T @ part)
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
         left.diagonal().add_(system.ridge)
         lower, info = torch.linalg.cholesky_ex(left)
@@ -167,7 +168,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> Tensor:
             left.diagonal().add_(lift)
             lift *= 4
             lower, info = torch.linalg.cholesky_ex(left)
-        place[: len(rows), : len(rows)] = torch.cholesky_inverse(lower)
+        found.append(torch.cholesky_inverse(lower))
     return found
 
 
@@ -178,38 +179,40 @@ class _LowRank:
         self.F, self.ridge = F, ridge
         core = (F @ F.T).to(torch.float64)
         core.diagonal().add_(ridge)
-        self.core = torch.linalg.cholesky(core).to(F.dtype)
+        self.core = _inverse(core).to(F.dtype)
 
     def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
-        inner = torch.cholesky_solve(thin_product(self.F, r.to(self.F.dtype)), self.core)
+        inner = thin_product(self.core, thin_product(self.F, r.to(self.F.dtype)))
         return (r - transposed_thin_product(self.F, inner).to(r.dtype)) / self.ridge
 
 
 class _LowRankAndBlocks:
-    """(F'F + D)^-1 = D^-1 - D^-1 F' (I + F D^-1 F')^-1 F D^-1, with the blocks of D^-1 at hand."""
+    """(F'F + D)^-1 = D^-1 - B' (I + F B')^-1 B with B = F D^-1, which takes the place of F, and the blocks of D^-1.
 
-    def __init__(self, F: Tensor, groups: list[Tensor], inverses: Tensor) -> None:
-        self.F, self.groups, self.inverses = F, groups, inverses
-        # rows that fill a group up are row n, which is zero and is dropped again
-        self.index = torch.full(inverses.shape[:2], F.shape[1], device=F.device)
+    Everything here is in the order of the groups, in which blocks are contiguous.
+    """
+
+    def __init__(self, F: Tensor, groups: list[Tensor], inverses: list[Tensor]) -> None:
+        self.order, self.inverses, self.sizes = torch.cat(groups), inverses, [len(group) for group in groups]
         core = torch.eye(len(F), dtype=F.dtype, device=F.device)
-        for place, rows, inverse in zip(self.index, groups, inverses, strict=True):
-            place[: len(rows)] = rows
-            part = F.index_select(1, rows)
-            core.addmm_(part @ inverse[: len(rows), : len(rows)], part.T)
-        self.core = torch.linalg.cholesky(_symmetric(core.to(torch.float64))).to(F.dtype)
+        for part, inverse in zip(F.split(self.sizes, dim=1), inverses, strict=True):
+            local = part @ inverse
+            core.addmm_(local, part.T)
+            part.copy_(local)
+        self.B, self.core = F, _inverse(_symmetric(core.to(torch.float64))).to(F.dtype)
 
     def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
-        near = self._local(r.to(self.F.dtype))
-        inner = torch.cholesky_solve(thin_product(self.F, near), self.core)
-        return (near - self._local(transposed_thin_product(self.F, inner))).to(r.dtype)
+        working = r.to(self.B.dtype)[self.order]
+        near = torch.cat([thin_product(*pair) for pair in zip(self.inverses, working.split(self.sizes), strict=True)])
+        near -= transposed_thin_product(self.B, thin_product(self.core, thin_product(self.B, working)))
+        result = torch.empty_like(r)
+        result[self.order] = near.to(r.dtype)
+        return result
 
-    def _local(self, r: Tensor) -> Tensor:
-        """Return D^-1 r, all blocks in one call: many small ones would wait for each other's threads."""
-        filled = torch.cat([r, r.new_zeros(1, r.shape[1])])
-        near = torch.bmm(filled[self.index].transpose(1, 2), self.inverses)
-        filled[self.index] = near.transpose(1, 2)
-        return filled[:-1]
+
+def _inverse(A: Float[Tensor, "r r"]) -> Float[Tensor, "r r"]:
+    """Return the inverse of a positive definite matrix: solves with few columns are slower than products with it."""
+    return torch.cholesky_inverse(torch.linalg.cholesky(A))
 
 
 def _symmetric(A: Tensor) -> Tensor:

@@ -1,0 +1,85 @@
+"""The lower triangle of K in memory, every entry as two float32 numbers: its rounding, and what that leaves out.
+
+Together they take what K in float32 takes. The first serves the steps of a solver, and each tile of it is used twice;
+both together are K to 48 bits, so a residual can be computed without forming K again.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.kernels import Kernel
+from ridgeformer.solvers.engines import tiles
+from ridgeformer.solvers.engines.tiles import Tiles, add_symmetric, kernel_tiles
+
+__all__ = ["Triangle"]
+
+
+class Triangle(Tiles):
+    """K = high + low on and below the diagonal, both float32, as rows of square tiles; the last ones filled up with 0.
+
+    Args:
+        kernel: the kernel.
+        X: the rows.
+        working: float32; the precision of products by the high part alone.
+    """
+
+    name: ClassVar[str] = "triangle"
+    rounding: ClassVar[int] = 2**5
+    """high + low has 48 bits and float64 53."""
+
+    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype = torch.float32) -> None:
+        super().__init__(kernel, X, working)
+        self.count = -(-self.n // tiles.TILE)
+        self.size = -(-self.n // self.count)
+        self.high, self.low = ([self._room(i) for i in range(self.count)] for _ in range(2))
+        for rows, columns, tile in kernel_tiles(kernel, X, torch.float64, self.size):
+            high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
+            high.copy_(tile)
+            low.copy_(tile.sub_(high))
+
+    def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V by the high part: all tiles of a row in one call, a tile to a thread."""
+        r = V.shape[1]
+        filled = V.new_zeros(self.count * self.size, r, dtype=self.dtype)
+        filled[: self.n] = V
+        blocks = filled.view(self.count, self.size, r).transpose(1, 2).contiguous()
+        result = torch.zeros(blocks.shape, dtype=torch.float64, device=V.device)
+        for i, row in enumerate(self.high):
+            result[i] += torch.bmm(blocks[: i + 1], row.transpose(1, 2)).sum(0)
+            if i:
+                result[:i] += torch.bmm(blocks[i].expand(i, r, self.size), row[:i])
+        return result.transpose(1, 2).reshape(-1, r)[: self.n].to(V.dtype)
+
+    def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V by both parts, summed in float64."""
+        V = V.to(torch.float64)
+        result, room = torch.zeros_like(V), V.new_empty(self.size**2)
+        for rows, columns in self._places():
+            high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
+            both = room[: high.numel()].view(high.shape).copy_(high).add_(low)
+            add_symmetric(result, rows, columns, both, V)
+        return result
+
+    def lower(self) -> Float[Tensor, "n n"]:
+        """Return the high part as one matrix; only its lower triangle has a meaning."""
+        K = self.X.new_empty(self.n, self.n, dtype=self.dtype)
+        for rows, columns in self._places():
+            K[rows, columns] = self._place(self.high, rows, columns)
+        return K
+
+    def _room(self, i: int) -> Tensor:
+        new = self.X.new_zeros if i == self.count - 1 else self.X.new_empty
+        return new(i + 1, self.size, self.size, dtype=self.dtype)
+
+    def _places(self) -> list[tuple[slice, slice]]:
+        slices = [slice(i * self.size, min((i + 1) * self.size, self.n)) for i in range(self.count)]
+        return [(rows, columns) for i, rows in enumerate(slices) for columns in slices[: i + 1]]
+
+    def _place(self, part: list[Tensor], rows: slice, columns: slice) -> Tensor:
+        tile = part[rows.start // self.size][columns.start // self.size]
+        return tile[: rows.stop - rows.start, : columns.stop - columns.start]

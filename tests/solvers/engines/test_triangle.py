@@ -1,0 +1,42 @@
+import pytest
+import torch
+from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
+
+from ridgeformer.kernels import Exponential
+from ridgeformer.solvers import RidgeSystem
+from ridgeformer.solvers.engines import Tiles, Triangle
+
+
+class TestTriangle(EngineCase):
+    def build(self, X, working):
+        return Triangle(self.kernel, X, working)
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_two_parts_hold_48_bits_of_every_entry_in_the_room_of_one_float32_matrix():
+    X = rows()
+    engine = Triangle(Exponential(0.7), X)
+    K = Exponential(0.7)(X)
+    for place in engine._places():
+        high, low = engine._place(engine.high, *place), engine._place(engine.low, *place)
+        assert high.dtype == low.dtype == torch.float32
+        torch.testing.assert_close(high.double() + low.double(), K[place], rtol=2.0**-47, atol=0.0)
+    entries = sum(row.numel() for row in engine.high)
+    assert entries <= len(X) * (len(X) + 16) / 2 * 1.05
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_the_high_part_as_one_matrix():
+    X = rows()
+    found = Triangle(Exponential(0.7), X).lower().tril()
+    assert torch.equal(found, Exponential(0.7)(X).float().tril())
+
+
+def test_what_the_two_parts_lose_is_within_the_round_off_that_is_reported():
+    """Coefficients of one sign and of the size that adds up: every lost bit counts in the same direction."""
+    X, alpha = rows(n=300), torch.ones(300, 1, dtype=torch.float64)
+    kernel, y = Exponential(0.7), torch.zeros(300, 1, dtype=torch.float64)
+    held, formed = (RidgeSystem(kernel, X, 0.1, engine(kernel, X, torch.float32)) for engine in (Triangle, Tiles))
+    gap = (held.residual(alpha, y) - formed.residual(alpha, y)).norm(dim=0)
+    assert 0 < float(gap) <= float(held.residual_roundoff(alpha, y))
+    assert float(held.residual_roundoff(alpha, y)) > float(formed.residual_roundoff(alpha, y))
