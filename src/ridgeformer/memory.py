@@ -7,7 +7,9 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["free_bytes", "show_bytes"]
+from ridgeformer.errors import InputError
+
+__all__ = ["free_bytes", "require_memory", "show_bytes"]
 
 MEMINFO = Path("/proc/meminfo")
 
@@ -37,3 +39,21 @@ def show_bytes(count: int) -> str:
         ('3.0 GiB', '5 MiB')
     """
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def require_memory(needed: int, what: str, advice: str) -> None:
+    """Raise before the start of something that does not fit, with the size of it and what to do instead.
+
+    Example:
+        >>> require_memory(10**18, "a network of width 10^15", "choose a smaller width")
+        Traceback (most recent call last):
+        ridgeformer.errors.InputError: a network of width 10^15 needs about 1,000,000,000.0 GB of memory and ...
+
+    Raises:
+        InputError: more than is free.
+    """
+    free = free_bytes()
+    if needed > free:
+        raise InputError(
+            f"{what} needs about {needed / 1e9:,.1f} GB of memory and {free / 1e9:,.1f} GB are free: {advice}."
+        )

@@ -74,6 +74,6 @@ def test_refuses_a_module_with_nothing_to_train():
 def test_refuses_unknown_outputs_and_too_large_jacobians(monkeypatch):
     with pytest.raises(UnknownNameError, match="did you mean 'full'"):
         empirical_ntk(network(1), rows(), outputs="ful")
-    monkeypatch.setattr("ridgeformer.regime.memory.available_bytes", lambda: 100)
+    monkeypatch.setattr("ridgeformer.memory.free_bytes", lambda: 100)
     with pytest.raises(InputError, match="Jacobian of one row needs"):
         empirical_ntk(network(1), rows())

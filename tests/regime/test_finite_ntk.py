@@ -90,6 +90,6 @@ def test_refuses_widths_that_do_not_rise(widths):
 
 
 def test_says_how_much_memory_is_needed_before_starting(monkeypatch):
-    monkeypatch.setattr("ridgeformer.regime.memory.available_bytes", lambda: 1000)
+    monkeypatch.setattr("ridgeformer.memory.free_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"a kernel of 2 rows needs about .* GB"):
         finite_relu_ntk(torch.eye(2), 10, torch_generator(0, "neurons"))

@@ -157,7 +157,7 @@ def test_refuses_a_rate_at_which_the_limit_diverges(problem):
 
 
 def test_says_how_much_memory_is_needed_before_starting(problem, monkeypatch):
-    monkeypatch.setattr("ridgeformer.regime.memory.available_bytes", lambda: 10**9)
+    monkeypatch.setattr("ridgeformer.memory.free_bytes", lambda: 10**9)
     with pytest.raises(InputError, match=r"width 10,000,000 on 40 rows of 64 features needs about 40\.3 GB"):
         measure(problem, UNIT, DESCENT, width=10**7, seed=0)
     with pytest.raises(InputError, match=r"needs about 22\.7 GB"):

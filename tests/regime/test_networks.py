@@ -107,7 +107,7 @@ def test_dead_neurons_and_dead_networks():
 
 
 def test_says_how_much_memory_is_needed_before_starting(monkeypatch):
-    monkeypatch.setattr("ridgeformer.regime.memory.available_bytes", lambda: 10**9)
+    monkeypatch.setattr("ridgeformer.memory.free_bytes", lambda: 10**9)
     with pytest.raises(InputError, match=r"width 10,000,000 on 4 features needs about 1\.6 GB"):
         relu(10**7)
 

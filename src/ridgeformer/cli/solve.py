@@ -52,7 +52,7 @@ def solve(
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Of the Nystrom or pivoted preconditioner.")] = None,
     engine: Annotated[
-        str | None, typer.Option(help="How products with K are formed: stored, tiles, attention or features.")
+        str | None, typer.Option(help="How products with K are formed: triangle, stored, tiles, attention or features.")
     ] = None,
     centres: Annotated[int | None, typer.Option(help="For nystrom: how many.", min=1)] = None,
     explain: Annotated[bool, typer.Option(help="Say which plan was taken, and why.")] = False,

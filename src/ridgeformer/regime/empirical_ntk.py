@@ -11,7 +11,7 @@ from torch.func import functional_call, jacrev, vmap
 
 from ridgeformer.checks import as_matrix, whole
 from ridgeformer.errors import InputError, ShapeError, unknown_name
-from ridgeformer.regime.memory import require_memory
+from ridgeformer.memory import require_memory
 
 __all__ = ["call_checked", "empirical_ntk", "split_parameters"]
 

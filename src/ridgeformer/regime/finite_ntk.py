@@ -16,13 +16,13 @@ from torch import Tensor
 
 from ridgeformer.checks import as_matrix, as_query, whole
 from ridgeformer.errors import InputError
+from ridgeformer.memory import require_memory
 from ridgeformer.regime.activation_counts import (
     BLOCK,
     Counts,
     gram_factor,
     stream_counts,
 )
-from ridgeformer.regime.memory import require_memory
 from ridgeformer.regime.rows import normalise_rows
 
 __all__ = ["finite_relu_ntk", "finite_relu_ntks", "relu_ntk_of_weights"]

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from ridgeformer.checks import positive, whole
 from ridgeformer.kernels import ReluNTK
+from ridgeformer.memory import require_memory
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.empirical_ntk import call_checked, empirical_ntk
 from ridgeformer.regime.finite_ntk import relu_ntk_of_weights
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
-from ridgeformer.regime.memory import require_memory
 from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, is_dead
 from ridgeformer.regime.problem import Problem
 from ridgeformer.regime.training import Trained, Training, train

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ridgeformer.checks import as_matrix, positive, whole
 from ridgeformer.errors import unknown_name
-from ridgeformer.regime.memory import require_memory
+from ridgeformer.memory import require_memory
 
 __all__ = ["FrozenPattern", "QKVBlock", "QKVNetwork", "ReluNetwork", "dead_share", "is_dead"]
 

@@ -65,7 +65,8 @@ def solve(
         callback: called with (step, alpha, relative residuals) after every step; True stops.
         keep_iterates: keep alpha of every step in `Solution.iterates`.
         seed: for the randomised preconditioner, the centres and the spectrum estimate.
-        engine: how products with K are formed: stored, tiles, attention, features or an `Engine`; chosen by default.
+        engine: how products with K are formed: triangle, stored, tiles, attention, features, dask or an `Engine`;
+            chosen by default.
         centres: how many centres `method="nystrom"` takes.
         memory: bytes that may be used beside the data; by default what is free.
 
