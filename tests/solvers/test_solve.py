@@ -1,4 +1,5 @@
 import re
+from math import exp
 from pathlib import Path
 
 import numpy as np
@@ -227,3 +228,16 @@ def test_memory_mapped_rows_are_solved_where_they_are(tmp_path):
     solution = solve(Exponential(1.0), mapped, y, 0.1, method="mixed_pcg", engine="tiles")
     assert solution.X.data_ptr() == mapped.ctypes.data
     torch.testing.assert_close(solution.alpha, solve(Exponential(1.0), X, y, 0.1).alpha, rtol=1e-6, atol=1e-8)
+
+
+def test_an_engine_of_other_rows_or_of_a_kernel_scaled_otherwise_is_refused():
+    X, y = problem()
+    with pytest.raises(errors.InputError, match="the engine holds 39 rows and X has 40"):
+        solve(Exponential(1.0), X, y, 0.1, engine=Tiles(Exponential(1.0), X[:-1], X.dtype))
+    with pytest.raises(errors.InputError, match=r"build the engine from these rows and from kernel\.within_range"):
+        solve(Exponential(1.0), X, y, 0.1, engine=Tiles(Exponential(2.0), X, X.dtype))
+    X = torch.nn.functional.normalize(X, dim=1)
+    kernel = Exponential(1 / 400)  # its logits are too large for exp, so `solve` works with a scaled one
+    with pytest.raises(errors.InputError, match=r"from kernel\.within_range"):
+        solve(kernel, X, y, exp(400), engine=Tiles(kernel, X, X.dtype))
+    assert solve(kernel, X, y, exp(400), engine=Tiles(kernel.within_range(X), X, X.dtype)).converged

@@ -14,6 +14,8 @@ from ridgeformer.kernels import Kernel
 from ridgeformer.memory import free_bytes
 from ridgeformer.solvers.advice import advise
 from ridgeformer.solvers.arguments import METHODS, Arguments, check_arguments, check_engine
+from ridgeformer.solvers.engines import Engine
+from ridgeformer.solvers.engines.tiles import diagonal64
 from ridgeformer.solvers.planner import choose, choose_for, describe, retry
 from ridgeformer.solvers.preconditioners import Builder
 from ridgeformer.solvers.routes import Outcome, follow
@@ -89,6 +91,8 @@ def solve(
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
         system, log_scale = scaled_system(kernel, X, asked.ridge)
+        if given is not None:
+            _require_same_kernel(given, system)
         columns = y.reshape(len(y), -1)
         unit = _unit(columns)
         problem = describe(system.kernel, X, columns.shape[1], system.ridge, free)
@@ -99,6 +103,18 @@ def solve(
         if again is not None and method == "auto" and name is None and max_steps is None:
             outcome = follow(again, system, None, columns / unit, asked, watch, keep_iterates)
         return _solution(outcome, columns / unit, unit, asked, y.shape, log_scale)
+
+
+def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
+    """Refuse an engine that was built for other rows, or for a kernel that is scaled otherwise."""
+    if engine.n != system.n:
+        raise InputError(f"the engine holds {engine.n:,} rows and X has {system.n:,}: build it from this X.")
+    found, expected = engine.diagonal(), diagonal64(system.kernel, system.X)
+    if not torch.allclose(found.to(expected), expected, rtol=1e-5, atol=0.0):
+        raise InputError(
+            f"the engine's k(x, x) is {float(found.mean()):.3g} on average and that of the kernel solved with "
+            f"{float(expected.mean()):.3g}: build the engine from these rows and from kernel.within_range(X)."
+        )
 
 
 def _unit(columns: Tensor) -> Tensor:
