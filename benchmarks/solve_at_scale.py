@@ -33,6 +33,7 @@ from ridgeformer.seeds import numpy_generator
 from ridgeformer.solvers.engines import Tiles
 from ridgeformer.solvers.engines.tiles import symmetric_product
 
+COMMAND = "`python benchmarks/solve_at_scale.py`"
 STAND_IN = "a synthetic stand-in (mnist is not fetched)"
 
 
@@ -195,7 +196,12 @@ def _fits(arguments: argparse.Namespace, folder: Path, source: str) -> None:
         "data": source, "features": features, "targets": 10, "temperature": arguments.temperature,
         "ridge": arguments.ridge, "tolerance": arguments.tol, "repeats": arguments.repeats, **_versions(),
     }  # fmt: skip
-    report("solve_at_scale", settings, rows, how="each run in a process of its own, kernel included")
+    report(
+        "solve_at_scale",
+        settings,
+        rows,
+        how=f"{COMMAND}; each run in a process of its own, kernel included, stopped after {arguments.timeout:.0f} s",
+    )
 
 
 def _line(n: int, name: str, result: dict[str, Any], ours: float | None) -> dict[str, Any]:
@@ -245,7 +251,12 @@ def _growth(arguments: argparse.Namespace, folder: Path, source: str) -> None:
                 "rival": name, "grows in": axis, "values": " ".join(str(shape[place]) for shape in shapes),
                 "seconds": " ".join(f"{s:.2f}" for s in seconds), "exponent": f"{slope:.2f}",
             })  # fmt: skip
-    report("solve_growth", {"data": source, "tolerance": arguments.tol}, rows, how="each run in a process of its own")
+    report(
+        "solve_growth",
+        {"data": source, "tolerance": arguments.tol},
+        rows,
+        how=f"{COMMAND} `--growth`; each run in a process of its own",
+    )
 
 
 def _products(arguments: argparse.Namespace) -> None:
