@@ -5,7 +5,7 @@ from influence_case import assert_equal
 
 from ridgeformer import errors
 from ridgeformer.influence import pcg_influence
-from ridgeformer.influence.estimators import pcg
+from ridgeformer.influence.estimators import pcg, setting
 
 ROWS = [3, 250, 77, 120, 9]
 
@@ -37,3 +37,12 @@ def test_a_vector_of_targets_gives_no_axis():
 def test_rows_out_of_range():
     with pytest.raises(errors.InputError, match="row 300 is out of range"):
         pcg_influence(KERNELS["exponential"], *digits(), RIDGE, rows=[300])
+
+
+def test_many_rows_are_solved_in_mixed_precision_with_errors_that_cover_as_well(monkeypatch):
+    monkeypatch.setattr(setting, "SMALL", 100)
+    truth = exact("exponential")
+    found = pcg_influence(KERNELS["exponential"], *digits(), RIDGE, rows=ROWS, tol=1e-8)
+    for part in ("alpha", "weights", "diagonal", "leave_one_out"):
+        assert coverage(getattr(found, part), getattr(truth, part)[ROWS], getattr(found, f"{part}_error")) == 1.0
+    assert_equal(found.leave_one_out, truth.leave_one_out[ROWS], 1e-5)

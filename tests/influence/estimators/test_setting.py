@@ -16,6 +16,7 @@ def test_k_is_never_held_whole(name, monkeypatch):
     X, y, Xq = digits()
     monkeypatch.setattr(system, "STORED_ENTRIES", 0)
     monkeypatch.setattr("ridgeformer.kernels.base.BLOCK_ENTRIES", 40 * len(X))
+    monkeypatch.setattr("ridgeformer.solvers.engines.tiles.TILE", 40)
     largest, dense = [], Exponential.dense
 
     def watched(self, X, Z):

@@ -56,29 +56,35 @@ def pcg_influence(
     setting = prepare(kernel, X, y, Xq, ridge, rank, seed)
     n, outputs = setting.y.shape
     chosen = torch.arange(n, device=setting.y.device) if rows is None else as_rows(rows, n, setting.y.device)
-    solution = setting.solve(torch.cat([setting.y, setting.cross], dim=1), tol)
-    error = setting.error(solution)
-    diagonal, diagonal_error = _diagonal(setting, chosen, tol)
-    found = setting.influence(solution.alpha[:, :outputs], solution.alpha[:, outputs:], diagonal)
+    first, *others = chosen.split(COLUMNS)
+    # the first block of the identity shares its products with the targets and the queries
+    solution = setting.solve(torch.cat([setting.y, setting.cross, _unit(setting, first)], dim=1), tol)
+    error, shared = setting.error(solution), outputs + setting.cross.shape[1]
+    parts = [_diagonal(first, solution.alpha[:, shared:], error[:, shared:])]
+    for some in others:
+        solved = setting.solve(_unit(setting, some), tol)
+        parts.append(_diagonal(some, solved.alpha, setting.error(solved)))
+    diagonal, diagonal_error = (torch.cat(part) for part in zip(*parts, strict=True))
+    found = setting.influence(solution.alpha[:, :outputs], solution.alpha[:, outputs:shared], diagonal)
     return replace(
         found,
         alpha=found.alpha[chosen],
         weights=found.weights[chosen],
         rows=None if rows is None else chosen,
         alpha_error=error[chosen, :outputs],
-        weights_error=error[chosen, outputs:],
+        weights_error=error[chosen, outputs:shared],
         diagonal_error=diagonal_error,
     )
 
 
-def _diagonal(setting: Setting, chosen: Tensor, tol: float | None) -> tuple[Tensor, Tensor]:
-    """Return R_ii of the chosen rows and their errors, from solves for columns of the identity."""
-    values, errors = [], []
-    for some in chosen.split(COLUMNS):
-        unit = torch.zeros(len(setting.y), len(some), dtype=setting.y.dtype, device=setting.y.device)
-        place = torch.arange(len(some), device=some.device)
-        unit[some, place] = 1
-        solution = setting.solve(unit, tol)
-        values.append(solution.alpha[some, place])
-        errors.append(setting.error(solution)[some, place])
-    return torch.cat(values), torch.cat(errors)
+def _unit(setting: Setting, rows: Tensor) -> Tensor:
+    """Return these columns of the identity."""
+    unit = torch.zeros(len(setting.y), len(rows), dtype=setting.y.dtype, device=setting.y.device)
+    unit[rows, torch.arange(len(rows), device=rows.device)] = 1
+    return unit
+
+
+def _diagonal(rows: Tensor, solved: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+    """Return R_ii of these rows and their errors, from the solutions for their columns of the identity."""
+    place = torch.arange(len(rows), device=rows.device)
+    return solved[rows, place], error[rows, place]

@@ -19,6 +19,9 @@ from ridgeformer.solvers.solve import scaled_system
 
 __all__ = ["Setting", "as_confidence", "prepare"]
 
+SMALL = 5000
+"""Up to so many rows a solve takes no time worth saving."""
+
 
 @dataclass(frozen=True, eq=False)
 class Setting:
@@ -41,11 +44,16 @@ class Setting:
     seed: int
 
     def solve(self, columns: Tensor, tol: float | None) -> Solution:
-        """Solve A v = c for every column by preconditioned conjugate gradients, with the sketch at hand."""
-        system = self.system
+        """Solve A v = c for every column by preconditioned conjugate gradients.
+
+        Up to `SMALL` rows the preconditioner is the sketch at hand. Above, K is worth holding in a lower precision
+        and a preconditioner of its own is worth its price; both need more than O(n rank) memory where there is some.
+        """
+        system, sketch = self.system, self.sketch.factor
+        small = system.n <= SMALL
         return solve(
-            system.kernel, system.X, columns, system.ridge,
-            method="pcg", tol=tol, preconditioner=self.sketch.factor, seed=self.seed,
+            system.kernel, system.X, columns, system.ridge, method="pcg" if small else "mixed_pcg",
+            tol=tol, preconditioner=sketch if small else None, seed=self.seed,
         )  # fmt: skip
 
     def error(self, solution: Solution) -> Tensor:
