@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests" / "app"))
+sys.path += [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "app")]
 
-from chromium import Explorer, chromium, served
+from served_explorer import Explorer, served
+
+from real_browser import chromium
 
 TARGET = HERE / "figures" / "explorer.png"
 

@@ -12,6 +12,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, suppres
 settings.load_profile("repeatable")
 
 ROOMS = (
+    ".",
     "kernels",
     "solvers",
     "app",

@@ -2,18 +2,17 @@
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, REQUIRED, Explorer, chromium, served
+from served_explorer import Explorer, served
 
 import ridgeformer as rf
+from real_browser import chromium, needs_chromium
 from ridgeformer.app import compute, words
 from ridgeformer.app.controls import PRESETS
 from ridgeformer.app.data import pose
 from ridgeformer.app.state import DRAWN, State
 from ridgeformer.app.stream import look, pattern
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not REQUIRED, reason="no Chromium: install Debian's package `chromium` to run these"
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")

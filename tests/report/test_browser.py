@@ -1,26 +1,18 @@
 """The audit's page in a real browser: no error, no request, right on wide, narrow, dark and paper."""
 
-import shutil
-
 import pytest
 from small_audits import small_audit
 
+from real_browser import chromium, needs_chromium
 from ridgeformer import report
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium on the path, which .ci/run installs")
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+def browser():
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +21,12 @@ def address(tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(chromium, address):
+def open_page(browser, address):
     """Open the page at a width; afterwards there was no error and no request but for the page itself."""
     contexts, troubles, requests = [], [], []
 
     def open_at(width, **options):
-        context = chromium.new_context(viewport={"width": width, "height": 900}, **options)
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)

@@ -1,32 +1,21 @@
 """The trace viewer in a real browser: it plays, it answers to keys, and its numbers are the model's."""
 
-import os
-import shutil
-
 import numpy as np
 import pytest
 import torch
 from viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 import ridgeformer as rf
+from real_browser import chromium, needs_chromium
 from ridgeformer.report.trace_viewer import trace_view, write_viewer
 
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed: pip install ridgeformer[dev]"
-)
-
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync"]
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: install it, or set CHROMIUM")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 class Viewer:

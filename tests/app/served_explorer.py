@@ -1,26 +1,10 @@
-"""A real Chromium for tests: the explorer on a free port, with all it asked for and complained of."""
+"""The explorer on a free port, and a page of it with all it asked for and complained of."""
 
-import os
-import shutil
 from contextlib import contextmanager
 from threading import Thread
 
-from playwright.sync_api import sync_playwright
-
 from ridgeformer.app.server import open_server
 from ridgeformer.app.state import State
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-REQUIRED = os.environ.get("RIDGEFORMER_BROWSER_TESTS") == "required"
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 COUNT_REQUESTS = """
 window.busy = 0; window.lastBusy = performance.now();
@@ -104,14 +88,3 @@ def served():
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-@contextmanager
-def chromium():
-    """Yield Debian's Chromium, driven by Playwright."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        try:
-            yield browser
-        finally:
-            browser.close()
