@@ -7,8 +7,10 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import sync_playwright
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+NAMES = [os.environ["CHROMIUM"]] if "CHROMIUM" in os.environ else ["chromium", "chromium-browser", "google-chrome"]
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 REQUIRED = os.environ.get("RIDGEFORMER_BROWSER_TESTS") == "required"
+MISSING = f"no Chromium: there is no {' or '.join(NAMES)}; install Debian's package `chromium`, or set CHROMIUM"
 QUIET = [
     "--no-sandbox",
     "--disable-gpu",
@@ -18,18 +20,27 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PATIENCE = 120_000
+"""Milliseconds that a page may take to become what is waited for: a busy machine is no failure."""
 
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None and not REQUIRED, reason="no Chromium: install Debian's package `chromium` to run these"
-)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason=MISSING)
 
 
 @contextmanager
 def chromium():
-    """Yield Debian's Chromium, driven by Playwright."""
+    """Yield the Chromium of this computer, driven by Playwright, which ends it whatever happens."""
+    if CHROMIUM is None:
+        raise RuntimeError(MISSING)  # Playwright would look for one of its own
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET, timeout=PATIENCE)
         try:
             yield browser
         finally:
             browser.close()
+
+
+def new_page(browser, **options):
+    """Return a page in a context of its own, with `options` of the context; everything on it waits with patience."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
+    return context.new_page()

@@ -3,7 +3,7 @@
 import pytest
 from small_audits import small_audit
 
-from real_browser import chromium, needs_chromium
+from real_browser import chromium, needs_chromium, new_page
 from ridgeformer import report
 
 pytestmark = needs_chromium
@@ -23,12 +23,11 @@ def address(tmp_path_factory):
 @pytest.fixture
 def open_page(browser, address):
     """Open the page at a width; afterwards there was no error and no request but for the page itself."""
-    contexts, troubles, requests = [], [], []
+    pages, troubles, requests = [], [], []
 
     def open_at(width, **options):
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        page = context.new_page()
+        page = new_page(browser, viewport={"width": width, "height": 900}, **options)
+        pages.append(page)
         page.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
@@ -36,8 +35,8 @@ def open_page(browser, address):
         return page
 
     yield open_at
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.context.close()
     assert troubles == []
     assert {url for url in requests if not url.startswith("data:")} == {address}
 

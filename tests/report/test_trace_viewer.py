@@ -6,7 +6,7 @@ import torch
 from viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 import ridgeformer as rf
-from real_browser import chromium, needs_chromium
+from real_browser import chromium, needs_chromium, new_page
 from ridgeformer.report.trace_viewer import trace_view, write_viewer
 
 pytestmark = needs_chromium
@@ -21,8 +21,8 @@ def browser():
 class Viewer:
     """A page with a viewer on it, and everything it complained about or asked the world for."""
 
-    def __init__(self, context, path):
-        self.page, self.complaints, self.requests = context.new_page(), [], []
+    def __init__(self, page, path):
+        self.page, self.complaints, self.requests = page, [], []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -56,18 +56,18 @@ class Viewer:
 
 @pytest.fixture
 def open_viewer(browser, tmp_path):
-    contexts, viewers = [], []
+    viewers = []
 
     def open_(view, start=0, **options):
-        contexts.append(browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, **options}))
-        viewers.append(Viewer(contexts[-1], write_viewer(view, tmp_path / f"{len(contexts)}.html", start=start)))
+        page = new_page(browser, **{"viewport": {"width": 1400, "height": 1000}, **options})
+        viewers.append(Viewer(page, write_viewer(view, tmp_path / f"{len(viewers)}.html", start=start)))
         return viewers[-1]
 
     yield open_
     complaints = [complaint for viewer in viewers for complaint in viewer.complaints]
     requests = [url for viewer in viewers for url in viewer.requests if not url.startswith(("file:", "data:"))]
-    for context in contexts:
-        context.close()
+    for viewer in viewers:
+        viewer.page.context.close()
     assert (complaints, requests) == ([], [])
 
 
