@@ -3,18 +3,26 @@
 from contextlib import contextmanager
 from threading import Thread
 
+from playwright.sync_api import TimeoutError
+
+from real_browser import new_page
 from ridgeformer.app.server import open_server
 from ridgeformer.app.state import State
 
-COUNT_REQUESTS = """
-window.busy = 0; window.lastBusy = performance.now();
-const fetched = window.fetch;
-window.fetch = async (...given) => {
-  window.busy += 1;
-  try { return await fetched(...given); } finally { window.busy -= 1; window.lastBusy = performance.now(); }
-};
-"""
-SETTLED = "() => window.busy === 0 && performance.now() - window.lastBusy > 300"
+AWAITED = """() => {
+  if (!window.dash_component_api || !document.querySelector("#attention .main-svg")) return ["the page"];
+  const props = (id) => window.dash_component_api.getLayout(id).props;
+  const { stored, completed, ...queues } = window.store.getState().callbacks;
+  const callbacks = Object.values(queues).flat().map((one) => `callback ${one.callback.output}`);
+  const written = props("written").data !== undefined && props("written").data === props("state").data;
+  const sliders = [...document.querySelectorAll("input[type=range]")];
+  const moving = sliders.filter((one) => Math.abs(one.value - props(one.id).value) > 0.6 * one.step);
+  const plots = [...document.querySelectorAll(".dash-graph")];
+  const old = plots.filter((one) => one.querySelector(".js-plotly-plot")?.data !== props(one.id).figure?.data);
+  return [...callbacks, ...(written ? [] : ["address"]), ...[...moving, ...old].map((one) => one.id)];
+}"""
+"""What of the page is not yet as Dash's state says; no clock is asked, so a slow machine only takes longer."""
+EVENT = "() => JSON.stringify(window.dash_component_api.getLayout('event').props.data)"
 READ = """(id) => document.querySelector(`#${id} .js-plotly-plot`)._fullData.map((trace) => ({
   name: trace.name, type: trace.type,
   x: Array.from(trace.x || []), y: Array.from(trace.y || []), z: Array.from(trace.z || [], (row) => Array.from(row)),
@@ -26,20 +34,21 @@ class Explorer:
 
     def __init__(self, browser, base, **options):
         self.base, self.complaints, self.asked = base, [], []
-        self.page = browser.new_context(**options).new_page()
-        self.page.set_default_timeout(30_000)
-        self.page.add_init_script(COUNT_REQUESTS)
+        self.page = new_page(browser, **options)
         self.page.on("console", lambda said: said.type == "error" and self.complaints.append(said.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
 
     def open(self, address=""):
         self.page.goto(self.base + (f"?{address}" if address else ""))
-        self.page.wait_for_selector("#attention .main-svg", state="attached")
         return self.settle()
 
     def settle(self):
-        self.page.wait_for_function(SETTLED)
+        try:
+            self.page.wait_for_function(f"() => ({AWAITED})().length === 0")
+        except TimeoutError:
+            awaited = self.page.evaluate(AWAITED)
+            raise TimeoutError(f"the explorer did not settle; it waits for {awaited}") from None
         return self
 
     @property
@@ -56,7 +65,6 @@ class Explorer:
         self.page.focus(f"#{control}")
         for _ in range(times):
             self.page.keyboard.press(key)
-        self.page.wait_for_timeout(200)  # a slider waits for more keys
         return self.settle()
 
     def choose(self, control, label):
@@ -66,13 +74,22 @@ class Explorer:
 
     def click_at(self, x, y):
         """Click into the curve at data coordinates."""
-        place = self.page.evaluate(
-            """([x, y]) => { const plot = document.querySelector("#prediction .js-plotly-plot");
-            const box = plot.querySelector(".nsewdrag").getBoundingClientRect(), axes = plot._fullLayout;
-            return [box.left + axes.xaxis.d2p(x), box.top + axes.yaxis.d2p(y)]; }""",
+        area = self.page.locator("#prediction .nsewdrag").first
+        left, top = area.evaluate(
+            """(area, [x, y]) => { const { xaxis, yaxis } = area.closest(".js-plotly-plot")._fullLayout;
+            return [xaxis.d2p(x), yaxis.d2p(y)]; }""",
             [x, y],
         )
-        self.page.mouse.click(*place)
+        area.click(position={"x": left, "y": top})
+        return self.settle()
+
+    def upload(self, name, raw):
+        """Give a file; whether it is taken or refused, there is an event of it."""
+        before = self.page.evaluate(EVENT)
+        self.page.set_input_files(
+            "#upload input[type=file]", {"name": name, "mimeType": "application/octet-stream", "buffer": raw}
+        )
+        self.page.wait_for_function(f"(before) => ({EVENT})() !== before", arg=before)
         return self.settle()
 
 

@@ -169,23 +169,15 @@ def test_a_held_out_point_can_be_asked_about(explorer):
     assert f"Held-out point {explorer.state.point} is predicted" in explorer.text("#influence-says")
 
 
-def upload(explorer, name, raw):
-    explorer.page.set_input_files(
-        "#upload input[type=file]", {"name": name, "mimeType": "application/octet-stream", "buffer": raw}
-    )
-    explorer.page.wait_for_timeout(300)
-    return explorer.settle()
-
-
 def test_good_files_are_shown_and_bad_ones_refused(explorer, tmp_path):
     explorer.open()
     rows = np.random.default_rng(0).normal(size=(40, 3))
-    upload(explorer, "table.csv", ("a,b,y\n" + "\n".join(",".join(map(str, row)) for row in rows)).encode())
+    explorer.upload("table.csv", ("a,b,y\n" + "\n".join(",".join(map(str, row)) for row in rows)).encode())
     assert explorer.state.data.startswith("upload-")
     same_numbers(explorer)
     first = explorer.state
     np.savez(tmp_path / "line.npz", X=np.linspace(0, 5, 30)[:, None], y=np.sin(np.linspace(0, 5, 30)))
-    upload(explorer, "line.npz", (tmp_path / "line.npz").read_bytes())
+    explorer.upload("line.npz", (tmp_path / "line.npz").read_bytes())
     assert pose(explorer.state).line
     for name, raw, said in (
         ("bad.csv", b"a,y\nred,1\nblue,2\n", "bad.csv"),
@@ -194,7 +186,7 @@ def test_good_files_are_shown_and_bad_ones_refused(explorer, tmp_path):
         ("big.csv", b"0" * (5 * 1024 * 1024 + 1), "at most 5 MB"),
     ):
         before = explorer.state
-        upload(explorer, name, raw)
+        explorer.upload(name, raw)
         assert said in explorer.text("#refusal"), name
         assert explorer.state == before
         assert before != first
