@@ -78,13 +78,13 @@ def test_the_first_tab_skips_to_the_content(open_page):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "content"
+    page.wait_for_function("document.activeElement.id === 'content'")
 
 
 def test_the_contents_lead_to_the_sections(open_page):
     page = open_page(1400)
     page.get_by_role("link", name="Influence and malleability").click()
-    assert page.evaluate("location.hash") == "#influence"
+    page.wait_for_url("**#influence")
 
 
 def test_a_table_is_saved_as_csv(open_page):
