@@ -1,19 +1,31 @@
-"""What one moved control costs the explorer: `python benchmarks/explorer_change.py`.
+"""What one moved control costs the explorer, in this process and in a real browser.
 
-Every change is new to its caches: the ridge moves to a value not seen before. Times are of this process alone, on one
-thread: the next state, all results, and the figures of all panels as text.
+Every change is new to its caches: the ridge moves to a value not seen before. "Computed" is processor time of this
+process alone, on one thread: the next state, all results, and the figures of all panels as text. "Seen" is wall time in
+a headless Chromium from the key pressed on the slider until every panel shows the new state, Dash's own waiting
+included; browser and server share the machine.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 import torch
+from harness import report
 
 from ridgeformer.app.callbacks import PANELS, _shown, headline, place
 from ridgeformer.app.controls import apply, scope, shown
 from ridgeformer.app.state import State
+
+sys.path += [str(Path(__file__).parents[1] / "tests" / room) for room in ("", "app")]
+from served_explorer import AWAITED, Explorer, served
+
+from real_browser import chromium
 
 STATES = {
     "sine, 24 points, 8 steps": State(),
@@ -37,14 +49,39 @@ def change(state: State, number: int) -> float:
     return time.process_time() - start
 
 
+SETTLED = f"""() => new Promise((done) => {{
+  const begin = performance.now(), awaited = {AWAITED};
+  const look = () => awaited().length ? requestAnimationFrame(look) : done(performance.now() - begin);
+  requestAnimationFrame(look);
+}})"""
+
+
+def seen(explorer: Explorer, key: str) -> float:
+    """Return the seconds from a key pressed on the ridge's slider until the page shows what follows from it."""
+    explorer.page.focus("#ridge")
+    begin = time.perf_counter()
+    explorer.page.keyboard.press(key)
+    explorer.page.evaluate(SETTLED)
+    return time.perf_counter() - begin
+
+
 def main() -> None:
-    """Print a table."""
+    """Print and keep a table."""
     torch.set_num_threads(1)
-    print(f"{'':<38}{'best, ms':>10}{'worst, ms':>11}")
-    for number, (name, state) in enumerate(STATES.items()):
-        change(state, -1 - number)  # loads the data
-        times = [1000 * change(state, repeat) for repeat in range(REPEATS)]
-        print(f"{name:<38}{min(times):>10.0f}{max(times):>11.0f}")
+    rows: list[dict[str, Any]] = []
+    with served() as base, chromium() as browser:
+        for number, (name, state) in enumerate(STATES.items()):
+            change(state, -1 - number)  # loads the data
+            computed = [1000 * change(state, repeat) for repeat in range(REPEATS)]
+            explorer = Explorer(browser, base, viewport={"width": 1400, "height": 900}).open(state.address)
+            shown_after = [1000 * seen(explorer, "ArrowRight") for _ in range(REPEATS)]
+            explorer.page.context.close()
+            rows.append({
+                "state": name, "computed, ms": round(median(computed)), "seen, ms": round(median(shown_after)),
+                "worst, ms": round(max(shown_after)), "asked": "300",
+            })  # fmt: skip
+    settings = {"changes": REPEATS, "of each": "the median and the worst"}
+    report("explorer_change", settings, rows, how="`python benchmarks/explorer_change.py`")
 
 
 if __name__ == "__main__":
