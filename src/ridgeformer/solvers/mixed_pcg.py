@@ -17,7 +17,7 @@ from torch import Tensor
 from ridgeformer.solvers.engines.tiles import TILE
 from ridgeformer.solvers.iterate import divide
 from ridgeformer.solvers.preconditioners import Preconditioner
-from ridgeformer.solvers.run import Callback, Run
+from ridgeformer.solvers.run import Callback, Run, refine
 from ridgeformer.solvers.semidefinite import refuse_negative
 from ridgeformer.solvers.solution import Status
 from ridgeformer.solvers.system import RidgeSystem
@@ -59,20 +59,13 @@ def mixed_pcg(
     scale = y.norm(dim=0)
     scale = torch.where(scale > 0, scale, 1.0)
     record = Run(torch.zeros_like(y), y, relative=[y.norm(dim=0) / scale])
-    before = float("inf")
-    while True:
+
+    def one_pass() -> bool:
         finished = _Pass(system, precondition, record, scale, tol).run(max_steps, callback, keep)
         record.alpha = record.alpha.to(system.X.dtype).to(torch.float64)  # what is handed out, so what is judged
-        record.residual = system.residual(record.alpha, y)
-        reached = float((record.residual.norm(dim=0) / scale).max())
-        if reached <= tol and record.status is not Status.STOPPED:
-            record.status = Status.CONVERGED
-        elif finished and not reached <= before / 2:
-            record.status = Status.BREAKDOWN
-        elif finished:
-            before = reached
-            continue
-        return record
+        return finished
+
+    return refine(record, system, y, tol, one_pass)
 
 
 class _Pass:

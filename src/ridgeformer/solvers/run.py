@@ -12,8 +12,9 @@ from torch import Tensor
 from ridgeformer.solvers.iterate import Iterate, Method, Workshop
 from ridgeformer.solvers.semidefinite import refuse_negative
 from ridgeformer.solvers.solution import Status
+from ridgeformer.solvers.system import RidgeSystem
 
-__all__ = ["Callback", "Run", "run"]
+__all__ = ["Callback", "Run", "refine", "run"]
 
 Callback: TypeAlias = Callable[[int, Tensor, Tensor], bool | None]
 """Called after every step with (step, alpha, relative residuals); returning True stops the run."""
@@ -49,10 +50,23 @@ def run(
     scale = torch.where(scale > 0, scale, 1.0)
     start = y.new_zeros(y.shape, dtype=workshop.system.X.dtype)
     record = Run(start, y, relative=[(y.norm(dim=0) / scale).to(start.dtype)])
+    return refine(
+        record,
+        workshop.system,
+        y,
+        tol,
+        lambda: _one_pass(method, workshop, record, scale, tol, max_steps, callback, keep),
+    )
+
+
+def refine(record: Run, system: RidgeSystem, y: Tensor, tol: float, one_pass: Callable[[], bool]) -> Run:
+    """Repeat a pass, which advances the record and says whether it finished, while the float64 residual halves."""
+    scale = y.norm(dim=0)
+    scale = torch.where(scale > 0, scale, 1.0)
     before = float("inf")
     while True:
-        finished = _one_pass(method, workshop, record, scale, tol, max_steps, callback, keep)
-        record.residual = workshop.system.residual(record.alpha, y)
+        finished = one_pass()
+        record.residual = system.residual(record.alpha, y)
         reached = float((record.residual.norm(dim=0) / scale).max())
         if reached <= tol and record.status is not Status.STOPPED:
             record.status = Status.CONVERGED

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from ridgeformer.seeds import torch_generator
+from ridgeformer.solvers.engines import thin
 from ridgeformer.solvers.engines.thin import THIN, thin_product, transposed_thin_product
 
 
@@ -31,3 +32,14 @@ def test_views_that_are_not_contiguous():
     part = K[5:25, 10:30]
     torch.testing.assert_close(thin_product(part, V), part @ V)
     torch.testing.assert_close(transposed_thin_product(part, V), part.T @ V)
+
+
+@pytest.mark.parametrize("rows", [7, 256, 600])
+@pytest.mark.parametrize("columns", [1, 10, 100])
+def test_a_wide_matrix_used_transposed_by_strips_gives_the_same(rows, columns):
+    generator = torch.Generator().manual_seed(0)
+    K = torch.randn(rows, thin.WIDE + 5, generator=generator)
+    V = torch.randn(rows, columns, generator=generator)
+    expected = K.double().T @ V.double()
+    found = thin.transposed_thin_product(K, V)
+    assert float((found.double() - expected).norm()) <= 1e-6 * float(expected.norm())
