@@ -19,7 +19,8 @@ AWAITED = """() => {
   const moving = sliders.filter((one) => Math.abs(one.value - props(one.id).value) > 0.6 * one.step);
   const plots = [...document.querySelectorAll(".dash-graph")];
   const old = plots.filter((one) => one.querySelector(".js-plotly-plot")?.data !== props(one.id).figure?.data);
-  return [...callbacks, ...(written ? [] : ["address"]), ...[...moving, ...old].map((one) => one.id)];
+  const waiting = [...dash_clientside.explorer.waiting.keys()];
+  return [...callbacks, ...(written ? [] : ["address"]), ...waiting, ...[...moving, ...old].map((one) => one.id)];
 }"""
 """What of the page is not yet as Dash's state says; no clock is asked, so a slow machine only takes longer."""
 EVENT = "() => JSON.stringify(window.dash_component_api.getLayout('event').props.data)"

@@ -1,11 +1,12 @@
 """What events do to the page, without a browser: the next state, and panels of good and refused states."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from dash import no_update
 
-from ridgeformer.app.callbacks import BLOCKED, PANELS, _page_of, _shown, headline, next_state, place, take_file
+from ridgeformer.app.callbacks import BLOCKED, PANELS, _page_of, _panel, headline, next_state, place, show, take_file
 from ridgeformer.app.controls import PRESETS, scope, settle, shown
 from ridgeformer.app.layout import INPUTS
 from ridgeformer.app.state import State
@@ -77,7 +78,7 @@ def test_solvers_a_route_refuses_cannot_be_chosen():
 
 @pytest.mark.parametrize("name", PANELS)
 def test_panels_show_a_figure_and_a_sentence(name):
-    figure, said = _shown(PANELS[name])("steps=4")
+    figure, said = _panel(name, State(steps=4))
     assert figure["data"]
     assert said.endswith(".")
     json.dumps(figure)
@@ -85,16 +86,53 @@ def test_panels_show_a_figure_and_a_sentence(name):
 
 @pytest.mark.parametrize("address", ["solver=neumann", "data=drawn", "data=upload-0123456789abcdef"])
 def test_a_refused_state_is_a_sentence_everywhere(address):
-    assert headline(address)[0].endswith((".", "again."))
-    assert headline(address)[1:] == ([], "")
+    state = State.parse(address)
+    assert headline(state)[0].endswith((".", "again."))
+    assert headline(state)[1:] == ([], "")
     shown_anyway = {"spectrum", "influence"} if address == "solver=neumann" else set()
-    for name, show in PANELS.items():
-        assert (_shown(show)(address)[1] == BLOCKED) == (name not in shown_anyway)
-    assert place(address) == (BLOCKED, "")
+    for name in PANELS:
+        assert (_panel(name, state)[1] == BLOCKED) == (name not in shown_anyway)
+    assert place(state) == (BLOCKED, "")
+
+
+def _told(parts):
+    """Return the names of the parts of a page that are not left alone."""
+    _, plots, says, top, inside, pictures = parts
+    named = {**plots, **{f"{name}-says": one for name, one in says.items()}, **top, **inside, "pictures": pictures}
+    return {name for name, one in named.items() if one is not no_update}
+
+
+def test_a_first_page_is_told_everything():
+    parts = show("steps=4", None)
+    assert parts[0] == "steps=4"
+    assert _told(parts) == {
+        *PANELS, *(f"{name}-says" for name in PANELS),
+        "headline", "facts", "notes", "place", "formula", "pictures",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [State(steps=4), State(data="digits", rows=40, point=3, steps=4)])
+@pytest.mark.parametrize("view", [{"sublayer": 9}, {"head": 1}, {"point": 1}])
+def test_what_is_left_alone_would_have_been_the_same(before, view):
+    after = replace(before, **view)
+    told = _told(show(after.address, before.address))
+    assert 0 < len(told) < len(PANELS) * 2
+    old, new = show(before.address, None), show(after.address, None)
+    for name in PANELS:
+        assert name in told or old[1][name] == new[1][name]
+        assert f"{name}-says" in told or old[2][name] == new[2][name]
+    for part in (3, 4):
+        for name in old[part]:
+            assert name in told or str(old[part][name]) == str(new[part][name])
+    assert "pictures" in told or str(old[5]) == str(new[5])
+
+
+def test_another_ridge_concerns_every_panel():
+    assert _told(show("steps=4&ridge=0.2", "steps=4")) == _told(show("steps=4", None))
 
 
 def test_facts_are_those_of_the_run():
-    said, facts, notes = headline("steps=20")
+    said, facts, notes = headline(State(steps=20))
     assert said.startswith("20 steps, 203 sublayers")
     assert [fact.children[0].id for fact in facts] == [
         f"fact-{name}" for name in ("distance", "error", "bound", "kappa", "width", "layers")

@@ -1,4 +1,7 @@
-"""What Dash calls: one function that turns events into the next state, and one a panel that shows it."""
+"""What Dash calls: one function that turns events into the next state, and one that shows it.
+
+All panels travel in one answer, and only those a change concerns: a request each took longer than computing them.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,9 @@ __all__ = ["next_state", "register"]
 
 FIELDS = ("output", "head", "draw", "remove", "rows", "steps")
 """Parts of the page that are hidden where there is nothing to choose."""
+
+CHANGING = 4
+"""How many parts of a page, the state, its refusal and the controls' values, are told whatever was there before."""
 
 BLOCKED = "the settings above are refused, so there is nothing to show"
 
@@ -50,15 +56,27 @@ def register(app: Dash) -> None:
     file = (Input("upload", "contents"), Input("target", "value"), State("upload", "filename"))
     app.callback(Output("event", "data"), *file, prevent_initial_call=True)(take_file)
     shown = Input("state", "data")
-    for name, show in PANELS.items():
-        app.callback(Output(name, "figure"), Output(f"{name}-says", "children"), shown)(_shown(show))
-    top = (Output("headline", "children"), Output("facts", "children"), Output("notes", "children"))
-    app.callback(*top, shown)(headline)
-    app.callback(Output("stream-place", "children"), Output("stream-formula", "children"), shown)(place)
-    app.callback(Output("pictures", "children"), shown)(show_pictures)
+    app.callback(
+        Output("shown", "data"),
+        Output("figures", "data"),
+        {name: Output(f"{name}-says", "children") for name in PANELS},
+        {name: Output(name, "children") for name in ("headline", "facts", "notes")},
+        {name: Output(f"stream-{name}", "children") for name in ("place", "formula")},
+        Output("pictures", "children"),
+        shown,
+        State("shown", "data"),
+    )(show)
+    app.clientside_callback(ClientsideFunction("explorer", "draw"), Input("figures", "data"))
     asked = Input("certify", "n_clicks")
-    app.callback(Output("certificate", "children"), asked, shown, prevent_initial_call=True)(certify)
-    app.clientside_callback(ClientsideFunction("explorer", "write"), Output("written", "data"), shown)
+    app.callback(Output("certificate", "children"), asked, State("state", "data"), prevent_initial_call=True)(certify)
+    stale = Output("certificate", "children", allow_duplicate=True)  # another state has none yet
+    app.clientside_callback(
+        ClientsideFunction("explorer", "write"),
+        Output("written", "data"),
+        stale,
+        shown,
+        prevent_initial_call="initial_duplicate",
+    )
 
 
 # -- events ----------------------------------------------------------------------------------------
@@ -122,7 +140,17 @@ def choose(
         after = next_state(before or states.State(), ctx.triggered_id if before else None, chosen, given)
     except RidgeformerError as error:
         return _page_of(before or controls.settle(states.State()), chosen, _sentence(error))
-    return _page_of(after, chosen, "")
+    page = _page_of(after, chosen, "")
+    return page if before is None else (*page[:CHANGING], *_changed(_page_of(before, chosen, ""), page)[CHANGING:])
+
+
+def _changed(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what differs, and `no_update` for the rest: a control that is told nothing is not drawn again."""
+    return tuple(
+        {name: no_update if was[name] == one else one for name, one in now.items()} if isinstance(now, dict)
+        else no_update if was == now else now
+        for was, now in zip(before, after, strict=True)
+    )  # fmt: skip
 
 
 def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple[Any, ...]:
@@ -188,9 +216,33 @@ def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
 # -- panels ----------------------------------------------------------------------------------------
 
 
-def headline(address: Any) -> tuple[str, list[Any], str]:
+def show(address: Any, before: Any) -> tuple[Any, ...]:
+    """Return what the page shows of a state; what is as it was in the state shown before is left alone."""
+    after = states.State.parse(address or "")
+    was = None if before is None else states.State.parse(before)
+    panels = {name: _panel(name, after) if _concerns(name, was, after) else (no_update, no_update) for name in PANELS}
+    names = ("headline", "facts", "notes")
+    top = headline(after) if _concerns("headline", was, after) else (no_update,) * len(names)
+    inside = place(after) if _concerns("stream", was, after) else (no_update, no_update)
+    return (
+        address,
+        {name: figure for name, (figure, _) in panels.items() if figure is not no_update},
+        {name: says for name, (_, says) in panels.items()},
+        dict(zip(names, top, strict=True)),
+        dict(zip(("place", "formula"), inside, strict=True)),
+        show_pictures(after) if _concerns("influence", was, after) else no_update,
+    )
+
+
+def _concerns(name: str, before: states.State | None, after: states.State) -> bool:
+    """Return whether a part of the page can differ between two states."""
+    if before is None or before.problem != after.problem:
+        return True
+    return any(getattr(before, field) != getattr(after, field) for field in LOOKS.get(name, ()))
+
+
+def headline(state: states.State) -> tuple[str, list[Any], str]:
     """Return the sentence at the top, or the library's own on what it refuses; facts; what was done to the data."""
-    state = states.State.parse(address or "")
     try:
         run = compute.run(state)
     except RidgeformerError as error:
@@ -198,9 +250,8 @@ def headline(address: Any) -> tuple[str, list[Any], str]:
     return words.say_headline(state, run), _facts(state, run), " ".join(run.task.notes)
 
 
-def show_pictures(address: Any) -> list[Any]:
+def show_pictures(state: states.State) -> list[Any]:
     """Return the images behind an influence, where rows are images and one is asked about."""
-    state = states.State.parse(address or "")
     try:
         found = pictures(compute.influenced(state), state.point)
     except RidgeformerError:
@@ -211,33 +262,28 @@ def show_pictures(address: Any) -> list[Any]:
     ]
 
 
-def place(address: Any) -> tuple[str, str]:
+def place(state: states.State) -> tuple[str, str]:
     """Return where in the network one is, and the formula of that sublayer."""
     try:
-        view = stream.look(states.State.parse(address or ""))
+        view = stream.look(state)
     except RidgeformerError:
         return BLOCKED, ""
     return f"{view.title} ({view.number} of {view.last}, {view.kind})", view.formula
 
 
 def certify(clicks: Any, address: Any) -> str:
-    """Return the certificate if it was asked for; another state has none yet."""
-    if ctx.triggered_id != "certify":
-        return ""
+    """Return the certificate of the state shown."""
     try:
         return str(compute.certify_run(states.State.parse(address or "")))
     except RidgeformerError as error:
         return _sentence(error)
 
 
-def _shown(show: Callable[[states.State], tuple[Any, str]]) -> Callable[[Any], tuple[Any, str]]:
-    def panel(address: Any) -> tuple[Any, str]:
-        try:
-            return show(states.State.parse(address or ""))
-        except RidgeformerError:
-            return figures.empty_figure("refused"), BLOCKED
-
-    return panel
+def _panel(name: str, state: states.State) -> tuple[Any, str]:
+    try:
+        return PANELS[name](state)
+    except RidgeformerError:
+        return figures.empty_figure("refused"), BLOCKED
 
 
 def _prediction(state: states.State) -> tuple[Any, str]:
@@ -284,6 +330,14 @@ PANELS: dict[str, Callable[[states.State], tuple[Any, str]]] = {
     "attention": _attention,
 }
 """Panel by name: a figure and a sentence of a state."""
+
+LOOKS = {
+    "prediction": ("point",),
+    "influence": ("point",),
+    "stream": ("sublayer", "head"),
+    "attention": ("sublayer", "head"),
+}
+"""What of the view, beside the problem itself, a part of the page depends on."""
 
 
 def _facts(state: states.State, run: compute.Run) -> list[Any]:

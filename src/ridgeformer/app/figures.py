@@ -40,6 +40,9 @@ DIVERGING = ((0.0, "#d1603d"), (0.5, "rgba(128,128,128,0.10)"), (1.0, "#3b6fd4")
 RISING = ((0.0, "rgba(128,128,128,0.08)"), (1.0, "#3b6fd4"))
 FEW_DECADES = 3
 CROWDED = 60
+GAP = 0.1
+"""Between two channels, in columns."""
+
 SHOWN = 6
 """Helpful and harmful points named."""
 
@@ -71,7 +74,7 @@ def _curve(run: Run, without: Array | None, point: int | None) -> Plot:
     traces.append(_line(grid, run.predicted, "compiled transformer", TRANSFORMER, 2.5))
     if without is not None:
         traces.append(_line(grid, without, "exact, without the point", ASKED, 2, "dot"))
-    traces.append(_dots(x, task.targets, "training points", POINT, 9, point))
+    traces += _dots(x, task.targets, "training points", POINT, 9, point)
     low, high = float(task.targets.min()), float(task.targets.max())
     room = 0.35 * (high - low or 1.0)
     axes = {
@@ -95,7 +98,7 @@ def _scatter(run: Run, point: int | None) -> Plot:
         _line(ends, ends, "perfect", POINT, 1, "dot", hoverinfo="skip"),
         _trace(x, run.exact, "exact kernel ridge", mode="markers", marker=wide),
         _trace(x, run.average, name, mode="markers", marker=cross),
-        _dots(x, run.predicted, "compiled transformer", TRANSFORMER, 8, point),
+        *_dots(x, run.predicted, "compiled transformer", TRANSFORMER, 8, point),
     ]
     axis: Plot = {"title": {"text": "truth, spread out a little" if classes else "truth"}}
     if classes:
@@ -108,7 +111,7 @@ def convergence_figure(run: Run) -> Plot:
     steps = np.arange(1.0, len(run.errors) + 1)
     traces = [
         _line(steps, run.bound, "bound", BOUND, 2, "dash"),
-        _line(steps, np.maximum(run.errors, 1e-17), "relative error", TRANSFORMER, 2.5, mode="lines+markers"),
+        _line(steps, np.maximum(run.errors, 1e-17), "relative error", TRANSFORMER, 2.5, mode=_marked(run.errors)),
     ]
     return _plot(traces, xaxis={"title": {"text": "step"}}, yaxis=_logarithmic("relative error", run.errors, run.bound))
 
@@ -120,7 +123,7 @@ def spectrum_figure(spectra: Spectra) -> Plot:
     height = np.array([min(values[-1], spectra.ridge), values[0]])
     numbers = np.arange(1.0, len(values) + 1)
     traces = [
-        _line(numbers, values, "eigenvalues of K", TRANSFORMER, 2, mode="lines+markers"),
+        _line(numbers, values, "eigenvalues of K", TRANSFORMER, 2, mode=_marked(values)),
         _line(ends, np.full(2, spectra.ridge), "ridge", EXACT, 2, "dash"),
         _line(d_eff, height, "effective dimension", HEAD, 2, "dot"),
     ]
@@ -147,7 +150,7 @@ def stream_figure(view: View) -> Plot:
     for name, columns in view.channels:
         block = view.values[:, columns]
         largest = float(np.abs(block).max()) or 1.0
-        place = edges[columns[0] : columns[-1] + 2]
+        place = _apart(edges[columns[0] : columns[-1] + 2])
         hover = f"token %{{y}}<br>channel {name}<br>value %{{z:.4g}}<extra></extra>"
         traces.append(_heat(block, name, largest, DIVERGING, x=pack(place), y=pack(rows), hovertemplate=hover))
         ticks.append(float(place[0] + place[-1]) / 2)
@@ -163,6 +166,11 @@ def _edges(view: View) -> Array:
     room = max(len(view.columns) - wide, 1) / max(wide, 1)
     widths = [min(1.0, room) if sizes.get(name, 1) > 1 else 1.0 for name in view.columns]
     return np.concatenate([[0.0], np.cumsum(widths)])
+
+
+def _apart(edges: Array) -> Array:
+    """Return a channel's edges with a gap after them; they stay evenly spaced, which is what plotly draws fast."""
+    return edges[0] + (edges - edges[0]) * (1.0 - GAP / (edges[-1] - edges[0]))
 
 
 def attention_figure(found: Pattern) -> Plot:
@@ -239,7 +247,7 @@ def _influence_on_curve(found: Influenced, point: int | None) -> Plot:
         return _plot([bars], xaxis={"title": {"text": "x"}}, yaxis={"title": {"text": "largest change"}})
     traces = [
         _line(grid, found.change[point], "with minus without", ASKED, 2, fill="tozeroy"),
-        _dots(x[point : point + 1], np.zeros(1), "the point", ASKED, 12, None),
+        *_dots(x[point : point + 1], np.zeros(1), "the point", ASKED, 12, None),
     ]
     return _plot(traces, xaxis={"title": {"text": "x"}}, yaxis={"title": {"text": "change of f(x)"}})
 
@@ -275,20 +283,25 @@ def _line(x: Array, y: Array, name: str, colour: str, width: int | float, dash: 
     return _trace(x, y, name, **{"mode": "lines", "line": line, "marker": {"size": 5, "color": colour}, **options})
 
 
-def _dots(x: Array, y: Array, name: str, colour: str, size: int | float, point: int | None) -> Plot:
-    """Return points one can pick; the one asked about stands out."""
-    asked = [i == point for i in range(len(x))]
-    marker = {
-        "color": [ASKED if one else colour for one in asked],
-        "size": [1.9 * size if one else size for one in asked],
-        "line": {"color": "white", "width": 1.2},
-    }
-    return _trace(x, y, name, mode="markers", meta="pick", marker=marker)
+def _marked(values: Array) -> str:
+    """Return how a line is drawn: with a dot a value while they can be told apart."""
+    return "lines+markers" if len(values) <= CROWDED // 2 else "lines"
+
+
+def _dots(x: Array, y: Array, name: str, colour: str, size: int | float, point: int | None) -> list[Plot]:
+    """Return points one can pick, and over them the one asked about: a size for every point would be drawn slowly."""
+    edge = {"color": "white", "width": 1.2}
+    dots = [_trace(x, y, name, mode="markers", meta="pick", marker={"color": colour, "size": size, "line": edge})]
+    if point is not None:
+        marker = {"color": ASKED, "size": 1.9 * size, "line": edge}
+        here = slice(point, point + 1)
+        dots.append(_trace(x[here], y[here], "asked about", mode="markers", marker=marker, showlegend=False))
+    return dots
 
 
 def _heat(values: Array, name: str, largest: float, colours: Any, **options: Any) -> Plot:
     scale = {"zmin": -largest, "zmax": largest, "colorscale": colours, "showscale": False}
-    return {"type": "heatmap", "z": pack(values), "name": name, "xgap": 0.5, **scale, **options}
+    return {"type": "heatmap", "z": pack(values), "name": name, **scale, **options}
 
 
 def _plot(traces: list[Plot], *, xaxis: Plot, yaxis: Plot, **options: Any) -> Plot:

@@ -55,7 +55,7 @@ def page() -> html.Div:
     return html.Div(
         [
             dcc.Location(id="location", refresh=False),
-            *(dcc.Store(id=name) for name in ("state", "event", "written")),
+            *(dcc.Store(id=name) for name in ("state", "event", "shown", "figures", "written")),
             _header(),
             html.Div([_controls(), _panels()], className="columns"),
             html.Footer("Runs on this computer alone: nothing is sent anywhere.", className="foot"),

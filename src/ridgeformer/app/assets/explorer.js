@@ -5,7 +5,30 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
       if (state !== undefined && state !== null) {
         history.replaceState(null, "", state ? "?" + state : location.pathname);
       }
-      return state;
+      return [state, ""];
+    },
+
+    // Plots in sight are drawn at once; the others one at a time, whenever the browser has nothing better to do.
+    waiting: new Map(),
+    draw(figures) {
+      const { waiting } = dash_clientside.explorer;
+      for (const [name, figure] of Object.entries(figures || {})) waiting.set(name, figure);
+      const one = (name) => {
+        dash_clientside.set_props(name, { figure: waiting.get(name) });
+        waiting.delete(name);
+      };
+      const inSight = (name) => {
+        const box = document.getElementById(name).getBoundingClientRect();
+        return box.bottom > 0 && box.top < innerHeight;
+      };
+      [...waiting.keys()].filter(inSight).forEach(one);
+      const rest = () => {
+        const name = [...waiting.keys()].sort((a, b) => inSight(b) - inSight(a))[0];
+        if (name === undefined) return;
+        one(name);
+        requestIdleCallback(rest, { timeout: 500 });
+      };
+      requestIdleCallback(rest, { timeout: 500 });
     },
   },
 });
