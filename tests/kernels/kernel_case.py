@@ -38,6 +38,13 @@ class KernelCase(ABC):
         X, Z = self.rows(9), self.rows(6, "others")
         torch.testing.assert_close(self.kernel()(X, Z), self.oracle(X, Z), rtol=1e-12, atol=1e-12)
 
+    def test_a_prepared_kernel_has_the_same_values(self):
+        X = self.rows(9)
+        X[:, 2] = 0.0
+        kernel, rows = self.kernel().prepared(X)
+        assert rows.shape[1] <= X.shape[1]
+        torch.testing.assert_close(kernel.dense(rows, rows), self.oracle(X, X), rtol=1e-12, atol=1e-12)
+
     def test_gram_matrix_is_the_formula_symmetric_and_semidefinite(self):
         X = self.rows(12)
         X[5] = X[2]  # duplicate rows must not disturb it

@@ -65,6 +65,19 @@ def test_within_range_is_finite_for_long_rows(dtype, length):
     assert float(K.max()) > 0.5
 
 
+def test_a_prepared_kernel_refuses_what_overflows_as_before():
+    for length, refused in ((5.0, False), (30.0, True)):
+        X = torch.full((2, 4), length / 2, dtype=torch.float64)
+        X[:, 3] = 0.0
+        kernel, rows = Exponential(1.0).prepared(X)
+        assert rows.shape == (2, 3)
+        if refused:
+            with pytest.raises(errors.LogitRangeError, match="largest logit is 675"):
+                kernel.dense(rows.float(), rows.float())
+        else:
+            assert bool(torch.isfinite(kernel.dense(rows.float(), rows.float())).all())
+
+
 def test_large_products_between_rows_that_cancel_are_accepted():
     """The range is that of the logits met, not of the row lengths: orthogonal long rows are harmless."""
     X = torch.tensor([[20.0, 0.0]])

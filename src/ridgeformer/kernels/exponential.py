@@ -71,7 +71,8 @@ class Exponential(Kernel):
 
     def scaled(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
         """Return the rows U x / sqrt(temperature), whose dot products are the logits."""
-        return self.project(X) / sqrt(self.temperature)
+        projected = self.project(X)
+        return projected if self.temperature == 1 else projected / sqrt(self.temperature)
 
     def logits(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
         """Return <U x_i, U z_j> / temperature - log_scale, refusing what exp cannot hold."""
@@ -104,6 +105,21 @@ class Exponential(Kernel):
     def largest_logit(self, X: Float[Tensor, "n d"]) -> float:
         """Return max_i |U x_i|^2 / temperature, which no logit between rows of X exceeds."""
         return float(self.own_logits(X.detach()).max())
+
+    def prepared(self, X: Float[Tensor, "n d"]) -> tuple[Exponential, Float[Tensor, "n c"]]:
+        """Return the kernel at temperature 1 and the rows U x / sqrt(temperature), whose zero features are left out.
+
+        Example:
+            >>> kernel, rows = Exponential(4.0).prepared(torch.tensor([[1.0, 0.0, 2.0], [3.0, 0.0, 0.0]]))
+            >>> kernel.temperature, rows
+            (1.0, tensor([[0.5000, 1.0000],
+                    [1.5000, 0.0000]]))
+        """
+        rows = self.scaled(X)
+        used = torch.stack([(some != 0).any(0) for some in rows.split(4096)]).any(0)
+        within = float(rows.square().sum(1).max()) - self.log_scale <= LARGEST_LOGIT[torch.float32]
+        kernel = (_WithinRange if within else Exponential)(1.0, log_scale=self.log_scale)
+        return kernel, rows if bool(used.all()) else rows[:, used]
 
     def within_range(self, X: Float[Tensor, "n d"]) -> Exponential:
         """Return this kernel with `log_scale` raised to the largest logit on X, if that is uncomfortable.
@@ -156,3 +172,10 @@ class Exponential(Kernel):
                 f"{logits.dtype} is safe up to a difference of {limit:g}: raise the temperature "
                 f"(now {self.temperature:g}), scale the rows (datasets.unit_rows), or use kernel.within_range(X)."
             )
+
+
+class _WithinRange(Exponential):
+    """The kernel on rows none of whose logits can overflow, which need not be looked at block by block."""
+
+    def _check_range(self, left: Tensor, right: Tensor, logits: Tensor) -> None:
+        pass

@@ -36,6 +36,9 @@ DRIFT = 0.3
 FALL = 0.1
 """... and it has fallen to this part of what it was the last time: more often would cost more than it gives."""
 
+LANES = 16
+"""A product with so many columns takes as long as with one; each column more is a direction more for all the others."""
+
 CHECKED_ROWS = 128
 """Rows of a product that are computed in float64 too, to see how far it errs."""
 
@@ -52,7 +55,7 @@ def mixed_pcg(
 ) -> Run:
     """Solve A alpha = y for every column until the float64 residual is below tol ||y||.
 
-    Columns share each product with K and each other's directions; one that is done leaves the block. The residual
+    Columns share each product with K and each other's directions; one that is done leaves a wide block. The residual
     that decides is `RidgeSystem.residual`, with K evaluated in float64; if it is not there yet another pass works on
     it, as long as each pass at least halves it.
     """
@@ -158,7 +161,9 @@ class _Pass:
         return True
 
     def _drop(self, stay: Tensor) -> None:
-        """Go on with these columns only."""
+        """Go on with these columns only, unless a narrower block would cost as much: then all go on together."""
+        if len(self.open) <= LANES:
+            return
         self.open, self.r = self.open[stay], self.r[:, stay]
         self.travelled, self.fresh = self.travelled[stay], self.fresh[stay]
 

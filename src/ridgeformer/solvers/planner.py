@@ -15,7 +15,7 @@ from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
 from ridgeformer.memory import show_bytes
 from ridgeformer.solvers import system
 from ridgeformer.solvers.engines import Engine
-from ridgeformer.solvers.engines.tiles import TILE
+from ridgeformer.solvers.engines.tiles import COPIED_BYTES, TILE
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_rank
 from ridgeformer.solvers.solution import Status
@@ -39,7 +39,7 @@ BLOCK = 1000
 
 LEAST_RANK = 32
 
-LEAN = 0.7
+LEAN = 0.6
 """Where K is not stored, the preconditioner takes this part of the rank it would have."""
 
 SIZE = {torch.float32: 4, torch.float64: 8}
@@ -82,6 +82,10 @@ class Problem:
     def vectors(self) -> int:
         """Bytes of the iterates, and of a tile with its rows as they are scaled, all in float64."""
         return 12 * 8 * self.n * self.columns + 8 * TILE * (2 * TILE + 4 * self.d)
+
+    def copied(self, size: int) -> int:
+        """Bytes of the rows once more, with entries of `size` bytes, where an engine copies them."""
+        return size * self.n * self.d if SIZE[self.dtype] * self.n * self.d <= COPIED_BYTES else 0
 
     def stored(self, size: int) -> int:
         """Bytes of K with entries of `size` bytes."""
@@ -229,10 +233,10 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
     size, rank = SIZE[working], default_rank(problem.n)
     base = problem.vectors + problem.preconditioner(rank, size)
     iterations = f"{problem.n:,} rows: conjugate gradients cost less than a factorisation"
-    halves = base + problem.triangle
+    halves = problem.triangle + max(base, problem.copied(8))  # the copy is gone before the rest
     if engine in (None, "triangle") and working == torch.float32 and problem.fits(halves):
         return _plan(problem, "mixed_pcg", "triangle", size, rank, halves, iterations, _held(problem))
-    full = base + problem.stored(size)
+    full = problem.stored(size) + max(base, problem.copied(8))
     if engine == "stored" or (engine is None and working == torch.float64 and problem.fits(full)):
         held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
         return _plan(problem, "mixed_pcg", "stored", size, rank, full, iterations, held)
@@ -247,7 +251,8 @@ def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, ite
     fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
     chosen = engine or ("attention" if fused else "tiles")
     # attention keeps queries, keys, values and outputs of all rows
-    rows = 5 * size * problem.n * max(problem.d + 1, 16) if chosen == "attention" else 0
+    attended = 5 * size * problem.n * max(problem.d + 1, 16)
+    rows = attended if chosen == "attention" else problem.copied(size)
     why = f"K would take {show_bytes(problem.stored(size))} and {show_bytes(problem.free)} may be used"
     reasons = [iterations, f"{chosen}: {why}, so it is formed again for every product" if engine is None else chosen]
     while rank > LEAST_RANK and not problem.fits(rows + problem.vectors + problem.preconditioner(rank, size)):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines.thin import thin_product
-from ridgeformer.solvers.engines.tiles import TILE, Tiles, kernel_tiles
+from ridgeformer.solvers.engines.tiles import TILE, Tiles, kernel_tiles, prepared
 
 __all__ = ["Stored", "assemble"]
 
@@ -45,11 +45,11 @@ class Stored(Tiles):
     name: ClassVar[str] = "stored"
 
     def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype, *, exact: bool = False) -> None:
-        self.kernel, self.X = kernel, X
-        self.n, self.dtype, self.device = len(X), working, X.device
+        super().__init__(kernel, X, working)
+        cheap = prepared(kernel, X)
         keep = exact or working == torch.float64
-        self.exact = assemble(kernel, X, torch.float64, torch.float64) if keep else None
-        self.K = self.exact.to(working) if self.exact is not None else assemble(kernel, X, torch.float64, working)
+        self.exact = assemble(*cheap, torch.float64, torch.float64) if keep else None
+        self.K = self.exact.to(working) if self.exact is not None else assemble(*cheap, torch.float64, working)
 
     def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V in the working precision."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -13,10 +14,30 @@ from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines.base import Engine
 from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 
-__all__ = ["TILE", "Tiles", "add_symmetric", "diagonal64", "kernel_tiles", "symmetric_product"]
+__all__ = [
+    "COPIED_BYTES",
+    "TILE",
+    "Tiles",
+    "add_symmetric",
+    "diagonal64",
+    "kernel_tiles",
+    "prepared",
+    "symmetric_product",
+]
 
 TILE = 1024
 """Rows of a tile: 8 MiB in float64, large enough for a matrix product to run at full speed."""
+
+PASSING = 512
+"""Rows of a tile that is used at once and thrown away: 1 MiB in float32, which stays in the cache until then."""
+
+COPIED_BYTES = 2**29
+"""Rows that take more are never copied; they may be on disk."""
+
+
+def prepared(kernel: Kernel, X: Float[Tensor, "n d"]) -> tuple[Kernel, Float[Tensor, "n c"]]:
+    """Return `Kernel.prepared` in float64, which rounds nothing; the two as they are where a copy would be large."""
+    return kernel.prepared(X.to(torch.float64)) if X.nbytes <= COPIED_BYTES else (kernel, X)
 
 
 def kernel_tiles(
@@ -51,7 +72,7 @@ def symmetric_product(
     """
     working = V.to(dtype)
     result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
-    for rows, columns, tile in kernel_tiles(kernel, X, dtype):
+    for rows, columns, tile in kernel_tiles(kernel, X, dtype, min(TILE, PASSING)):
         add_symmetric(result, rows, columns, tile, working)
     return result
 
@@ -71,7 +92,7 @@ def diagonal64(kernel: Kernel, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
 
 
 class Tiles(Engine):
-    """K formed again for every product: no memory beyond a few tiles."""
+    """K formed again for every product: no memory beyond a few tiles, and the rows in the working precision."""
 
     name: ClassVar[str] = "tiles"
 
@@ -79,9 +100,15 @@ class Tiles(Engine):
         self.kernel, self.X = kernel, X
         self.n, self.dtype, self.device = len(X), working, X.device
 
+    @cached_property
+    def working(self) -> tuple[Kernel, Float[Tensor, "n c"]]:
+        """The kernel and the rows it is evaluated on, prepared once and in the working precision."""
+        kernel, rows = prepared(self.kernel, self.X)
+        return kernel, rows if self.X.nbytes > COPIED_BYTES else rows.to(self.dtype)
+
     def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V, entries in the working precision."""
-        return symmetric_product(self.kernel, self.X, V, self.dtype).to(V.dtype)
+        return symmetric_product(*self.working, V, self.dtype).to(V.dtype)
 
     def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V, everything in float64."""
@@ -89,14 +116,16 @@ class Tiles(Engine):
 
     def columns(self, index: Int[Tensor, " k"]) -> Float[Tensor, "n k"]:
         """Return k(X, x_index)."""
-        result, some = self.X.new_empty(self.n, len(index), dtype=self.dtype), self.X[index].to(self.dtype)
-        for rows, place in zip(self.X.split(TILE), result.split(TILE), strict=True):
-            place.copy_(self.kernel.dense(rows.to(self.dtype), some))
+        kernel, X = self.working
+        result, some = X.new_empty(self.n, len(index), dtype=self.dtype), X[index].to(self.dtype)
+        for rows, place in zip(X.split(TILE), result.split(TILE), strict=True):
+            place.copy_(kernel.dense(rows.to(self.dtype), some))
         return result
 
     def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
         """Return k(x_rows, x_columns)."""
-        return self.kernel.dense(self.X[rows].to(self.dtype), self.X[columns].to(self.dtype))
+        kernel, X = self.working
+        return kernel.dense(X[rows].to(self.dtype), X[columns].to(self.dtype))
 
     def diagonal(self) -> Float[Tensor, " n"]:
         """Return k(x_i, x_i) in float64."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines import tiles
-from ridgeformer.solvers.engines.tiles import Tiles, add_symmetric, kernel_tiles
+from ridgeformer.solvers.engines.tiles import Tiles, add_symmetric, kernel_tiles, prepared
 
 __all__ = ["Triangle"]
 
@@ -37,10 +37,11 @@ class Triangle(Tiles):
         self.count = -(-self.n // tiles.TILE)
         self.size = -(-self.n // self.count)
         self.high, self.low = ([self._room(i) for i in range(self.count)] for _ in range(2))
-        for rows, columns, tile in kernel_tiles(kernel, X, torch.float64, self.size):
+        for rows, columns, tile in kernel_tiles(*prepared(kernel, X), torch.float64, self.size):
             high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
             high.copy_(tile)
             low.copy_(tile.sub_(high))
+        self.working = kernel, X  # no copy for the few columns that are formed from here on
 
     def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V by the high part: all tiles of a row in one call, a tile to a thread."""

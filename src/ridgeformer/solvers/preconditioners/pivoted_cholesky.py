@@ -26,6 +26,9 @@ PROPOSALS = 256
 ENOUGH = 10.0
 """Columns are added until what is left of the trace is this many ridges: the condition number is then below 11."""
 
+STRIP = 256
+"""Rows of a symmetric product computed at a time."""
+
 SKETCH = 128
 """Columns of the factor by which rows are sorted into neighbourhoods."""
 
@@ -160,7 +163,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
     """Return the inverses of the diagonal blocks of K - F'F + ridge I; the columns of F are in the order of groups."""
     found = []
     for rows, part in zip(groups, F.split([len(group) for group in groups], dim=1), strict=True):
-        left = _symmetric(system.engine.block(rows, rows) - part.T @ part)
+        left = _symmetric(system.engine.block(rows, rows)) - symmetric_product(part.T, part)
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
         left.diagonal().add_(system.ridge)
         lower, info = torch.linalg.cholesky_ex(left)
@@ -177,7 +180,7 @@ class _LowRank:
 
     def __init__(self, F: Tensor, ridge: float) -> None:
         self.F, self.ridge = F, ridge
-        core = (F @ F.T).to(torch.float64)
+        core = symmetric_product(F, F.T).to(torch.float64)
         core.diagonal().add_(ridge)
         self.core = _inverse(core).to(F.dtype)
 
@@ -197,7 +200,7 @@ class _LowRankAndBlocks:
         core = torch.eye(len(F), dtype=F.dtype, device=F.device)
         for part, inverse in zip(F.split(self.sizes, dim=1), inverses, strict=True):
             local = part @ inverse
-            core.addmm_(local, part.T)
+            core += symmetric_product(local, part.T)
             part.copy_(local)
         self.B, self.core = F, _inverse(_symmetric(core.to(torch.float64))).to(F.dtype)
 
@@ -213,6 +216,23 @@ class _LowRankAndBlocks:
 def _inverse(A: Float[Tensor, "r r"]) -> Float[Tensor, "r r"]:
     """Return the inverse of a positive definite matrix: solves with few columns are slower than products with it."""
     return torch.cholesky_inverse(torch.linalg.cholesky(A))
+
+
+def symmetric_product(A: Float[Tensor, "m k"], B: Float[Tensor, "k m"]) -> Float[Tensor, "m m"]:
+    """Return A B where it is known to be symmetric: what lies above the diagonal is copied, not computed.
+
+    Example:
+        >>> A = torch.arange(6.0).reshape(2, 3)
+        >>> symmetric_product(A, A.T)
+        tensor([[ 5., 14.],
+                [14., 50.]])
+    """
+    result = A.new_empty(len(A), len(A))
+    for start in range(0, len(A), STRIP):
+        rows, until = slice(start, start + STRIP), min(start + STRIP, len(A))
+        torch.mm(A[rows], B[:, :until], out=result[rows, :until])
+        result[:start, rows] = result[rows, :start].T
+    return result
 
 
 def _symmetric(A: Tensor) -> Tensor:
