@@ -1,54 +1,70 @@
-"""Takes the pictures of the audit's page that the docs show, with a Chromium on the path: `make figures`."""
+"""Takes the pictures of pages that the docs show, in the Chromium of this computer: `make figures`."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
+import ridgeformer as rf
 from ridgeformer import datasets, report
 from ridgeformer.audit import audit, preset
+from ridgeformer.report.trace_viewer import curve_task, trace_view, write_viewer
 
 HERE = Path(__file__).parent
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--virtual-time-budget=20000",
-)  # fmt: skip
-SHOTS = {
-    "report_wide": (1400, 1500, ()),
-    "report_dark": (1400, 1500, ("--force-dark-mode",)),
-    "report_narrow": (500, 1500, ()),  # the narrowest window that a headless Chromium opens
+sys.path += [str(HERE.parent / "tests" / room) for room in ("", "app")]
+
+from served_explorer import Explorer, served
+
+from real_browser import chromium, new_page
+
+REPORT: dict[str, dict[str, Any]] = {
+    "report_wide": {"viewport": {"width": 1400, "height": 1500}},
+    "report_dark": {"viewport": {"width": 1400, "height": 1500}, "color_scheme": "dark"},
+    "report_narrow": {"viewport": {"width": 390, "height": 1500}},
 }
+VIEWER = {"viewport": {"width": 1440, "height": 1140}}
+EXPLORER = {"viewport": {"width": 1280, "height": 1240}}
 COLOURS = 128
 """Enough for text and lines, and a third of the size."""
 
 
-def take(chromium: str, page: Path, name: str) -> Path:
-    """Take one picture and make it small."""
-    width, height, more = SHOTS[name]
+def photograph(page: Any, name: str) -> None:
+    """Take one picture of what is in sight and make it small."""
     path = HERE / "figures" / f"{name}.png"
-    with tempfile.TemporaryDirectory() as profile:
-        options = (f"--user-data-dir={profile}", f"--window-size={width},{height}", f"--screenshot={path}", *more)
-        subprocess.run([chromium, *FLAGS, *options, page.as_uri()], check=True, capture_output=True, timeout=300)
-    Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
-    return path
+    page.wait_for_timeout(1500)  # plots grow into their place
+    page.screenshot(path=path)
+    Image.open(path).convert("RGB").quantize(COLOURS, kmeans=4).save(path, optimize=True)
+    print(f"{path.relative_to(HERE.parent)}: {path.stat().st_size / 1000:.0f} kB")
+
+
+def write_trace(directory: Path) -> Path:
+    """Write the trace viewer, stopped in the middle of a step."""
+    task = curve_task()
+    model = rf.compile("softmax", features=2, ridge=5.0, steps=10, temperature=0.25)
+    view = trace_view(model, task.X, task.y, task.Xq, at=task.at, name="a noisy curve")
+    start = 1 + [sublayer.place for sublayer in view.sublayers].index("step 3.kernel product")
+    return write_viewer(view, directory / "trace.html", start=start)
 
 
 def main() -> None:
-    """Audit the embedded data and take every picture."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        sys.exit("error: no Chromium on the path; install one (Debian: apt install chromium) and try again.")
-    with tempfile.TemporaryDirectory() as work:
+    """Audit the embedded data, or take the report that is given, and take every picture."""
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         given = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-        page = given or report.write(audit(datasets.load("digits"), preset("default")), Path(work))
-        for name in SHOTS:
-            path = take(chromium, page.resolve(), name)
-            print(f"{path.relative_to(HERE.parent)}: {path.stat().st_size / 1000:.0f} kB")
+        written = given or report.write(audit(datasets.load("digits"), preset("default")), work)
+        browser = stack.enter_context(chromium())
+        pages = {name: (written, options) for name, options in REPORT.items()}
+        for name, (path, options) in (pages | {"trace_viewer": (write_trace(work), VIEWER)}).items():
+            page = new_page(browser, **options)
+            page.goto(path.resolve().as_uri())
+            photograph(page, name)
+        base = stack.enter_context(served())
+        photograph(Explorer(browser, base, **EXPLORER).open("steps=7&point=17").page, "explorer")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -131,8 +132,26 @@ def test_constant_targets_are_audited_without_infinities(run, tmp_path):
     assert not re.search(r"\b(inf|nan)\b", out)
 
 
-def test_a_page_that_cannot_be_replaced_is_said(run, tmp_path):
-    (tmp_path / "here" / "report.html").mkdir(parents=True)
-    code, _, err = run("audit", "wine", "--out", "here", *QUICK)
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        (("audit", "wine", "--out", "here"), "audit.run_audit"),
+        (("regime", "wine", "--html", "here/report.html"), "regime.answer_regime"),
+        (("influence", "wine", "--query", "3", "--html", "here/report.html"), "influence.ask"),
+        (("claims", "--html", "here/report.html"), "claims._run"),
+    ],
+)
+@pytest.mark.parametrize("in_the_way", ["here", "here/report.html/"])
+def test_a_place_no_page_can_be_written_to_is_said_before_the_work_begins(
+    run, tmp_path, monkeypatch, command, work, in_the_way
+):
+    module, name = work.split(".")
+    monkeypatch.setattr(sys.modules[f"ridgeformer.cli.{module}"], name, lambda *given, **named: pytest.fail("it began"))
+    path = tmp_path / in_the_way
+    if in_the_way.endswith("/"):
+        path.mkdir(parents=True)
+    else:
+        path.write_text("")
+    code, _, err = run(*command)
     assert code == 2
     assert "choose another place" in err

@@ -16,6 +16,7 @@ from ridgeformer.audit import audit as run_audit
 from ridgeformer.audit.answer import show_score
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.report.paper import write_figures
+from ridgeformer.report.writing import require_place
 
 __all__ = ["audit"]
 
@@ -44,6 +45,7 @@ def audit(
     settings = replace(preset(size), seed=seed, preprocessing=preprocessing)
     if max_rows is not None:
         settings = replace(settings, max_rows=max_rows)
+    require_place(directory / "report.html")
     with progress_bar(json) as progress:
         result = run_audit(datasets.load(data, target=target), settings, progress=progress)
         page = report.write(result, directory)

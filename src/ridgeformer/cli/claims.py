@@ -16,6 +16,7 @@ from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.errors import InputError, unknown_name
 from ridgeformer.report.claims_page import write_claims_page
 from ridgeformer.report.terminal_plot import draw
+from ridgeformer.report.writing import require_place
 
 __all__ = ["claims"]
 
@@ -45,6 +46,8 @@ def claims(
             raise InputError("--data evaluates the claims on your data; leave out claim names, --deep and --html.")
         _show_applied(apply_claims(datasets.load(data, target=target)), json)
         return
+    if html is not None:
+        require_place(html)
     findings = _run(_chosen(names or []), DEEP_CASES if deep else NORMAL_CASES, json)
     if html is not None:
         write_claims_page(findings, html)

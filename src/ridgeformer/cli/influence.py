@@ -19,6 +19,7 @@ from ridgeformer.influence.network_answer import ROWS, ask_network
 from ridgeformer.regime import Training
 from ridgeformer.report.influence_page import write_influence_page
 from ridgeformer.report.terminal_picture import blocks, side_by_side
+from ridgeformer.report.writing import require_place
 
 __all__ = ["influence"]
 
@@ -53,6 +54,8 @@ def influence(
     """
     architecture = None if model is None else named_architecture(model, scale=scale)
     dataset = datasets.load(data, target=target)
+    if html is not None:
+        require_place(html)
     rows = max_rows or (Settings().max_rows if model is None else ROWS)
     settings = Settings(seed=seed, max_rows=rows, preprocessing=preprocessing)
     if architecture is None:

@@ -21,6 +21,7 @@ from ridgeformer.errors import InputError
 from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer, Training, answer_regime
 from ridgeformer.report.regime_page import DISTANCES, criteria_table, spectra_table, widths_table, write_regime_page
 from ridgeformer.report.terminal_plot import draw
+from ridgeformer.report.writing import require_place
 from ridgeformer.studies.task import find_object
 
 __all__ = ["named_architecture", "regime"]
@@ -56,6 +57,8 @@ def regime(
     architecture = named_architecture(model, scale=scale, layers=layers, rank=rank, heads=heads)
     training = Training(method, loss, epochs=epochs, l2=l2)
     dataset = datasets.load(data, target=target)
+    if html is not None:
+        require_place(html)
     with progress_bar(json) as progress:
         found = answer_regime(
             dataset, architecture, model=model, width=width, rows=rows, test_rows=test_rows, widest=widest,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from errno import EISDIR
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from plotly.offline import get_plotlyjs
 
 from ridgeformer.errors import RidgeformerError
 
-__all__ = ["fill", "formula", "tidy", "write_html"]
+__all__ = ["fill", "formula", "require_place", "tidy", "write_html"]
 
 
 def fill(template: str, **values: Any) -> str:
@@ -49,6 +50,26 @@ def formula(latex: str, display: str = "block") -> str:
     return convert(latex, display=display)
 
 
+def require_place(path: Path) -> None:
+    """Refuse a place where no page can be written, before the work for it begins.
+
+    Raises:
+        RidgeformerError: it cannot be written there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+        if path.is_dir():
+            raise IsADirectoryError(EISDIR, "it is a folder")
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+
+
+def _cannot_write(path: Path, error: OSError) -> RidgeformerError:
+    return RidgeformerError(f"cannot write {path} ({error.strerror}): choose another place.")
+
+
 def write_html(text: str, path: Path) -> Path:
     """Write a page, replacing an old one in one step.
 
@@ -62,7 +83,7 @@ def write_html(text: str, path: Path) -> Path:
             page.write_text(text, encoding="utf-8")
             return page.replace(path)
     except OSError as error:
-        raise RidgeformerError(f"cannot write {path} ({error.strerror}): choose another place.") from None
+        raise _cannot_write(path, error) from None
 
 
 def _draw(figure: go.Figure) -> str:
