@@ -6,8 +6,10 @@ from solver_case import problem
 
 from ridgeformer import errors
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
-from ridgeformer.solvers import PivotedCholesky, Status, solve
-from ridgeformer.solvers.planner import BLOCK, Problem, choose, describe, float32_serves, retry
+from ridgeformer.solvers import Status, solve
+from ridgeformer.solvers.planner import Problem, choose, describe, float32_serves, retry
+from ridgeformer.solvers.preconditioners.neighbourhoods import neighbourhoods
+from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_block
 
 GIB = 2**30
 BASE = Problem(
@@ -121,5 +123,11 @@ def test_the_plan_reads_as_sentences():
     assert "the lower triangle of K takes 1.6 GiB as two float32 parts and fits" in text
 
 
-def test_blocks_are_budgeted_at_the_size_they_are_cut_to():
-    assert PivotedCholesky().block == BLOCK
+@pytest.mark.parametrize("n", [3000, 30_000, 70_001])
+def test_blocks_are_budgeted_at_the_size_they_are_cut_to(n):
+    generator = torch.Generator().manual_seed(0)
+    Z = torch.randn(n, 2, generator=generator, dtype=torch.float64)
+    entries = sum(len(group) ** 2 for group in neighbourhoods(Z, default_block(n), generator))
+    budgeted = replace(BASE, n=n).preconditioner(1, 4) - 4 * n
+    assert 4 * entries <= budgeted + 16
+    assert budgeted < 1.05 * 4 * max(entries, 3 * PROPOSALS * n) + 16

@@ -17,7 +17,7 @@ from ridgeformer.solvers import system
 from ridgeformer.solvers.engines import Engine
 from ridgeformer.solvers.engines.tiles import COPIED_BYTES, TILE
 from ridgeformer.solvers.plan import Plan
-from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_rank
+from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_block, default_rank
 from ridgeformer.solvers.solution import Status
 
 __all__ = ["Problem", "choose", "choose_for", "conjugate_gradients_plan", "describe", "float32_serves", "retry"]
@@ -33,9 +33,6 @@ LARGEST_FACTOR = 25_000
 
 NARROW = 64
 """Up to so many features fused attention is faster than tiles."""
-
-BLOCK = 1000
-"""Rows of a block of the preconditioner."""
 
 LEAST_RANK = 32
 
@@ -98,7 +95,7 @@ class Problem:
 
     def preconditioner(self, rank: int, size: int) -> int:
         """Bytes of the factor, and of the blocks and the core or, before them, of proposed columns."""
-        block = next(self.n / 2**k for k in range(64) if self.n / 2**k <= BLOCK)
+        block = next(self.n / 2**k for k in range(64) if self.n / 2**k <= default_block(self.n))
         blocks = size * self.n * ceil(block) + 16 * rank**2
         return size * self.n * rank + max(blocks, 3 * PROPOSALS * size * self.n)
 

@@ -18,7 +18,7 @@ from ridgeformer.solvers.preconditioners.base import Preconditioner
 from ridgeformer.solvers.preconditioners.neighbourhoods import neighbourhoods
 from ridgeformer.solvers.system import RidgeSystem
 
-__all__ = ["PivotedCholesky", "PivotedFactor", "default_rank", "pivoted_factor"]
+__all__ = ["PivotedCholesky", "PivotedFactor", "default_block", "default_rank", "pivoted_factor"]
 
 PROPOSALS = 256
 """Columns proposed at a time: enough for matrix products to run at full speed."""
@@ -41,6 +41,16 @@ def default_rank(n: int) -> int:
         (100, 1980)
     """
     return min(n, ceil(14 * sqrt(n)))
+
+
+def default_block(n: int) -> int:
+    """Return how many rows a block has at most: larger ones save steps, each of which costs n^2.
+
+    Example:
+        >>> default_block(100), default_block(20_000), default_block(60_000)
+        (1000, 1000, 3000)
+    """
+    return max(1000, n // 20)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,15 +141,16 @@ class PivotedCholesky:
 
     Args:
         rank: columns at most; None takes `default_rank`.
-        block: rows in a block at most; 0 takes ridge I for D.
+        block: rows in a block at most; None takes `default_block`, 0 takes ridge I for D.
     """
 
     rank: int | None = None
-    block: int = 1000
+    block: int | None = None
     name: ClassVar[str] = "pivoted"
 
     def __post_init__(self) -> None:
-        whole(self.block, "block", 0)
+        if self.block is not None:
+            whole(self.block, "block", 0)
         if self.rank is not None:
             whole(self.rank, "rank", 1)
 
@@ -152,7 +163,7 @@ class PivotedCholesky:
         factor = pivoted_factor(system.engine, rank, generator, enough=ENOUGH * system.ridge)
         if self.block == 0:
             return _LowRank(factor.F, system.ridge)
-        groups = neighbourhoods(factor.F[:SKETCH].T, self.block, generator)
+        groups = neighbourhoods(factor.F[:SKETCH].T, self.block or default_block(system.n), generator)
         F, order = factor.F, torch.cat(groups)
         for rows in F.split(PROPOSALS):  # in place, by parts: a second factor would be a tenth of all the memory
             rows.copy_(rows.index_select(1, order))
