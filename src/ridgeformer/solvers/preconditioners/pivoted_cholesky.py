@@ -213,7 +213,8 @@ class _LowRankAndBlocks:
             local = part @ inverse
             core += symmetric_product(local, part.T)
             part.copy_(local)
-        self.B, self.core = F, _inverse(_symmetric(core.to(torch.float64))).to(F.dtype)
+        core = core.to(torch.float64)  # in the place of the other: memory is tightest here
+        self.B, self.core = F, _inverse(core).to(F.dtype)
 
     def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         working = r.to(self.B.dtype)[self.order]
