@@ -51,14 +51,14 @@ def formula(latex: str, display: str = "block") -> str:
 
 
 def require_place(path: Path) -> None:
-    """Refuse a place where no page can be written, before the work for it begins.
+    """Refuse a place where no page can be written, before the work for it begins; nothing is left there.
 
     Raises:
         RidgeformerError: it cannot be written there.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        with tempfile.TemporaryFile(dir=above):
             pass
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "it is a folder")
