@@ -8,7 +8,7 @@ from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import PivotedCholesky, RidgeSystem, solve
 from ridgeformer.solvers.engines import Stored, Tiles
 from ridgeformer.solvers.preconditioners import pivoted_cholesky
-from ridgeformer.solvers.preconditioners.pivoted_cholesky import default_rank, pivoted_factor
+from ridgeformer.solvers.preconditioners.pivoted_cholesky import STRIP, default_rank, mirrored_product, pivoted_factor
 
 
 def factor_of(X, rank, kernel=Exponential(1.0), seed=0, working=torch.float64, **options):  # noqa: B008
@@ -128,3 +128,12 @@ def test_ranks_and_blocks_are_checked():
             PivotedCholesky(**options)
     assert default_rank(50) == 50
     assert default_rank(10**6) == 14_000
+
+
+def test_a_mirrored_product_is_the_product_across_several_strips():
+    A = torch.randn(2 * STRIP + 7, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    core = torch.randn(5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    right = (core + core.T) @ A.T
+    found = mirrored_product(A, right)
+    torch.testing.assert_close(found, A @ right, rtol=1e-12, atol=1e-12)
+    assert torch.equal(found[:STRIP, STRIP:], found[STRIP:, :STRIP].T)

@@ -174,7 +174,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
     """Return the inverses of the diagonal blocks of K - F'F + ridge I; the columns of F are in the order of groups."""
     found = []
     for rows, part in zip(groups, F.split([len(group) for group in groups], dim=1), strict=True):
-        left = _symmetric(system.engine.block(rows, rows)) - symmetric_product(part.T, part)
+        left = _symmetric(system.engine.block(rows, rows)) - mirrored_product(part.T, part)
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
         left.diagonal().add_(system.ridge)
         lower, info = torch.linalg.cholesky_ex(left)
@@ -191,7 +191,7 @@ class _LowRank:
 
     def __init__(self, F: Tensor, ridge: float) -> None:
         self.F, self.ridge = F, ridge
-        core = symmetric_product(F, F.T).to(torch.float64)
+        core = mirrored_product(F, F.T).to(torch.float64)
         core.diagonal().add_(ridge)
         self.core = _inverse(core).to(F.dtype)
 
@@ -211,7 +211,7 @@ class _LowRankAndBlocks:
         core = torch.eye(len(F), dtype=F.dtype, device=F.device)
         for part, inverse in zip(F.split(self.sizes, dim=1), inverses, strict=True):
             local = part @ inverse
-            core += symmetric_product(local, part.T)
+            core += mirrored_product(local, part.T)
             part.copy_(local)
         core = core.to(torch.float64)  # in the place of the other: memory is tightest here
         self.B, self.core = F, _inverse(core).to(F.dtype)
@@ -230,12 +230,12 @@ def _inverse(A: Float[Tensor, "r r"]) -> Float[Tensor, "r r"]:
     return torch.cholesky_inverse(torch.linalg.cholesky(A))
 
 
-def symmetric_product(A: Float[Tensor, "m k"], B: Float[Tensor, "k m"]) -> Float[Tensor, "m m"]:
+def mirrored_product(A: Float[Tensor, "m k"], B: Float[Tensor, "k m"]) -> Float[Tensor, "m m"]:
     """Return A B where it is known to be symmetric: what lies above the diagonal is copied, not computed.
 
     Example:
         >>> A = torch.arange(6.0).reshape(2, 3)
-        >>> symmetric_product(A, A.T)
+        >>> mirrored_product(A, A.T)
         tensor([[ 5., 14.],
                 [14., 50.]])
     """
