@@ -115,11 +115,12 @@ class Exponential(Kernel):
             (1.0, tensor([[0.5000, 1.0000],
                     [1.5000, 0.0000]]))
         """
-        rows = self.scaled(X)
-        used = torch.stack([(some != 0).any(0) for some in rows.split(4096)]).any(0)
-        within = float(rows.square().sum(1).max()) - self.log_scale <= LARGEST_LOGIT[torch.float32]
+        within = self.largest_logit(X) - self.log_scale <= LARGEST_LOGIT[torch.float32]
         kernel = (_WithinRange if within else Exponential)(1.0, log_scale=self.log_scale)
-        return kernel, rows if bool(used.all()) else rows[:, used]
+        rows = self.project(X)
+        used = torch.stack([(some != 0).any(0) for some in rows.split(4096)]).any(0)
+        root = sqrt(self.temperature)
+        return kernel, rows / root if bool(used.all()) else rows[:, used].div_(root)
 
     def within_range(self, X: Float[Tensor, "n d"]) -> Exponential:
         """Return this kernel with `log_scale` raised to the largest logit on X, if that is uncomfortable.

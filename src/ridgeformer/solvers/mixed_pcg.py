@@ -37,7 +37,7 @@ FALL = 0.1
 """... and it has fallen to this part of what it was the last time: more often would cost more than it gives."""
 
 LANES = 16
-"""A product with so many columns takes as long as with one; each column more is a direction more for all the others."""
+"""A product with so many columns takes as long as with half of them; each is a direction for all the others."""
 
 CHECKED_ROWS = 128
 """Rows of a product that are computed in float64 too, to see how far it errs."""

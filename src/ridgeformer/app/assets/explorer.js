@@ -17,6 +17,10 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         dash_clientside.set_props(name, { figure: waiting.get(name) });
         waiting.delete(name);
       };
+      const idle = (next) => { // not every browser says when it has time
+        if (window.requestIdleCallback) requestIdleCallback(next, { timeout: 500 });
+        else setTimeout(next, 30);
+      };
       const inSight = (name) => {
         const box = document.getElementById(name).getBoundingClientRect();
         return box.bottom > 0 && box.top < innerHeight;
@@ -26,9 +30,9 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         const name = [...waiting.keys()].sort((a, b) => inSight(b) - inSight(a))[0];
         if (name === undefined) return;
         one(name);
-        requestIdleCallback(rest, { timeout: 500 });
+        idle(rest);
       };
-      requestIdleCallback(rest, { timeout: 500 });
+      idle(rest);
     },
   },
 });
