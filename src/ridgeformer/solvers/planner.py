@@ -81,7 +81,7 @@ class Problem:
         return 12 * 8 * self.n * self.columns + 8 * TILE * (2 * TILE + 4 * self.d)
 
     def copied(self, size: int) -> int:
-        """Bytes of the rows once more, with entries of `size` bytes, where an engine copies them; twice if converted."""
+        """Bytes of the rows once more, entries of `size` bytes, where an engine copies them; twice if converted."""
         copies = 1 if size <= SIZE[self.dtype] else 2
         return copies * size * self.n * self.d if SIZE[self.dtype] * self.n * self.d <= COPIED_BYTES else 0
 
