@@ -12,7 +12,7 @@ from PIL import Image
 
 import ridgeformer as rf
 from ridgeformer import datasets, report
-from ridgeformer.audit import audit, preset
+from ridgeformer.auditing import audit, preset
 from ridgeformer.report.trace_viewer import curve_task, trace_view, write_viewer
 
 HERE = Path(__file__).parent

@@ -18,7 +18,7 @@ ROOMS = (
     "app",
     "solvers/engines",
     "compiler",
-    "audit",
+    "auditing",
     "claims",
     "studies",
     "influence",

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ridgeformer import audit, datasets
-from ridgeformer.audit import preset
+from ridgeformer.auditing import preset
 from ridgeformer.claims.on_data import apply_claims, examine_claims, float32_ridge
 
 

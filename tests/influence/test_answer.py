@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from ridgeformer import datasets
-from ridgeformer.audit import Settings
-from ridgeformer.audit.fits import certified_fit
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.fits import certified_fit
 from ridgeformer.datasets import Dataset
 from ridgeformer.influence.answer import ask
 from ridgeformer.influence.posing import pose_row

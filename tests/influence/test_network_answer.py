@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ridgeformer import datasets, errors
-from ridgeformer.audit import Settings
+from ridgeformer.auditing import Settings
 from ridgeformer.influence import network_answer
 from ridgeformer.influence.network_answer import ask_network
 from ridgeformer.influence.posing import pose_row

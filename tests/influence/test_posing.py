@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ridgeformer import datasets, errors
-from ridgeformer.audit import Settings
+from ridgeformer.auditing import Settings
 from ridgeformer.influence.posing import pose_row
 
 

@@ -128,6 +128,6 @@ def test_blocks_are_budgeted_at_the_size_they_are_cut_to(n):
     generator = torch.Generator().manual_seed(0)
     Z = torch.randn(n, 2, generator=generator, dtype=torch.float64)
     entries = sum(len(group) ** 2 for group in neighbourhoods(Z, default_block(n), generator))
-    budgeted = replace(BASE, n=n).preconditioner(1, 4) - 4 * n
+    budgeted = replace(BASE, n=n).preconditioner(1, default_block(n), 4) - 4 * n
     assert 4 * entries <= budgeted + 16
     assert budgeted < 1.05 * 4 * max(entries, 3 * PROPOSALS * n) + 16

@@ -12,7 +12,7 @@ from torch import Tensor
 from ridgeformer.app.cache import remember
 from ridgeformer.app.data import Task, pose
 from ridgeformer.app.state import State
-from ridgeformer.audit.spectra import Spectra, examine_spectra
+from ridgeformer.auditing.spectra import Spectra, examine_spectra
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler import compile as compile_model
 from ridgeformer.compiler.certificate.certify import promise_of

@@ -15,8 +15,8 @@ from ridgeformer import datasets
 from ridgeformer.app.cache import remember
 from ridgeformer.app.state import DRAWN, State
 from ridgeformer.app.uploads import find_upload
-from ridgeformer.audit import Settings
-from ridgeformer.audit.prepare import prepare
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.prepare import prepare
 from ridgeformer.datasets import Dataset
 from ridgeformer.errors import InputError
 from ridgeformer.seeds import numpy_generator

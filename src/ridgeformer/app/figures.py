@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ridgeformer.app.compute import Influenced, Run
 from ridgeformer.app.stream import Pattern, View
-from ridgeformer.audit.spectra import Spectra
+from ridgeformer.auditing.spectra import Spectra
 from ridgeformer.report.figures import PALETTE, styled
 
 __all__ = [

@@ -7,7 +7,7 @@ import numpy as np
 from ridgeformer.app.compute import Influenced, Run
 from ridgeformer.app.state import State
 from ridgeformer.app.stream import Pattern, View
-from ridgeformer.audit.spectra import Spectra
+from ridgeformer.auditing.spectra import Spectra
 
 __all__ = [
     "number",

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from ridgeformer import bounds
-from ridgeformer.audit.fits import Certified, certified_fit
-from ridgeformer.audit.prepare import Prepared, prepare
-from ridgeformer.audit.settings import Settings
-from ridgeformer.audit.spectra import Spectra, examine_spectra
+from ridgeformer.auditing.fits import Certified, certified_fit
+from ridgeformer.auditing.prepare import Prepared, prepare
+from ridgeformer.auditing.settings import Settings
+from ridgeformer.auditing.spectra import Spectra, examine_spectra
 from ridgeformer.datasets import Dataset
 
 __all__ = ["FLOAT32_CONDITION", "Applied", "Row", "apply_claims", "examine_claims", "float32_ridge"]

@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from ridgeformer import datasets, report
-from ridgeformer.audit import Audit, preset
-from ridgeformer.audit import audit as run_audit
-from ridgeformer.audit.answer import show_score
+from ridgeformer.auditing import Audit, preset
+from ridgeformer.auditing import audit as run_audit
+from ridgeformer.auditing.answer import show_score
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.report.paper import write_figures
 from ridgeformer.report.writing import require_place

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ridgeformer import datasets
-from ridgeformer.audit import Settings
-from ridgeformer.audit.prepare import prepare
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.prepare import prepare
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.solve import Precision
 from ridgeformer.compiler import CompiledTransformer

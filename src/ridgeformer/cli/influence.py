@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from ridgeformer import datasets
-from ridgeformer.audit import Settings
+from ridgeformer.auditing import Settings
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.regime import named_architecture
 from ridgeformer.datasets import Dataset

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from ridgeformer import datasets
-from ridgeformer.audit import Settings
-from ridgeformer.audit.prepare import Prepared, prepare
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.prepare import Prepared, prepare
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.errors import ShapeError
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from ridgeformer.audit.answer import show_score
-from ridgeformer.audit.prepare import Prepared
+from ridgeformer.auditing.answer import show_score
+from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.models import Data, Directory, MaxRows, Preprocessing, Seed, Target, prepare_for
 from ridgeformer.compiler import CompiledTransformer, load

@@ -13,9 +13,9 @@ import torch
 import typer
 
 from ridgeformer import datasets
-from ridgeformer.audit import Settings
-from ridgeformer.audit.answer import show_score
-from ridgeformer.audit.prepare import Prepared, prepare
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.answer import show_score
+from ridgeformer.auditing.prepare import Prepared, prepare
 from ridgeformer.checks import positive
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.watching import Scheduler, Workers

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.audit.fits import certified_fit
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.fits import certified_fit
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.checks import whole
 from ridgeformer.datasets import Dataset
 from ridgeformer.influence.attacks import PGD

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.checks import whole
 from ridgeformer.datasets import Dataset
 from ridgeformer.errors import InputError

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.audit.prepare import Prepared, numbered, prepare, row_numbers
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.prepare import Prepared, numbered, prepare, row_numbers
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Dataset
 from ridgeformer.errors import InputError
 

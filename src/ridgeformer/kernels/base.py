@@ -18,6 +18,9 @@ __all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma"]
 BLOCK_ENTRIES = 2**22
 """Entries of K that a matrix-free product holds at once: 32 MiB in float64."""
 
+BLOCK_COLUMNS = 2**12
+"""Columns of them at most: blocks of a few rows and all columns would be slow to multiply and scale Z for each row."""
+
 
 def gamma(terms: int, dtype: torch.dtype) -> float:
     """Return Higham's gamma_m = m u / (1 - m u): the relative error of a sum of `terms` products.
@@ -91,18 +94,20 @@ class Kernel(ABC):
     def product(
         self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], V: Float[Tensor, "m ..."]
     ) -> Float[Tensor, "n ..."]:
-        """Return K(X, Z) V by row blocks; under autograd each block is formed again going backwards."""
+        """Return K(X, Z) V by blocks; under autograd each block is formed again going backwards."""
 
         def block(rows: Tensor, Z: Tensor, V: Tensor) -> Tensor:
             return self.dense(rows, Z) @ V
 
-        size = max(1, BLOCK_ENTRIES // Z.shape[0])
         if torch.is_grad_enabled() and any(t.requires_grad for t in (X, Z, V)):
+            size = max(1, BLOCK_ENTRIES // Z.shape[0])
             return torch.cat([checkpoint(block, rows, Z, V, use_reentrant=False) for rows in X.split(size)])
         # Written in place: results kept between blocks would leave holes that the next block does not fit into.
-        result = V.new_empty(X.shape[0], *V.shape[1:])
+        result = V.new_zeros(X.shape[0], *V.shape[1:])
+        size = max(1, BLOCK_ENTRIES // min(Z.shape[0], BLOCK_COLUMNS))
         for rows, place in zip(X.split(size), result.split(size), strict=True):
-            place.copy_(block(rows, Z, V))
+            for some, values in zip(Z.split(BLOCK_COLUMNS), V.split(BLOCK_COLUMNS), strict=True):
+                place += block(rows, some, values)
         return result
 
     def prepared(self, X: Float[Tensor, "n d"]) -> tuple[Kernel, Float[Tensor, "n c"]]:

@@ -96,7 +96,7 @@ class Exponential(Kernel):
 
     def own_logits(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return |U x_i|^2 / temperature, some rows at a time so that no second X is made."""
-        return torch.cat([self.scaled(rows).square().sum(1) for rows in X.split(4096)])
+        return torch.cat([self.scaled(rows).square().sum(1) for rows in X.split(512)])
 
     def check_range(self, X: Float[Tensor, "n d"], name: str) -> Float[Tensor, "n d"]:
         """Return X: what the precision cannot hold is decided logit by logit, in `logits`."""
@@ -118,7 +118,7 @@ class Exponential(Kernel):
         within = self.largest_logit(X) - self.log_scale <= LARGEST_LOGIT[torch.float32]
         kernel = (_WithinRange if within else Exponential)(1.0, log_scale=self.log_scale)
         rows = self.project(X)
-        used = torch.stack([(some != 0).any(0) for some in rows.split(4096)]).any(0)
+        used = torch.stack([(some != 0).any(0) for some in rows.split(512)]).any(0)
         root = sqrt(self.temperature)
         return kernel, rows / root if bool(used.all()) else rows[:, used].div_(root)
 
@@ -155,7 +155,7 @@ class Exponential(Kernel):
         """Return how far any computed logit on X can be from the exact one."""
         terms = X.shape[1] + (0 if self.projection is None else 2 * self.projection.shape[1]) + 3
         projected = 1.0 if self.projection is None else float(self.projection.detach().norm()) ** 2
-        longest = max(float(rows.detach().double().square().sum(1).max()) for rows in X.split(4096))
+        longest = max(float(rows.detach().double().square().sum(1).max()) for rows in X.split(512))
         lengths = longest * projected / self.temperature
         return gamma(terms, X.dtype) * (lengths + abs(self.log_scale)) + gamma(4, X.dtype)
 

@@ -22,6 +22,7 @@ class Plan:
         needed: bytes beyond X and y, as budgeted.
         free: bytes that may be used.
         reasons: one sentence for each decision.
+        block: rows of a block of the preconditioner at most; 0 leaves it to the preconditioner.
     """
 
     method: str
@@ -32,6 +33,7 @@ class Plan:
     needed: int
     free: int
     reasons: tuple[str, ...]
+    block: int = 0
 
     def __str__(self) -> str:
         head = f"{self.method} on the {self.engine} engine, working in {self.working}: about "

@@ -14,7 +14,7 @@ from ridgeformer.errors import InputError
 from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
 from ridgeformer.memory import show_bytes
 from ridgeformer.solvers import system
-from ridgeformer.solvers.engines import Engine
+from ridgeformer.solvers.engines import Engine, strips
 from ridgeformer.solvers.engines.tiles import COPIED_BYTES, TILE
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_block, default_rank
@@ -36,8 +36,8 @@ NARROW = 64
 
 LEAST_RANK = 32
 
-LEAN = 0.6
-"""Where K is not stored, the preconditioner takes this part of the rank it would have."""
+LEAN = 0.8
+"""Where K is not stored, the preconditioner takes this part of the rank and of the blocks it would have."""
 
 SIZE = {torch.float32: 4, torch.float64: 8}
 
@@ -94,10 +94,10 @@ class Problem:
         """Bytes of the tiles on and below the diagonal of K, two float32 numbers an entry."""
         return 4 * self.n * (self.n + TILE)
 
-    def preconditioner(self, rank: int, size: int) -> int:
+    def preconditioner(self, rank: int, block: int, size: int) -> int:
         """Bytes of the factor, and of the blocks and the core or, before them, of proposed columns."""
-        block = next(self.n / 2**k for k in range(64) if self.n / 2**k <= default_block(self.n))
-        blocks = size * self.n * ceil(block) + 16 * rank**2
+        cut = next(self.n / 2**k for k in range(64) if self.n / 2**k <= block)
+        blocks = size * self.n * ceil(cut) + 16 * rank**2
         return size * self.n * rank + max(blocks, 3 * PROPOSALS * size * self.n)
 
     def fits(self, needed: int) -> bool:
@@ -228,12 +228,13 @@ def _on_centres(problem: Problem, engine: str | None, centres: Any) -> Plan:
 
 def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str | None = None) -> Plan:
     """Return the plan for `mixed_pcg`: K stored if it fits, else formed again, at a lower rank if need be."""
-    size, rank = SIZE[working], default_rank(problem.n)
-    base = problem.vectors + problem.preconditioner(rank, size)
+    size, rank, block = SIZE[working], default_rank(problem.n), default_block(problem.n)
+    base = problem.vectors + problem.preconditioner(rank, block, size)
     iterations = f"{problem.n:,} rows: conjugate gradients cost less than a factorisation"
     halves = problem.triangle + max(base, problem.copied(8))  # the copy is gone before the rest
     if engine in (None, "triangle") and working == torch.float32 and problem.fits(halves):
-        return _plan(problem, "mixed_pcg", "triangle", size, rank, halves, iterations, _held(problem))
+        how = strips.describe(problem.n, problem.device)
+        return _plan(problem, "mixed_pcg", "triangle", size, rank, halves, iterations, _held(problem), *how)
     full = problem.stored(size) + max(base, problem.copied(8))
     if engine == "stored" or (engine is None and working == torch.float64 and problem.fits(full)):
         held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
@@ -245,7 +246,7 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
 
 def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, iterations: str) -> Plan:
     size, usual = SIZE[working], ceil(LEAN * default_rank(problem.n))
-    rank = usual
+    rank, block = usual, int(LEAN * default_block(problem.n))
     fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
     chosen = engine or ("attention" if fused else "tiles")
     # attention keeps queries, keys, values and outputs of all rows
@@ -253,14 +254,14 @@ def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, ite
     rows = attended if chosen == "attention" else problem.copied(size)
     why = f"K would take {show_bytes(problem.stored(size))} and {show_bytes(problem.free)} may be used"
     reasons = [iterations, f"{chosen}: {why}, so it is formed again for every product" if engine is None else chosen]
-    while rank > LEAST_RANK and not problem.fits(rows + problem.vectors + problem.preconditioner(rank, size)):
+    while rank > LEAST_RANK and not problem.fits(rows + problem.vectors + problem.preconditioner(rank, block, size)):
         rank = max(LEAST_RANK, rank // 2)
-    needed = rows + problem.vectors + problem.preconditioner(rank, size)
+    needed = rows + problem.vectors + problem.preconditioner(rank, block, size)
     if not problem.fits(needed):
         raise _too_large(problem, needed, "use fewer rows, or method='nystrom' with few centres")
     if rank < usual:
         reasons.append(f"a preconditioner of rank {rank} rather than {usual}, to fit")
-    return _plan(problem, "mixed_pcg", chosen, size, rank, needed, *reasons)
+    return replace(_plan(problem, "mixed_pcg", chosen, size, rank, needed, *reasons), block=block)
 
 
 def _in_float64(problem: Problem) -> Plan:
@@ -276,7 +277,7 @@ def _in_float64(problem: Problem) -> Plan:
 
 def _with_features(problem: Problem, width: int) -> Plan:
     rank = min(width, default_rank(problem.n))
-    needed = problem.vectors + 8 * problem.n * width + problem.preconditioner(rank, 8)
+    needed = problem.vectors + 8 * problem.n * width + problem.preconditioner(rank, default_block(problem.n), 8)
     if not problem.fits(needed):
         raise _too_large(problem, needed, "use fewer rows")
     why = f"the kernel has {width} features, fewer than {problem.n:,} rows: K is never formed"

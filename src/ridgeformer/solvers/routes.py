@@ -127,18 +127,20 @@ def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) 
 def _mixed_pcg(
     plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments, callback: Callback | None, keep: bool
 ) -> Outcome:
-    builder = _ranked(asked.preconditioner, plan.rank)
+    builder = _sized(asked.preconditioner, plan)
     inverse = builder.build(system, torch_generator(asked.seed, "preconditioner"))
     steps = asked.max_steps or MIXED_STEPS
     record = mixed_pcg(system, inverse, y, tol=asked.tol, max_steps=steps, callback=callback, keep=keep)
     return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
-def _ranked(builder: Builder, rank: int) -> Builder:
-    """Return the builder with the rank of the plan, unless it has its own."""
-    if isinstance(builder, PivotedCholesky) and builder.rank is None and rank:
-        return replace(builder, rank=rank)
-    return builder
+def _sized(builder: Builder, plan: Plan) -> Builder:
+    """Return the builder with the rank and the blocks of the plan, unless it has its own."""
+    if not isinstance(builder, PivotedCholesky):
+        return builder
+    rank = builder.rank if builder.rank is not None or not plan.rank else plan.rank
+    block = builder.block if builder.block is not None or not plan.block else plan.block
+    return replace(builder, rank=rank, block=block)
 
 
 def _subset(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Outcome:

@@ -9,7 +9,7 @@ from markupsafe import escape
 from small_audits import small_audit
 
 from ridgeformer import report
-from ridgeformer.audit.skipped import Skipped
+from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.report import Picture, Strip, Table, audit_page
 from ridgeformer.report.audit_page.claims import claims_section
 from ridgeformer.report.audit_page.compiled import compiled_section

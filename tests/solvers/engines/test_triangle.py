@@ -4,10 +4,20 @@ from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 from ridgeformer.kernels import Exponential
 from ridgeformer.solvers import RidgeSystem
-from ridgeformer.solvers.engines import Tiles, Triangle
+from ridgeformer.solvers.engines import Tiles, Triangle, strips
+from ridgeformer.solvers.engines.triangle import _size
 
 
 class TestTriangle(EngineCase):
+    def build(self, X, working):
+        return Triangle(self.kernel, X, working)
+
+
+class TestCompiledTriangle(EngineCase):
+    @pytest.fixture(autouse=True)
+    def _compiled(self, monkeypatch):
+        monkeypatch.setattr(strips, "LARGE", 0)
+
     def build(self, X, working):
         return Triangle(self.kernel, X, working)
 
@@ -22,7 +32,18 @@ def test_two_parts_hold_48_bits_of_every_entry_in_the_room_of_one_float32_matrix
         assert high.dtype == low.dtype == torch.float32
         torch.testing.assert_close(high.double() + low.double(), K[place], rtol=2.0**-47, atol=0.0)
     entries = sum(row.numel() for row in engine.high)
-    assert entries <= len(X) * (len(X) + 16) / 2 * 1.05
+    assert entries == sum(row.numel() for row in engine.low) == engine.count * (engine.count + 1) / 2 * engine.size**2
+
+
+@pytest.mark.parametrize("n", [1, 1000, 1025, 20_000, 60_000, 100_000, 123_457])
+def test_tiles_cover_all_rows_and_start_where_the_cache_likes_it(n):
+    size = _size(n)
+    count = -(-n // size)
+    assert size % 16 == 8
+    assert size <= 1024 + 16
+    assert (count - 1) * size < n <= count * size
+    if n >= 20_000:
+        assert count * (count + 1) * size**2 <= 1.06 * n**2
 
 
 @pytest.mark.usefixtures("small_tiles")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ridgeformer.audit import Audit
+from ridgeformer.auditing import Audit
 from ridgeformer.claims import CLAIMS
 from ridgeformer.report.audit_page.claims import claims_section
 from ridgeformer.report.audit_page.compiled import compiled_section

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeformer.audit import Audit
+from ridgeformer.auditing import Audit
 from ridgeformer.report.sections import Section, Table
 
 __all__ = ["claims_section"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ridgeformer.audit import Audit
-from ridgeformer.audit.skipped import Skipped
+from ridgeformer.auditing import Audit
+from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.compiler import Certificate
 from ridgeformer.report.figures import PALETTE, log_axis, styled
 from ridgeformer.report.sections import Fragment, Part, Picture, Section, Table

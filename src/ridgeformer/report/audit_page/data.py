@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ridgeformer.audit import Audit
+from ridgeformer.auditing import Audit
 from ridgeformer.report.figures import PALETTE, log_axis, styled
 from ridgeformer.report.sections import Picture, Section, Strip, Table
 from ridgeformer.report.thumbnails import thumbnail

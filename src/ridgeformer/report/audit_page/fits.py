@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from ridgeformer.audit import Audit
-from ridgeformer.audit.answer import best_baseline, show_score
+from ridgeformer.auditing import Audit
+from ridgeformer.auditing.answer import best_baseline, show_score
 from ridgeformer.report.figures import PALETTE, styled
 from ridgeformer.report.sections import Picture, Section, Table
 

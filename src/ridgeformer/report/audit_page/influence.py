@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from ridgeformer.audit import Audit
-from ridgeformer.audit.malleability import CONTROLS, Malleable
-from ridgeformer.audit.skipped import Skipped
+from ridgeformer.auditing import Audit
+from ridgeformer.auditing.malleability import CONTROLS, Malleable
+from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.influence import Answer
 from ridgeformer.influence.answer import Point
 from ridgeformer.report.figures import PALETTE, broken, styled

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import plotly.graph_objects as go
 
-from ridgeformer.audit import Audit
-from ridgeformer.audit.kernel_regime import NETWORKS, KernelRegime
-from ridgeformer.audit.skipped import Skipped
+from ridgeformer.auditing import Audit
+from ridgeformer.auditing.kernel_regime import NETWORKS, KernelRegime
+from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.regime import Criterion, Measurement, OutputDistance
 from ridgeformer.regime.words import CLOSE, MEANINGS, obstacles
 from ridgeformer.report.figures import PALETTE, broken, log_axis, styled

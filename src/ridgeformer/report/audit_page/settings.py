@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ridgeformer.audit import Audit
+from ridgeformer.auditing import Audit
 from ridgeformer.report.sections import Section, Table
 
 __all__ = ["settings_section"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ridgeformer.audit import Audit
-from ridgeformer.audit.convergence import TARGET
+from ridgeformer.auditing import Audit
+from ridgeformer.auditing.convergence import TARGET
 from ridgeformer.report.figures import PALETTE, log_axis, styled
 from ridgeformer.report.sections import Picture, Section, Table
 

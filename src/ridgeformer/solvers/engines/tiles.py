@@ -117,10 +117,10 @@ class Tiles(Engine):
     def columns(self, index: Int[Tensor, " k"]) -> Float[Tensor, "n k"]:
         """Return k(X, x_index)."""
         kernel, X = self.working
-        result, some = X.new_empty(self.n, len(index), dtype=self.dtype), X[index].to(self.dtype)
-        for rows, place in zip(X.split(TILE), result.split(TILE), strict=True):
-            place.copy_(kernel.dense(rows.to(self.dtype), some))
-        return result
+        result, some = X.new_empty(len(index), self.n, dtype=self.dtype), X[index].to(self.dtype)
+        for rows, place in zip(X.split(TILE), result.split(TILE, dim=1), strict=True):
+            place.copy_(kernel.dense(some, rows.to(self.dtype)))
+        return result.T
 
     def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
         """Return k(x_rows, x_columns)."""

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines import tiles
-from ridgeformer.solvers.engines.tiles import Tiles, add_symmetric, kernel_tiles, prepared
+from ridgeformer.solvers.engines.strips import symmetric_rows
+from ridgeformer.solvers.engines.tiles import Tiles, kernel_tiles, prepared
 
 __all__ = ["Triangle"]
 
@@ -34,8 +35,8 @@ class Triangle(Tiles):
 
     def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype = torch.float32) -> None:
         super().__init__(kernel, X, working)
-        self.count = -(-self.n // tiles.TILE)
-        self.size = -(-self.n // self.count)
+        self.size = _size(self.n)
+        self.count = -(-self.n // self.size)
         self.high, self.low = ([self._room(i) for i in range(self.count)] for _ in range(2))
         for rows, columns, tile in kernel_tiles(*prepared(kernel, X), torch.float64, self.size):
             high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
@@ -44,27 +45,22 @@ class Triangle(Tiles):
         self.working = kernel, X  # no copy for the few columns that are formed from here on
 
     def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
-        """Return K V by the high part: all tiles of a row in one call, a tile to a thread."""
-        r = V.shape[1]
-        filled = V.new_zeros(self.count * self.size, r, dtype=self.dtype)
-        filled[: self.n] = V
-        blocks = filled.view(self.count, self.size, r).transpose(1, 2).contiguous()
-        result = torch.zeros(blocks.shape, dtype=torch.float64, device=V.device)
-        for i, row in enumerate(self.high):
-            result[i] += torch.bmm(blocks[: i + 1], row.transpose(1, 2)).sum(0)
-            if i:
-                result[:i] += torch.bmm(blocks[i].expand(i, r, self.size), row[:i])
-        return result.transpose(1, 2).reshape(-1, r)[: self.n].to(V.dtype)
+        """Return K V by the high part."""
+        return self._joined(symmetric_rows([self.high], self._blocks(V, self.dtype)), V)
 
     def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V by both parts, summed in float64."""
         V = V.to(torch.float64)
-        result, room = torch.zeros_like(V), V.new_empty(self.size**2)
-        for rows, columns in self._places():
-            high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
-            both = room[: high.numel()].view(high.shape).copy_(high).add_(low)
-            add_symmetric(result, rows, columns, both, V)
-        return result
+        return self._joined(symmetric_rows([self.high, self.low], self._blocks(V, V.dtype)), V)
+
+    def _blocks(self, V: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return V by tiles, each transposed, filled up with zeros."""
+        filled = V.new_zeros(self.count * self.size, V.shape[1], dtype=dtype)
+        filled[: self.n] = V
+        return filled.view(self.count, self.size, -1).transpose(1, 2).contiguous()
+
+    def _joined(self, blocks: Tensor, V: Tensor) -> Tensor:
+        return blocks.transpose(1, 2).reshape(-1, V.shape[1])[: self.n].to(V.dtype)
 
     def lower(self) -> Float[Tensor, "n n"]:
         """Return the high part as one matrix; only its lower triangle has a meaning."""
@@ -84,3 +80,9 @@ class Triangle(Tiles):
     def _place(self, part: list[Tensor], rows: slice, columns: slice) -> Tensor:
         tile = part[rows.start // self.size][columns.start // self.size]
         return tile[: rows.stop - rows.start, : columns.stop - columns.start]
+
+
+def _size(n: int) -> int:
+    """Return the rows of a tile, about `TILE`: an odd multiple of 8, as rows 4096 bytes apart evict each other."""
+    least = -(-n // -(-n // tiles.TILE))
+    return 8 * (2 * (-(-least // 8) // 2) + 1)

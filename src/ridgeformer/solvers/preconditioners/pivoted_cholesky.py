@@ -38,9 +38,9 @@ def default_rank(n: int) -> int:
 
     Example:
         >>> default_rank(100), default_rank(20_000)
-        (100, 1980)
+        (100, 1556)
     """
-    return min(n, ceil(14 * sqrt(n)))
+    return min(n, ceil(11 * sqrt(n)))
 
 
 def default_block(n: int) -> int:
@@ -48,9 +48,9 @@ def default_block(n: int) -> int:
 
     Example:
         >>> default_block(100), default_block(20_000), default_block(60_000)
-        (1000, 1000, 3000)
+        (1000, 1250, 3750)
     """
-    return max(1000, n // 20)
+    return max(1000, ceil(n / 16))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,18 +97,19 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
     found = 0
     while found < len(F) and float(left.sum()) > max(enough, float(noise.sum())):
         draws = torch.multinomial(left.cpu(), PROPOSALS, replacement=True, generator=generator).to(engine.device)
-        rows = engine.columns(draws).T - transposed_thin_product(F[:found], F[:found, draws]).T
+        rows = torch.addmm(engine.columns(draws).T, F[:found, draws].T, F[:found], alpha=-1)
         core = rows[:, draws].to(torch.float64)
         accepted = _accept(core, noise[draws], generator)[: len(F) - found]
         if len(accepted) == 0:
             left[draws] = 0.0  # nothing but round-off is left of these
             continue
         lower = torch.linalg.cholesky(_symmetric(core[accepted][:, accepted]))
-        fresh = torch.linalg.solve_triangular(lower.to(F.dtype), rows[accepted], upper=False)
+        # fresh' lower' = rows': transposed like this nothing is copied into the order that LAPACK wants
+        fresh = torch.linalg.solve_triangular(lower.to(F.dtype).T, rows[accepted].T, upper=True, left=False).T
         F[found : found + len(fresh)] = fresh
         found += len(fresh)
         pivots.append(draws[accepted])
-        left = (left - fresh.to(torch.float64).square().sum(0)).clamp_min(0)
+        left = (left - fresh.square().sum(0, dtype=torch.float64)).clamp_min(0)
         left[draws[accepted]] = 0.0
     chosen = torch.cat(pivots) if pivots else torch.empty(0, dtype=torch.int64, device=engine.device)
     return PivotedFactor(F[:found], chosen, left)

@@ -2,9 +2,9 @@ import numpy as np
 import torch
 
 from ridgeformer import datasets, kernels, solve
-from ridgeformer.audit import Settings
-from ridgeformer.audit.convergence import Curve, examine_convergence
-from ridgeformer.audit.prepare import prepare
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.convergence import Curve, examine_convergence
+from ridgeformer.auditing.prepare import prepare
 
 
 def examine(ends_factor=1.0):

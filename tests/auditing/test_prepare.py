@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from ridgeformer import datasets, errors
-from ridgeformer.audit import Settings
-from ridgeformer.audit.prepare import prepare
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.prepare import prepare
 from ridgeformer.datasets import Dataset
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import floor, log10
 
-from ridgeformer.audit.compiled import Compiled
-from ridgeformer.audit.convergence import TARGET, Convergence
-from ridgeformer.audit.fits import Certified, Fit
-from ridgeformer.audit.kernel_regime import KernelRegime
-from ridgeformer.audit.malleability import Malleable
-from ridgeformer.audit.prepare import Prepared
-from ridgeformer.audit.skipped import Skipped
-from ridgeformer.audit.spectra import Spectra
+from ridgeformer.auditing.compiled import Compiled
+from ridgeformer.auditing.convergence import TARGET, Convergence
+from ridgeformer.auditing.fits import Certified, Fit
+from ridgeformer.auditing.kernel_regime import KernelRegime
+from ridgeformer.auditing.malleability import Malleable
+from ridgeformer.auditing.prepare import Prepared
+from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.spectra import Spectra
 
 __all__ = ["answer", "best_baseline", "one_in", "show_score"]
 

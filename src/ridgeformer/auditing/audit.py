@@ -9,18 +9,18 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ridgeformer.audit.answer import answer
-from ridgeformer.audit.attribution import examine_attribution
-from ridgeformer.audit.compiled import Compiled, examine_compiled
-from ridgeformer.audit.convergence import Convergence, examine_convergence
-from ridgeformer.audit.fits import Certified, Fit, certified_fit, constant, linear_ridge, nadaraya_watson
-from ridgeformer.audit.kernel_regime import KernelRegime, examine_regime
-from ridgeformer.audit.malleability import Malleable, examine_malleability
-from ridgeformer.audit.prepare import Prepared, prepare
-from ridgeformer.audit.settings import Settings
-from ridgeformer.audit.skipped import Skipped, attempt
-from ridgeformer.audit.spectra import Spectra, examine_spectra
-from ridgeformer.audit.watched import Watched, choose_watched
+from ridgeformer.auditing.answer import answer
+from ridgeformer.auditing.attribution import examine_attribution
+from ridgeformer.auditing.compiled import Compiled, examine_compiled
+from ridgeformer.auditing.convergence import Convergence, examine_convergence
+from ridgeformer.auditing.fits import Certified, Fit, certified_fit, constant, linear_ridge, nadaraya_watson
+from ridgeformer.auditing.kernel_regime import KernelRegime, examine_regime
+from ridgeformer.auditing.malleability import Malleable, examine_malleability
+from ridgeformer.auditing.prepare import Prepared, prepare
+from ridgeformer.auditing.settings import Settings
+from ridgeformer.auditing.skipped import Skipped, attempt
+from ridgeformer.auditing.spectra import Spectra, examine_spectra
+from ridgeformer.auditing.watched import Watched, choose_watched
 from ridgeformer.datasets import Dataset
 
 if TYPE_CHECKING:  # these rooms stand on the audit's preparation, so they are imported when they are asked
@@ -142,7 +142,7 @@ def audit(
 
     Example:
         >>> from ridgeformer import datasets
-        >>> from ridgeformer.audit import preset
+        >>> from ridgeformer.auditing import preset
         >>> result = audit(datasets.load("wine"), preset("quick"))
         >>> result.certified.fit.test_score > 0.9, result.convergence.bound_holds
         (True, True)

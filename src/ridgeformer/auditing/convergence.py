@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import bounds
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.solvers import Nystrom, Solution, solve
 
 __all__ = ["Convergence", "Curve", "examine_convergence"]

@@ -1,6 +1,6 @@
 import numpy as np
 
-from ridgeformer.audit.oddities import oddities
+from ridgeformer.auditing.oddities import oddities
 from ridgeformer.datasets import Dataset
 
 

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.audit.oddities import oddities
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.oddities import oddities
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Dataset, standardise, unit_rows
 from ridgeformer.errors import InputError, unknown_name
 

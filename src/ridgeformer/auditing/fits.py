@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.audit.prepare import Prepared
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.prepare import Prepared
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_length
 from ridgeformer.solvers import Solution, solve

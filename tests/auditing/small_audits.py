@@ -3,7 +3,7 @@
 from functools import cache
 
 from ridgeformer import datasets
-from ridgeformer.audit import Audit, Settings, audit
+from ridgeformer.auditing import Audit, Settings, audit
 
 SMALL = Settings(
     max_rows=120, steps=60, compiled_rows=20, compiled_queries=5, regime_rows=30, regime_widths=(32, 64),

@@ -3,9 +3,9 @@ import torch
 from sklearn.linear_model import Ridge
 
 from ridgeformer import datasets
-from ridgeformer.audit import Settings
-from ridgeformer.audit.fits import _largest_good_ridge, certified_fit, constant, linear_ridge, nadaraya_watson
-from ridgeformer.audit.prepare import prepare
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.fits import _largest_good_ridge, certified_fit, constant, linear_ridge, nadaraya_watson
+from ridgeformer.auditing.prepare import prepare
 from ridgeformer.kernels import Exponential
 
 
@@ -40,7 +40,7 @@ def test_baselines_beat_the_constant(diabetes):
 
 
 def test_decisions_are_counted_safe_only_while_the_bound_is_below_the_margin():
-    from ridgeformer.audit.fits import _safe_decisions
+    from ridgeformer.auditing.fits import _safe_decisions
 
     outputs = torch.tensor([[1.0, 0.0], [0.5, 0.4]])
     assert _safe_decisions(outputs, torch.full((2, 2), 0.01)) == 1.0

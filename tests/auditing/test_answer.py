@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from small_audits import small_audit
 
-from ridgeformer.audit.answer import _describes, _firm, _quality, _size, answer, best_baseline, one_in
-from ridgeformer.audit.skipped import Skipped
+from ridgeformer.auditing.answer import _describes, _firm, _quality, _size, answer, best_baseline, one_in
+from ridgeformer.auditing.skipped import Skipped
 
 
 def test_five_sentences_made_of_the_numbers():

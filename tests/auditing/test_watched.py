@@ -2,7 +2,7 @@ import pytest
 import torch
 from small_audits import small_audit
 
-from ridgeformer.audit.watched import MOST_STEPS, QUERIES, SUPPORTS
+from ridgeformer.auditing.watched import MOST_STEPS, QUERIES, SUPPORTS
 from ridgeformer.solvers import solve
 
 

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.audit.fits import Certified
-from ridgeformer.audit.prepare import Prepared
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.fits import Certified
+from ridgeformer.auditing.prepare import Prepared
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler import compile as compile_model
 from ridgeformer.kernels import DotProduct, Exponential, Kernel

@@ -5,7 +5,7 @@ import pytest
 import torch
 from small_audits import SMALL, small_audit
 
-from ridgeformer.audit.kernel_regime import NETWORKS, _as_dataset, examine_regime
+from ridgeformer.auditing.kernel_regime import NETWORKS, _as_dataset, examine_regime
 from ridgeformer.errors import InputError
 
 

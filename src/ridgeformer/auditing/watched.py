@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ridgeformer.audit.compiled import compile_softmax
-from ridgeformer.audit.fits import Certified
-from ridgeformer.audit.prepare import Prepared
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.compiled import compile_softmax
+from ridgeformer.auditing.fits import Certified
+from ridgeformer.auditing.prepare import Prepared
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.seeds import torch_generator
 

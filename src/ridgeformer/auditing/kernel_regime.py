@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ridgeformer.audit.prepare import Prepared
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.prepare import Prepared
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Dataset
 
 if TYPE_CHECKING:  # the rooms above stand on this one's preparation, so they are imported when they are asked

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ridgeformer.audit.fits import Certified
-from ridgeformer.audit.prepare import Prepared
-from ridgeformer.audit.settings import Settings
+from ridgeformer.auditing.fits import Certified
+from ridgeformer.auditing.prepare import Prepared
+from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Dataset
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ A new section is one file with a frozen record and a function that makes it, one
 section in `report/audit_page`.
 """
 
-from ridgeformer.audit.audit import Audit, audit
-from ridgeformer.audit.settings import PRESETS, Settings, preset
+from ridgeformer.auditing.audit import Audit, audit
+from ridgeformer.auditing.settings import PRESETS, Settings, preset
 
 __all__ = ["PRESETS", "Audit", "Settings", "audit", "preset"]

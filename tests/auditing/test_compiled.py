@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from ridgeformer import datasets
-from ridgeformer.audit import Settings
-from ridgeformer.audit.answer import _transformers
-from ridgeformer.audit.compiled import examine_compiled
-from ridgeformer.audit.fits import certified_fit
-from ridgeformer.audit.prepare import prepare
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.answer import _transformers
+from ridgeformer.auditing.compiled import examine_compiled
+from ridgeformer.auditing.fits import certified_fit
+from ridgeformer.auditing.prepare import prepare
 
 
 def examine(name):

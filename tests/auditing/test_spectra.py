@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from ridgeformer.audit.spectra import examine_spectra
+from ridgeformer.auditing.spectra import examine_spectra
 
 
 def test_rank_energy_and_condition_of_a_known_matrix():

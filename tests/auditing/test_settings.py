@@ -1,6 +1,6 @@
 import pytest
 
-from ridgeformer.audit import PRESETS, Settings, preset
+from ridgeformer.auditing import PRESETS, Settings, preset
 from ridgeformer.errors import UnknownNameError
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ridgeformer.audit.skipped import Skipped, attempt
+from ridgeformer.auditing.skipped import Skipped, attempt
 from ridgeformer.errors import InputError
 
 

@@ -1,0 +1,146 @@
+"""K V from the tiles on and below the diagonal: every tile is read once and gives two products, T v and T'w.
+
+Libraries multiply a matrix by a few columns at a third of their usual speed: they copy it into another order first, and
+once more where it is used transposed. Where Numba is installed, four rows of a tile are read at a time and each entry
+goes into both sums from there; elsewhere the products are PyTorch's, which takes about one and a half times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+from inspect import unwrap
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+__all__ = ["STRIP", "compiled", "describe", "symmetric_rows"]
+
+STRIP = 4
+"""Rows at a time: their sums, their factors and what is read fill the registers of a core."""
+
+RUN = 2
+"""Tiles that PyTorch multiplies at a time."""
+
+LARGE = 2**27
+"""Entries of K from which it is worth to start Numba, which takes most of a second once in a process."""
+
+
+def compiled() -> bool:
+    """Whether Numba is there."""
+    return find_spec("numba") is not None
+
+
+def describe(n: int, device: torch.device) -> tuple[str, ...]:
+    """Return, for a plan, by what products with n rows are computed; nothing where there is no choice.
+
+    Example:
+        >>> describe(100, torch.device("cpu"))
+        ()
+    """
+    if device.type != "cpu" or n**2 < LARGE:
+        return ()
+    if compiled():
+        return ("both products with a tile are computed in one reading of it, compiled by Numba",)
+    return ("Numba would make products a third shorter: pip install 'ridgeformer[fast]'",)
+
+
+def symmetric_rows(parts: Sequence[list[Float[Tensor, "_ s s"]]], V: Float[Tensor, "t r s"]) -> Float[Tensor, "t r s"]:
+    """Return K V in float64, K being a sum of parts of which there are the tiles on and below the diagonal.
+
+    Sums inside a tile are in the precision of V, sums over tiles in float64 and in a fixed order: the number of
+    threads changes nothing.
+
+    Args:
+        parts: of each, by rows, row i with i + 1 tiles, whose size is a multiple of `STRIP`.
+        V: by tiles, transposed: the columns of tile j are the rows of V[j].
+
+    Example:
+        >>> K = torch.arange(64.0).reshape(8, 8)
+        >>> K = K + K.T
+        >>> rows = [K[:4, :4].contiguous()[None], torch.stack([K[4:, :4], K[4:, 4:]])]
+        >>> symmetric_rows([rows], torch.ones(2, 1, 4)).reshape(8).tolist() == K.sum(1).tolist()
+        True
+    """
+    if V.device.type != "cpu" or V[:, 0].numel() ** 2 < LARGE or not compiled():
+        return _by_torch(parts, V)
+    return torch.from_numpy(_by_strips([[row.numpy() for row in part] for part in parts], V.numpy()))
+
+
+def _by_torch(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
+    result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
+    for i in range(len(V)):
+        for some in (slice(j, min(j + RUN, i + 1)) for j in range(0, i + 1, RUN)):
+            tiles = parts[0][i][some].to(V.dtype, copy=len(parts) > 1)
+            for part in parts[1:]:
+                tiles += part[i][some]
+            result[i] += torch.bmm(V[some], tiles.transpose(1, 2)).sum(0)
+            tiles = tiles[: i - some.start]  # the one on the diagonal is its own mirror image
+            result[some.start : min(some.stop, i)] += torch.bmm(V[i].expand(len(tiles), *V[i].shape), tiles)
+    return result
+
+
+def _by_strips(parts: list[list[Any]], V: Any) -> Any:
+    """Give the rows of tiles to threads, the longest first; all is NumPy, as PyTorch would start threads of its own."""
+    add_both = _compiled_add_both()
+
+    def work(i: int) -> tuple[Any, Any]:
+        across, down = np.zeros(V[i].shape), np.zeros_like(V[: i + 1])
+        for part in parts:
+            add_both(part[i], V[: i + 1], V[i], across, down)
+        return across, down
+
+    result, order = np.zeros(V.shape), range(len(V) - 1, -1, -1)
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        for i, (across, down) in zip(order, threads.map(work, order), strict=True):
+            result[i] += across
+            result[:i] += down[:i]  # the one on the diagonal is its own mirror image
+    return result
+
+
+@cache
+def _compiled_add_both() -> Callable[..., None]:
+    from numba import njit
+
+    def compile_it(keep: bool) -> Callable[..., None]:
+        # sums may be taken in another order and multiplications joined with them; nan and inf stay what they are
+        allowed = {"reassoc", "contract", "nsz"}
+        return njit(unwrap(add_both), cache=keep, nogil=True, error_model="numpy", fastmath=allowed)
+
+    try:
+        return compile_it(True)
+    except RuntimeError:  # there is no place to keep it in, so every process takes two seconds to compile it
+        return compile_it(False)
+
+
+def add_both(tiles: Any, right: Any, left: Any, across: Any, down: Any) -> None:
+    """Add right_t T_t' to `across` and left T_t to `down_t` for every tile T_t; all are NumPy arrays.
+
+    Example:
+        >>> T, across, down = np.arange(16.0).reshape(1, 4, 4), np.zeros((1, 4)), np.zeros((1, 1, 4))
+        >>> add_both(T, np.ones((1, 1, 4)), np.ones((1, 4)), across, down)
+        >>> across[0].tolist() == T[0].sum(1).tolist(), down[0, 0].tolist() == T[0].sum(0).tolist()
+        (True, True)
+    """
+    for t in range(tiles.shape[0]):
+        for i in range(0, tiles.shape[1], STRIP):
+            row0, row1, row2, row3 = tiles[t, i], tiles[t, i + 1], tiles[t, i + 2], tiles[t, i + 3]
+            for c in range(left.shape[0]):
+                v, below = right[t, c], down[t, c]
+                w0, w1, w2, w3 = left[c, i], left[c, i + 1], left[c, i + 2], left[c, i + 3]
+                sum0 = sum1 = sum2 = sum3 = left.dtype.type(0)
+                for j in range(tiles.shape[2]):
+                    sum0 += row0[j] * v[j]
+                    sum1 += row1[j] * v[j]
+                    sum2 += row2[j] * v[j]
+                    sum3 += row3[j] * v[j]
+                    below[j] += row0[j] * w0 + row1[j] * w1 + row2[j] * w2 + row3[j] * w3
+                across[c, i] += sum0
+                across[c, i + 1] += sum1
+                across[c, i + 2] += sum2
+                across[c, i + 3] += sum3

@@ -1,0 +1,124 @@
+import numba
+import numpy as np
+import pytest
+import torch
+
+from ridgeformer.seeds import torch_generator
+from ridgeformer.solvers.engines import strips
+from ridgeformer.solvers.engines.strips import add_both, symmetric_rows
+
+SIZE, COUNT = 12, 5
+
+
+@pytest.fixture(params=["compiled", "torch"], autouse=True)
+def way(request, monkeypatch):
+    """Both ways to a product, whatever the size of the matrix."""
+    monkeypatch.setattr(strips, "LARGE", 0)
+    if request.param == "torch":
+        monkeypatch.setattr(strips, "compiled", lambda: False)
+        monkeypatch.setattr(strips, "_compiled_add_both", lambda: pytest.fail("compiled where it was not to be"))
+    return request.param
+
+
+def matrix(dtype=torch.float32):
+    n = SIZE * COUNT
+    K = torch.randn(n, n, generator=torch_generator(0, "K"), dtype=torch.float64).to(dtype)
+    return K + K.T
+
+
+def by_rows(K):
+    tiles = K.unflatten(0, (COUNT, SIZE)).unflatten(2, (COUNT, SIZE)).transpose(1, 2)
+    return [tiles[i, : i + 1].contiguous() for i in range(COUNT)]
+
+
+def by_tiles(V):
+    return V.unflatten(0, (COUNT, SIZE)).transpose(1, 2).contiguous()
+
+
+def columns(count, dtype=torch.float32):
+    V = torch.randn(SIZE * COUNT, count, generator=torch_generator(1, "V"), dtype=torch.float64)
+    return V.to(dtype)
+
+
+def joined(result):
+    return result.transpose(1, 2).flatten(0, 1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 16])
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
+def test_it_is_the_product_with_the_whole_matrix(count, dtype, error):
+    K, V = matrix(), columns(count, dtype)
+    found = joined(symmetric_rows([by_rows(K)], by_tiles(V)))
+    expected = K.double() @ V.double()
+    assert found.dtype == torch.float64
+    assert float((found - expected).norm()) <= error * float(expected.norm())
+
+
+def test_parts_are_summed_in_the_precision_of_the_columns():
+    K, V = matrix(), columns(3, torch.float64)
+    small = matrix() * 1e-9  # lost if it were added in float32
+    found = joined(symmetric_rows([by_rows(K), by_rows(small)], by_tiles(V)))
+    expected = (K.double() + small.double()) @ V
+    assert float((found - expected).norm()) <= 1e-14 * float(expected.norm())
+
+
+def test_parts_are_left_as_they_are():
+    parts = [by_rows(matrix()), by_rows(matrix() * 1e-9)]
+    before = [[row.clone() for row in part] for part in parts]
+    symmetric_rows(parts, by_tiles(columns(3)))
+    assert all(
+        torch.equal(a, b) for part, old in zip(parts, before, strict=True) for a, b in zip(part, old, strict=True)
+    )
+
+
+def test_the_number_of_threads_changes_no_bit():
+    rows, V = by_rows(matrix()), by_tiles(columns(7))
+    threads = torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            found.append(symmetric_rows([rows], V))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(found[0], other) for other in found[1:])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_not_finite_stays_so(bad):
+    V = columns(3)
+    V[17, 1] = bad
+    found = joined(symmetric_rows([by_rows(matrix())], by_tiles(V)))
+    assert not bool(torch.isfinite(found[:, 1]).any())
+    assert bool(torch.isfinite(found[:, [0, 2]]).all())
+
+
+def test_it_is_compiled_anew_where_there_is_no_place_to_keep_it(way, monkeypatch):
+    if way == "torch":
+        return
+    asked, real = [], numba.njit
+
+    def njit(function, *, cache, **options):
+        asked.append(cache)
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(function, **options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    strips._compiled_add_both.cache_clear()
+    try:
+        found = joined(symmetric_rows([by_rows(matrix())], by_tiles(columns(3))))
+    finally:
+        strips._compiled_add_both.cache_clear()
+    assert asked == [True, False]
+    torch.testing.assert_close(found, (matrix() @ columns(3)).double(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_function_that_is_compiled_in_plain_python():
+    T, right, left = (
+        np.random.default_rng(seed).standard_normal(shape) for seed, shape in enumerate([(2, 8, 8), (2, 3, 8), (3, 8)])
+    )
+    across, down = np.ones((3, 8)), np.ones((2, 3, 8))
+    add_both(T, right, left, across, down)
+    np.testing.assert_allclose(across, 1 + np.einsum("tij,tcj->ci", T, right))
+    np.testing.assert_allclose(down, 1 + np.einsum("tij,ci->tcj", T, left))
