@@ -45,7 +45,12 @@ $(VENV)/docs.stamp: $(VENV)/base.stamp
 	@$(PIP) --editable ".[docs]"
 	@touch $@
 
-bench: $(VENV)/base.stamp  ## benchmarks against rivals in one run; tables here, JSON in benchmarks/results
+$(VENV)/bench.stamp: $(VENV)/base.stamp
+	@echo "adding the rivals to $(VENV) (once)"
+	@$(PIP) --editable ".[bench]"
+	@touch $@
+
+bench: $(VENV)/bench.stamp  ## benchmarks against rivals in one run; tables here, JSON in benchmarks/results
 	@$(BIN)/python benchmarks/compiled_forward.py
 	@$(BIN)/python benchmarks/studies_overhead.py
 	@$(BIN)/python benchmarks/finite_ntk.py

@@ -68,6 +68,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--test-rows", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=1, help="the best time of so many is reported")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds a run may take")
+    parser.add_argument("--page", default="solve_at_scale", help="name of the page and the JSON file")
     parser.add_argument("--growth", action="store_true", help="exponents in rows, features and columns")
     parser.add_argument("--products", action="store_true", help="one matrix-free product against a bare X X'")
     parser.add_argument("--products-rows", type=int, default=20_000)
@@ -200,11 +201,17 @@ def _fits(arguments: argparse.Namespace, folder: Path, source: str) -> None:
         "ridge": arguments.ridge, "tolerance": arguments.tol, "repeats": arguments.repeats, **_versions(),
     }  # fmt: skip
     report(
-        "solve_at_scale",
+        arguments.page,
         settings,
         rows,
-        how=f"{COMMAND}; each run in a process of its own, kernel included, stopped after {arguments.timeout:.0f} s",
+        how=f"{_command(arguments)}; each run in a process of its own, kernel included, stopped after {arguments.timeout:.0f} s",
     )
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    """Return the command with what was asked for other than usual."""
+    sizes, rivals = " ".join(map(str, arguments.sizes)), " ".join(f'"{name}"' for name in arguments.rivals)
+    return f"`python benchmarks/solve_at_scale.py --sizes {sizes} --rivals {rivals}`"
 
 
 def _line(n: int, name: str, result: dict[str, Any], ours: float | None) -> dict[str, Any]:
@@ -228,7 +235,7 @@ def _line(n: int, name: str, result: dict[str, Any], ours: float | None) -> dict
 
 def _versions() -> dict[str, str]:
     found = {}
-    for package in ("scikit-learn", "scipy", "linear_operator", "gpytorch", "pykeops"):
+    for package in ("numba", "scikit-learn", "scipy", "linear_operator", "gpytorch", "pykeops"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -16,6 +16,7 @@ from ridgeformer.memory import show_bytes
 from ridgeformer.solvers import system
 from ridgeformer.solvers.engines import Engine, strips
 from ridgeformer.solvers.engines.tiles import COPIED_BYTES, TILE
+from ridgeformer.solvers.engines.triangle import tile_size
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_block, default_rank
 from ridgeformer.solvers.solution import Status
@@ -37,7 +38,10 @@ NARROW = 64
 LEAST_RANK = 32
 
 LEAN = 0.8
-"""Where K is not stored, the preconditioner takes this part of the rank and of the blocks it would have."""
+"""Where K is not stored, the preconditioner takes this part of the rank it would have ..."""
+
+LEAN_BLOCKS = 20
+"""... and blocks of n over this many rows, at least a thousand: a step costs more there, and memory matters."""
 
 SIZE = {torch.float32: 4, torch.float64: 8}
 
@@ -92,7 +96,9 @@ class Problem:
     @property
     def triangle(self) -> int:
         """Bytes of the tiles on and below the diagonal of K, two float32 numbers an entry."""
-        return 4 * self.n * (self.n + TILE)
+        size = tile_size(self.n)
+        filled = size * ceil(self.n / size)
+        return 4 * filled * (filled + size)
 
     def preconditioner(self, rank: int, block: int, size: int) -> int:
         """Bytes of the factor, and of the blocks and the core or, before them, of proposed columns."""
@@ -246,7 +252,7 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
 
 def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, iterations: str) -> Plan:
     size, usual = SIZE[working], ceil(LEAN * default_rank(problem.n))
-    rank, block = usual, int(LEAN * default_block(problem.n))
+    rank, block = usual, max(1000, problem.n // LEAN_BLOCKS)
     fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
     chosen = engine or ("attention" if fused else "tiles")
     # attention keeps queries, keys, values and outputs of all rows

@@ -8,7 +8,7 @@ import torch
 
 from ridgeformer.kernels import Exponential
 from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers.engines import tiles
+from ridgeformer.solvers.engines import tiles, triangle
 
 ROUND_OFF = {torch.float32: 3e-6, torch.float64: 1e-13}
 
@@ -28,8 +28,9 @@ def close(found, expected, dtype):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    """Tiles of 16 rows, so that a small matrix has many, the last of them cut off."""
+    """Tiles of about 16 rows, so that a small matrix has many, the last of them cut off."""
     monkeypatch.setattr(tiles, "TILE", 16)
+    monkeypatch.setattr(triangle, "SIZES", (15, 20))
 
 
 @pytest.mark.usefixtures("small_tiles")

@@ -7,7 +7,7 @@ from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers.engines import strips
 from ridgeformer.solvers.engines.strips import add_both, symmetric_rows
 
-SIZE, COUNT = 12, 5
+SIZE, COUNT = 15, 5
 
 
 @pytest.fixture(params=["compiled", "torch"], autouse=True)
@@ -116,9 +116,10 @@ def test_it_is_compiled_anew_where_there_is_no_place_to_keep_it(way, monkeypatch
 
 def test_the_function_that_is_compiled_in_plain_python():
     T, right, left = (
-        np.random.default_rng(seed).standard_normal(shape) for seed, shape in enumerate([(2, 8, 8), (2, 3, 8), (3, 8)])
+        np.random.default_rng(seed).standard_normal(shape)
+        for seed, shape in enumerate([(2, 10, 10), (2, 3, 10), (3, 10)])
     )
-    across, down = np.ones((3, 8)), np.ones((2, 3, 8))
+    across, down = np.ones((3, 10)), np.ones((2, 3, 10))
     add_both(T, right, left, across, down)
     np.testing.assert_allclose(across, 1 + np.einsum("tij,tcj->ci", T, right))
     np.testing.assert_allclose(down, 1 + np.einsum("tij,ci->tcj", T, left))

@@ -5,7 +5,8 @@ from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 from ridgeformer.kernels import Exponential
 from ridgeformer.solvers import RidgeSystem
 from ridgeformer.solvers.engines import Tiles, Triangle, strips
-from ridgeformer.solvers.engines.triangle import _size
+from ridgeformer.solvers.engines.strips import STRIP
+from ridgeformer.solvers.engines.triangle import tile_size
 
 
 class TestTriangle(EngineCase):
@@ -35,15 +36,16 @@ def test_two_parts_hold_48_bits_of_every_entry_in_the_room_of_one_float32_matrix
     assert entries == sum(row.numel() for row in engine.low) == engine.count * (engine.count + 1) / 2 * engine.size**2
 
 
-@pytest.mark.parametrize("n", [1, 1000, 1025, 20_000, 60_000, 100_000, 123_457])
-def test_tiles_cover_all_rows_and_start_where_the_cache_likes_it(n):
-    size = _size(n)
+@pytest.mark.parametrize("n", [1, 799, 1000, 1025, 20_000, 60_000, 100_000, 123_457])
+def test_tiles_cover_all_rows_with_little_to_fill_up(n):
+    size = tile_size(n)
     count = -(-n // size)
-    assert size % 16 == 8
-    assert size <= 1024 + 16
+    assert size % STRIP == 0
     assert (count - 1) * size < n <= count * size
     if n >= 20_000:
-        assert count * (count + 1) * size**2 <= 1.06 * n**2
+        assert size % 32 == 0
+        assert size * 4 % 4096 != 0
+        assert count * (count + 1) * size**2 <= 1.07 * n**2
 
 
 @pytest.mark.usefixtures("small_tiles")

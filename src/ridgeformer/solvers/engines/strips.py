@@ -1,7 +1,7 @@
 """K V from the tiles on and below the diagonal: every tile is read once and gives two products, T v and T'w.
 
 Libraries multiply a matrix by a few columns at a third of their usual speed: they copy it into another order first, and
-once more where it is used transposed. Where Numba is installed, four rows of a tile are read at a time and each entry
+once more where it is used transposed. Where Numba is installed, five rows of a tile are read at a time and each entry
 goes into both sums from there; elsewhere the products are PyTorch's, which takes about one and a half times as long.
 """
 
@@ -21,11 +21,11 @@ from torch import Tensor
 
 __all__ = ["STRIP", "compiled", "describe", "symmetric_rows"]
 
-STRIP = 4
+STRIP = 5
 """Rows at a time: their sums, their factors and what is read fill the registers of a core."""
 
 RUN = 2
-"""Tiles that PyTorch multiplies at a time."""
+"""Tiles that PyTorch multiplies at a time, where they need not be summed first."""
 
 LARGE = 2**27
 """Entries of K from which it is worth to start Numba, which takes most of a second once in a process."""
@@ -61,10 +61,10 @@ def symmetric_rows(parts: Sequence[list[Float[Tensor, "_ s s"]]], V: Float[Tenso
         V: by tiles, transposed: the columns of tile j are the rows of V[j].
 
     Example:
-        >>> K = torch.arange(64.0).reshape(8, 8)
+        >>> K = torch.arange(100.0).reshape(10, 10)
         >>> K = K + K.T
-        >>> rows = [K[:4, :4].contiguous()[None], torch.stack([K[4:, :4], K[4:, 4:]])]
-        >>> symmetric_rows([rows], torch.ones(2, 1, 4)).reshape(8).tolist() == K.sum(1).tolist()
+        >>> rows = [K[:5, :5].contiguous()[None], torch.stack([K[5:, :5], K[5:, 5:]])]
+        >>> symmetric_rows([rows], torch.ones(2, 1, 5)).reshape(10).tolist() == K.sum(1).tolist()
         True
     """
     if V.device.type != "cpu" or V[:, 0].numel() ** 2 < LARGE or not compiled():
@@ -74,11 +74,16 @@ def symmetric_rows(parts: Sequence[list[Float[Tensor, "_ s s"]]], V: Float[Tenso
 
 def _by_torch(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
     result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
+    whole = len(parts) == 1 and parts[0][0].dtype == V.dtype
+    run = RUN if whole else 1
+    room = V.new_empty(0 if whole else V.shape[2] ** 2)  # for all tiles in turn: fresh memory costs more than the sum
     for i in range(len(V)):
-        for some in (slice(j, min(j + RUN, i + 1)) for j in range(0, i + 1, RUN)):
-            tiles = parts[0][i][some].to(V.dtype, copy=len(parts) > 1)
-            for part in parts[1:]:
-                tiles += part[i][some]
+        for some in (slice(j, min(j + run, i + 1)) for j in range(0, i + 1, run)):
+            tiles = parts[0][i][some]
+            if not whole:
+                tiles = room[: tiles.numel()].view(tiles.shape).copy_(tiles)
+                for part in parts[1:]:
+                    tiles += part[i][some]
             result[i] += torch.bmm(V[some], tiles.transpose(1, 2)).sum(0)
             tiles = tiles[: i - some.start]  # the one on the diagonal is its own mirror image
             result[some.start : min(some.stop, i)] += torch.bmm(V[i].expand(len(tiles), *V[i].shape), tiles)
@@ -122,25 +127,33 @@ def add_both(tiles: Any, right: Any, left: Any, across: Any, down: Any) -> None:
     """Add right_t T_t' to `across` and left T_t to `down_t` for every tile T_t; all are NumPy arrays.
 
     Example:
-        >>> T, across, down = np.arange(16.0).reshape(1, 4, 4), np.zeros((1, 4)), np.zeros((1, 1, 4))
-        >>> add_both(T, np.ones((1, 1, 4)), np.ones((1, 4)), across, down)
+        >>> T, across, down = np.arange(25.0).reshape(1, 5, 5), np.zeros((1, 5)), np.zeros((1, 1, 5))
+        >>> add_both(T, np.ones((1, 1, 5)), np.ones((1, 5)), across, down)
         >>> across[0].tolist() == T[0].sum(1).tolist(), down[0, 0].tolist() == T[0].sum(0).tolist()
         (True, True)
     """
     for t in range(tiles.shape[0]):
         for i in range(0, tiles.shape[1], STRIP):
-            row0, row1, row2, row3 = tiles[t, i], tiles[t, i + 1], tiles[t, i + 2], tiles[t, i + 3]
+            row0, row1, row2, row3, row4 = (
+                tiles[t, i],
+                tiles[t, i + 1],
+                tiles[t, i + 2],
+                tiles[t, i + 3],
+                tiles[t, i + 4],
+            )
             for c in range(left.shape[0]):
                 v, below = right[t, c], down[t, c]
-                w0, w1, w2, w3 = left[c, i], left[c, i + 1], left[c, i + 2], left[c, i + 3]
-                sum0 = sum1 = sum2 = sum3 = left.dtype.type(0)
+                w0, w1, w2, w3, w4 = left[c, i], left[c, i + 1], left[c, i + 2], left[c, i + 3], left[c, i + 4]
+                sum0 = sum1 = sum2 = sum3 = sum4 = left.dtype.type(0)
                 for j in range(tiles.shape[2]):
                     sum0 += row0[j] * v[j]
                     sum1 += row1[j] * v[j]
                     sum2 += row2[j] * v[j]
                     sum3 += row3[j] * v[j]
-                    below[j] += row0[j] * w0 + row1[j] * w1 + row2[j] * w2 + row3[j] * w3
+                    sum4 += row4[j] * v[j]
+                    below[j] += row0[j] * w0 + row1[j] * w1 + row2[j] * w2 + row3[j] * w3 + row4[j] * w4
                 across[c, i] += sum0
                 across[c, i + 1] += sum1
                 across[c, i + 2] += sum2
                 across[c, i + 3] += sum3
+                across[c, i + 4] += sum4

@@ -6,6 +6,7 @@ both together are K to 48 bits, so a residual can be computed without forming K 
 
 from __future__ import annotations
 
+from math import ceil
 from typing import ClassVar
 
 import torch
@@ -13,11 +14,29 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.kernels import Kernel
-from ridgeformer.solvers.engines import tiles
-from ridgeformer.solvers.engines.strips import symmetric_rows
+from ridgeformer.solvers.engines.strips import STRIP, symmetric_rows
 from ridgeformer.solvers.engines.tiles import Tiles, kernel_tiles, prepared
 
-__all__ = ["Triangle"]
+__all__ = ["Triangle", "tile_size"]
+
+
+SIZES = (800, 960, 1120)
+"""Rows of a tile: about a thousand, a multiple of `STRIP` rows and of the 32 numbers that a core takes at a time.
+
+And no multiple of 1024: rows that start 4096 bytes apart evict each other from the cache.
+"""
+
+
+def tile_size(n: int) -> int:
+    """Return how many rows a tile has: of `SIZES` the one that leaves the least to fill up, or all of a few rows.
+
+    Example:
+        >>> tile_size(20_000), tile_size(101)
+        (800, 105)
+    """
+    if n <= min(SIZES):
+        return STRIP * ceil(n / STRIP)
+    return min(SIZES, key=lambda size: size * ceil(n / size))
 
 
 class Triangle(Tiles):
@@ -35,8 +54,8 @@ class Triangle(Tiles):
 
     def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype = torch.float32) -> None:
         super().__init__(kernel, X, working)
-        self.size = _size(self.n)
-        self.count = -(-self.n // self.size)
+        self.size = tile_size(self.n)
+        self.count = ceil(self.n / self.size)
         self.high, self.low = ([self._room(i) for i in range(self.count)] for _ in range(2))
         for rows, columns, tile in kernel_tiles(*prepared(kernel, X), torch.float64, self.size):
             high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
@@ -80,9 +99,3 @@ class Triangle(Tiles):
     def _place(self, part: list[Tensor], rows: slice, columns: slice) -> Tensor:
         tile = part[rows.start // self.size][columns.start // self.size]
         return tile[: rows.stop - rows.start, : columns.stop - columns.start]
-
-
-def _size(n: int) -> int:
-    """Return the rows of a tile, about `TILE`: an odd multiple of 8, as rows 4096 bytes apart evict each other."""
-    least = -(-n // -(-n // tiles.TILE))
-    return 8 * (2 * (-(-least // 8) // 2) + 1)

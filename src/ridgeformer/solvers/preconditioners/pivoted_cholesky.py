@@ -44,13 +44,13 @@ def default_rank(n: int) -> int:
 
 
 def default_block(n: int) -> int:
-    """Return how many rows a block has at most: larger ones save steps, each of which costs n^2.
+    """Return how many rows a block has at most: larger ones save steps, and all cost n b (2 r + b) once.
 
     Example:
         >>> default_block(100), default_block(20_000), default_block(60_000)
-        (1000, 1250, 3750)
+        (1000, 1273, 2205)
     """
-    return max(1000, ceil(n / 16))
+    return max(1000, ceil(9 * sqrt(n)))
 
 
 @dataclass(frozen=True, eq=False)
