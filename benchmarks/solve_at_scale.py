@@ -204,7 +204,8 @@ def _fits(arguments: argparse.Namespace, folder: Path, source: str) -> None:
         arguments.page,
         settings,
         rows,
-        how=f"{_command(arguments)}; each run in a process of its own, kernel included, stopped after {arguments.timeout:.0f} s",
+        how=f"{_command(arguments)}; each run in a process of its own, kernel included, "
+        f"stopped after {arguments.timeout:.0f} s",
     )
 
 

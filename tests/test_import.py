@@ -28,4 +28,4 @@ def test_the_audit_is_a_function_whatever_was_imported_before():
 
 def test_other_names_are_refused_as_python_does_it():
     with pytest.raises(AttributeError, match="module 'ridgeformer' has no attribute 'nothing'"):
-        ridgeformer.nothing
+        _ = ridgeformer.nothing
