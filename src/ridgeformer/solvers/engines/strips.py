@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib.util import find_spec
+from importlib import import_module
 from inspect import unwrap
 from typing import Any
 
@@ -31,9 +31,14 @@ LARGE = 2**27
 """Entries of K from which it is worth to start Numba, which takes most of a second once in a process."""
 
 
+@cache
 def compiled() -> bool:
-    """Whether Numba is there."""
-    return find_spec("numba") is not None
+    """Whether Numba is there and can be used with this NumPy."""
+    try:
+        import_module("numba")
+    except ImportError:
+        return False
+    return True
 
 
 def describe(n: int, device: torch.device) -> tuple[str, ...]:
@@ -133,19 +138,14 @@ def add_both(tiles: Any, right: Any, left: Any, across: Any, down: Any) -> None:
         (True, True)
     """
     for t in range(tiles.shape[0]):
-        for i in range(0, tiles.shape[1], STRIP):
-            row0, row1, row2, row3, row4 = (
-                tiles[t, i],
-                tiles[t, i + 1],
-                tiles[t, i + 2],
-                tiles[t, i + 3],
-                tiles[t, i + 4],
-            )
+        tile = tiles[t]
+        for i in range(0, tile.shape[0], STRIP):
+            row0, row1, row2, row3, row4 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3], tile[i + 4]
             for c in range(left.shape[0]):
                 v, below = right[t, c], down[t, c]
                 w0, w1, w2, w3, w4 = left[c, i], left[c, i + 1], left[c, i + 2], left[c, i + 3], left[c, i + 4]
                 sum0 = sum1 = sum2 = sum3 = sum4 = left.dtype.type(0)
-                for j in range(tiles.shape[2]):
+                for j in range(tile.shape[1]):
                     sum0 += row0[j] * v[j]
                     sum1 += row1[j] * v[j]
                     sum2 += row2[j] * v[j]

@@ -125,7 +125,8 @@ class Tiles(Engine):
     def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
         """Return k(x_rows, x_columns)."""
         kernel, X = self.working
-        return kernel.dense(X[rows].to(self.dtype), X[columns].to(self.dtype))
+        left = X[rows].to(self.dtype)
+        return kernel.dense(left, left if columns is rows else X[columns].to(self.dtype))
 
     def diagonal(self) -> Float[Tensor, " n"]:
         """Return k(x_i, x_i) in float64."""
