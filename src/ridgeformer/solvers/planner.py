@@ -37,7 +37,7 @@ NARROW = 64
 
 LEAST_RANK = 32
 
-LEAN = 0.8
+LEAN = 0.75
 """Where K is not stored, the preconditioner takes this part of the rank it would have ..."""
 
 LEAN_BLOCKS = 20

@@ -103,13 +103,13 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
         if len(accepted) == 0:
             left[draws] = 0.0  # nothing but round-off is left of these
             continue
-        lower = torch.linalg.cholesky(_symmetric(core[accepted][:, accepted]))
+        lower = torch.linalg.cholesky(_symmetric(core[accepted][:, accepted])).to(F.dtype)
+        rows, fresh = rows[accepted], F[found : found + len(accepted)]
         # fresh' lower' = rows': transposed like this nothing is copied into the order that LAPACK wants
-        fresh = torch.linalg.solve_triangular(lower.to(F.dtype).T, rows[accepted].T, upper=True, left=False).T
-        F[found : found + len(fresh)] = fresh
-        found += len(fresh)
+        fresh.copy_(torch.linalg.solve_triangular(lower.T, rows.T, upper=True, left=False).T)
+        found += len(accepted)
         pivots.append(draws[accepted])
-        left = (left - fresh.square().sum(0, dtype=torch.float64)).clamp_min(0)
+        left = (left - torch.linalg.vector_norm(fresh, dim=0, dtype=torch.float64).square()).clamp_min(0)
         left[draws[accepted]] = 0.0
     chosen = torch.cat(pivots) if pivots else torch.empty(0, dtype=torch.int64, device=engine.device)
     return PivotedFactor(F[:found], chosen, left)
