@@ -1,3 +1,5 @@
+import sys
+
 import numba
 import numpy as np
 import pytest
@@ -93,9 +95,8 @@ def test_what_is_not_finite_stays_so(bad):
     assert bool(torch.isfinite(found[:, [0, 2]]).all())
 
 
-def test_it_is_compiled_anew_where_there_is_no_place_to_keep_it(way, monkeypatch):
-    if way == "torch":
-        return
+@pytest.mark.parametrize("way", ["compiled"], indirect=True)
+def test_it_is_compiled_anew_where_there_is_no_place_to_keep_it(monkeypatch):
     asked, real = [], numba.njit
 
     def njit(function, *, cache, **options):
@@ -123,3 +124,23 @@ def test_the_function_that_is_compiled_in_plain_python():
     add_both(T, right, left, across, down)
     np.testing.assert_allclose(across, 1 + np.einsum("tij,tcj->ci", T, right))
     np.testing.assert_allclose(down, 1 + np.einsum("tij,ci->tcj", T, left))
+
+
+@pytest.mark.parametrize("way", ["torch"], indirect=True)
+def test_the_plan_says_what_is_missing_and_what_is_not(monkeypatch):
+    assert "pip install 'ridgeformer[fast]'" in strips.describe(20_000, torch.device("cpu"))[0]
+    monkeypatch.setattr(strips, "compiled", lambda: True)
+    assert "compiled by Numba" in strips.describe(20_000, torch.device("cpu"))[0]
+    assert strips.describe(20_000, torch.device("cuda")) == ()
+
+
+@pytest.mark.parametrize("way", ["compiled"], indirect=True)
+def test_numba_that_cannot_be_imported_is_as_good_as_none(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    strips.compiled.cache_clear()
+    try:
+        assert not strips.compiled()
+        found = joined(symmetric_rows([by_rows(matrix())], by_tiles(columns(3))))
+    finally:
+        strips.compiled.cache_clear()
+    torch.testing.assert_close(found, (matrix() @ columns(3)).double(), rtol=1e-4, atol=1e-4)
