@@ -31,8 +31,9 @@ from ridgeformer import datasets
 from ridgeformer.errors import DataFileError
 from ridgeformer.kernels import Exponential
 from ridgeformer.seeds import numpy_generator
-from ridgeformer.solvers.engines import Tiles
+from ridgeformer.solvers.engines import Tiles, strips
 from ridgeformer.solvers.engines.tiles import symmetric_product
+from ridgeformer.solvers.engines.triangle import tile_size
 
 COMMAND = "`python benchmarks/solve_at_scale.py`"
 PRODUCTS = 5
@@ -288,6 +289,22 @@ def _products(arguments: argparse.Namespace, folder: Path, source: str) -> None:
     ]
     how = f"{COMMAND} --products; best of {PRODUCTS} that take turns"
     report("solve_products", {"n": len(given), "features": given.shape[1], "precision": "float32"}, rows, how)
+    _stored_products(n, how)
+
+
+def _stored_products(n: int, how: str) -> None:
+    """One product with the stored tiles of a symmetric matrix: compiled by Numba, and by PyTorch."""
+    size = tile_size(n)
+    count, generator = -(-n // size), torch.Generator().manual_seed(0)
+    high = [torch.rand(i + 1, size, size, generator=generator) for i in range(count)]
+    rows = []
+    for columns in (1, 10, 16, 64):
+        V = torch.rand(count, columns, size, generator=generator)
+        ways = {"Numba": strips.by_strips, "PyTorch": strips.by_torch}
+        best = race({name: lambda way=way, V=V: way([high], V) for name, way in ways.items()}, PRODUCTS)
+        seconds = {f"{name} s": round(value, 3) for name, value in best.items()}
+        rows.append({"columns": columns, **seconds, "PyTorch over Numba": round(best["PyTorch"] / best["Numba"], 2)})
+    report("solve_stored_products", {"n": n, "precision": "float32", "numba": _versions()["numba"]}, rows, how)
 
 
 def _against_gemm(arguments: argparse.Namespace, X: torch.Tensor, columns: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["STRIP", "compiled", "describe", "symmetric_rows"]
+__all__ = ["STRIP", "by_strips", "by_torch", "compiled", "describe", "symmetric_rows"]
 
 STRIP = 5
 """Rows at a time: their sums, their factors and what is read fill the registers of a core."""
@@ -73,11 +73,12 @@ def symmetric_rows(parts: Sequence[list[Float[Tensor, "_ s s"]]], V: Float[Tenso
         True
     """
     if V.device.type != "cpu" or V[:, 0].numel() ** 2 < LARGE or not compiled():
-        return _by_torch(parts, V)
-    return torch.from_numpy(_by_strips([[row.numpy() for row in part] for part in parts], V.numpy()))
+        return by_torch(parts, V)
+    return by_strips(parts, V)
 
 
-def _by_torch(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
+def by_torch(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
+    """Return what `symmetric_rows` does, by PyTorch's products."""
     result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
     whole = len(parts) == 1 and parts[0][0].dtype == V.dtype
     run = RUN if whole else 1
@@ -95,22 +96,25 @@ def _by_torch(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
     return result
 
 
-def _by_strips(parts: list[list[Any]], V: Any) -> Any:
-    """Give the rows of tiles to threads, the longest first; all is NumPy, as PyTorch would start threads of its own."""
-    add_both = _compiled_add_both()
+def by_strips(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
+    """Return what `symmetric_rows` does, by Numba: rows of tiles go to threads, the longest first.
+
+    All is NumPy inside, as PyTorch would start threads of its own.
+    """
+    add_both, columns = _compiled_add_both(), V.numpy()
 
     def work(i: int) -> tuple[Any, Any]:
-        across, down = np.zeros(V[i].shape), np.zeros_like(V[: i + 1])
+        across, down = np.zeros(columns[i].shape), np.zeros_like(columns[: i + 1])
         for part in parts:
-            add_both(part[i], V[: i + 1], V[i], across, down)
+            add_both(part[i].numpy(), columns[: i + 1], columns[i], across, down)
         return across, down
 
-    result, order = np.zeros(V.shape), range(len(V) - 1, -1, -1)
+    result, order = np.zeros(columns.shape), range(len(columns) - 1, -1, -1)
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
         for i, (across, down) in zip(order, threads.map(work, order), strict=True):
             result[i] += across
             result[:i] += down[:i]  # the one on the diagonal is its own mirror image
-    return result
+    return torch.from_numpy(result)
 
 
 @cache
