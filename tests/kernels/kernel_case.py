@@ -45,6 +45,10 @@ class KernelCase(ABC):
         assert rows.shape[1] <= X.shape[1]
         torch.testing.assert_close(kernel.dense(rows, rows), self.oracle(X, X), rtol=1e-12, atol=1e-12)
 
+    def test_an_unchecked_kernel_has_the_same_values(self):
+        X = self.rows(9)
+        torch.testing.assert_close(self.kernel().unchecked(X).dense(X, X), self.oracle(X, X), rtol=1e-12, atol=1e-12)
+
     def test_gram_matrix_is_the_formula_symmetric_and_semidefinite(self):
         X = self.rows(12)
         X[5] = X[2]  # duplicate rows must not disturb it

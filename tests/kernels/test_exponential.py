@@ -78,6 +78,22 @@ def test_a_prepared_kernel_refuses_what_overflows_as_before():
             assert bool(torch.isfinite(kernel.dense(rows.float(), rows.float())).all())
 
 
+def test_only_rows_that_cannot_overflow_go_unchecked():
+    near, far = torch.ones(2, 3), torch.full((2, 3), 30.0)
+    assert Exponential(1.0).unchecked(near).dense(near, near).max() == pytest.approx(math.exp(3.0))
+    with pytest.raises(errors.LogitRangeError):
+        Exponential(1.0).unchecked(far).dense(far, far)
+
+
+def test_only_prepared_rows_have_their_logits_as_dot_products():
+    X = torch.eye(3, dtype=torch.float64)
+    kernel, rows = Exponential(0.5, log_scale=1.0).prepared(X)
+    torch.testing.assert_close(kernel.entrywise(rows @ rows.T), Exponential(0.5, log_scale=1.0)(X))
+    assert Exponential(0.5).unchecked(X).entrywise is None
+    assert Exponential(1.0, projection=2 * X).unchecked(X).entrywise is None
+    assert Exponential(1.0).entrywise is None
+
+
 def test_large_products_between_rows_that_cancel_are_accepted():
     """The range is that of the logits met, not of the row lengths: orthogonal long rows are harmless."""
     X = torch.tensor([[20.0, 0.0]])

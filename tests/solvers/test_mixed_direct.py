@@ -11,20 +11,33 @@ class TestMixedDirect(SolverCase):
     method = "mixed_direct"
 
 
+@pytest.mark.parametrize("rows", [0, 16_000], ids=["panels", "lapack"])
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 50])
-def test_the_factor_is_lapacks(n, monkeypatch):
+def test_the_factor_is_the_same_either_way_and_only_the_lower_triangle_is_read(n, rows, monkeypatch):
     monkeypatch.setattr(mixed_direct, "PANEL", 8)
+    monkeypatch.setattr(mixed_direct, "LAPACK_ROWS", rows)
     X, y = problem(n=n)
     K = Exponential(1.0)(X)
     A = K.clone()
+    A[0, 1:] = torch.nan
     assert factorise_in_place(A, 0.5)
     exact = K + 0.5 * torch.eye(n)
     torch.testing.assert_close(A.tril(), torch.linalg.cholesky(exact))
     torch.testing.assert_close(solve_with_factor(A, y), torch.linalg.solve(exact, y))
 
 
-def test_a_matrix_that_is_not_definite_has_no_factor():
-    assert not factorise_in_place(-torch.eye(3), 0.5)
+@pytest.mark.parametrize("rows", [0, 16_000], ids=["panels", "lapack"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_matrix_that_is_not_definite_has_no_factor(rows, dtype, monkeypatch):
+    monkeypatch.setattr(mixed_direct, "LAPACK_ROWS", rows)
+    assert not factorise_in_place(-torch.eye(3, dtype=dtype), 0.5)
+    assert not factorise_in_place(torch.full((3, 3), torch.nan, dtype=dtype), 0.5)
+
+
+def test_a_matrix_that_lapack_would_copy_is_factorised_in_place_all_the_same():
+    A = torch.tensor([[2.0, 9.0], [1.0, 2.0]]).T.contiguous().T
+    assert factorise_in_place(A, 1.0)
+    torch.testing.assert_close(A.tril(), torch.linalg.cholesky(torch.tensor([[3.0, 1.0], [1.0, 3.0]])))
 
 
 def test_float32_is_refined_to_float64_accuracy():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -113,6 +114,15 @@ class Kernel(ABC):
     def prepared(self, X: Float[Tensor, "n d"]) -> tuple[Kernel, Float[Tensor, "n c"]]:
         """Return a kernel and rows with the same values among each other as this one on X, evaluated at less cost."""
         return self, X
+
+    def unchecked(self, X: Float[Tensor, "n d"]) -> Kernel:
+        """Return this kernel, without checks that hold for all rows of X and need not be made for some of them."""
+        return self
+
+    @property
+    def entrywise(self) -> Callable[[Tensor], Tensor] | None:
+        """What makes entries of the dot products of rows, in place, if the kernel is a function of those; else None."""
+        return None
 
     def within_range(self, X: Float[Tensor, "n d"]) -> Kernel:
         """Return this kernel, rescaled where its entries on X would leave the range of the precision."""

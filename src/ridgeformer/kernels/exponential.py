@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import expm1, inf, sqrt
 from typing import Any, ClassVar
@@ -96,7 +97,7 @@ class Exponential(Kernel):
 
     def own_logits(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return |U x_i|^2 / temperature, some rows at a time so that no second X is made."""
-        return torch.cat([self.scaled(rows).square().sum(1) for rows in X.split(512)])
+        return torch.cat([self.project(rows).square().sum(1) for rows in X.split(512)]) / self.temperature
 
     def check_range(self, X: Float[Tensor, "n d"], name: str) -> Float[Tensor, "n d"]:
         """Return X: what the precision cannot hold is decided logit by logit, in `logits`."""
@@ -115,12 +116,16 @@ class Exponential(Kernel):
             (1.0, tensor([[0.5000, 1.0000],
                     [1.5000, 0.0000]]))
         """
-        within = self.largest_logit(X) - self.log_scale <= LARGEST_LOGIT[torch.float32]
-        kernel = (_WithinRange if within else Exponential)(1.0, log_scale=self.log_scale)
+        kernel = replace(self.unchecked(X), temperature=1.0, projection=None)
         rows = self.project(X)
         used = torch.stack([(some != 0).any(0) for some in rows.split(512)]).any(0)
         root = sqrt(self.temperature)
         return kernel, rows / root if bool(used.all()) else rows[:, used].div_(root)
+
+    def unchecked(self, X: Float[Tensor, "n d"]) -> Exponential:
+        """Return this kernel, without its look at every block where no logit between rows of X can overflow."""
+        within = self.largest_logit(X) - self.log_scale <= LARGEST_LOGIT[torch.float32]
+        return _WithinRange(self.temperature, self.projection, self.log_scale) if within else self
 
     def within_range(self, X: Float[Tensor, "n d"]) -> Exponential:
         """Return this kernel with `log_scale` raised to the largest logit on X, if that is uncomfortable.
@@ -177,6 +182,13 @@ class Exponential(Kernel):
 
 class _WithinRange(Exponential):
     """The kernel on rows none of whose logits can overflow, which need not be looked at block by block."""
+
+    @property
+    def entrywise(self) -> Callable[[Tensor], Tensor] | None:
+        """The exponential, if dot products of rows are the logits."""
+        if self.temperature != 1 or self.projection is not None:
+            return None
+        return lambda dots: dots.sub_(self.log_scale).exp_()
 
     def _check_range(self, left: Tensor, right: Tensor, logits: Tensor) -> None:
         pass

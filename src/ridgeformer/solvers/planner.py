@@ -201,8 +201,8 @@ def _factorisation(problem: Problem, size: int, *reasons: str) -> Plan:
 
 
 def _roomy(problem: Problem) -> int:
-    """Return the bytes of a float32 factorisation that need not be in place, with K kept for the residuals."""
-    return problem.triangle + problem.stored(8) + problem.vectors
+    """Return the bytes of a float32 factorisation with K kept for the residuals."""
+    return problem.triangle + problem.stored(4) + problem.vectors
 
 
 def _held(problem: Problem) -> str:

@@ -119,7 +119,7 @@ def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) 
     engine = (Triangle if plan.exact else Tiles)(system.kernel, system.X, working)
     system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
     K = engine.lower() if isinstance(engine, Triangle) else assemble(system.kernel, system.X, working, working)
-    record = mixed_direct(system, K, y, tol=asked.tol, in_place=not plan.exact)
+    record = mixed_direct(system, K, y, tol=asked.tol)
     del K
     return Outcome(system, record, quick_ends(system, asked.seed), plan)
 

@@ -4,7 +4,7 @@ from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 from ridgeformer.kernels import Exponential, Kernel, ReluNTK
 from ridgeformer.solvers.engines import Tiles
-from ridgeformer.solvers.engines.tiles import kernel_tiles, symmetric_product
+from ridgeformer.solvers.engines.tiles import for_each_tile, kernel_tiles, prepared, symmetric_product
 
 
 class TestTiles(EngineCase):
@@ -46,3 +46,47 @@ def test_every_entry_on_or_below_the_diagonal_tiles_appears_once():
         torch.testing.assert_close(tile, torch.exp(X @ X.T)[some, others])
     assert torch.equal(torch.maximum(seen, seen.T), torch.ones(37, 37))
     assert torch.equal(seen.tril(), torch.ones(37, 37).tril())
+
+
+def collected(kernel, X, dtype, size):
+    found = {}
+    for_each_tile(
+        kernel, X, dtype, size, lambda rows, columns, tile: found.update({(rows.start, columns.start): tile.clone()})
+    )
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kernel", [Exponential(0.5), ReluNTK()], ids=["side by side", "in turn"])
+def test_every_tile_comes_once_and_is_what_the_kernel_says(kernel, dtype):
+    kernel, X = prepared(kernel, rows(n=50))
+    found = collected(kernel, X, dtype, 16)
+    expected = {(a.start, b.start): tile for a, b, tile in kernel_tiles(kernel, X, dtype, 16)}
+    assert found.keys() == expected.keys()
+    assert all(tile.dtype == dtype for tile in found.values())
+    for place, tile in expected.items():
+        torch.testing.assert_close(found[place], tile)
+
+
+def test_the_number_of_threads_changes_no_bit_of_a_tile():
+    kernel, X = prepared(Exponential(0.5), rows(n=300))
+    assert kernel.entrywise is not None
+    before = torch.get_num_threads()
+    try:
+        several = []
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            several.append(collected(kernel, X, torch.float64, 64))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(tile, several[1][place]) for place, tile in several[0].items())
+
+
+def test_what_goes_wrong_in_a_thread_is_not_lost():
+    kernel, X = prepared(Exponential(0.5), rows(n=50))
+
+    def refuse(rows, columns, tile):
+        raise ValueError("no room")
+
+    with pytest.raises(ValueError, match="no room"):
+        for_each_tile(kernel, X, torch.float64, 16, refuse)

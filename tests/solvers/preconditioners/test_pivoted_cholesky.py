@@ -8,7 +8,7 @@ from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import PivotedCholesky, RidgeSystem, solve
 from ridgeformer.solvers.engines import Stored, Tiles
 from ridgeformer.solvers.preconditioners import pivoted_cholesky
-from ridgeformer.solvers.preconditioners.pivoted_cholesky import STRIP, default_rank, mirrored_product, pivoted_factor
+from ridgeformer.solvers.preconditioners.pivoted_cholesky import STRIP, add_to_lower, default_rank, pivoted_factor
 
 
 def factor_of(X, rank, kernel=Exponential(1.0), seed=0, working=torch.float64, **options):  # noqa: B008
@@ -130,10 +130,8 @@ def test_ranks_and_blocks_are_checked():
     assert default_rank(10**6) == 11_000
 
 
-def test_a_mirrored_product_is_the_product_across_several_strips():
+def test_what_is_added_to_the_lower_triangle_is_the_product_across_several_strips():
     A = torch.randn(2 * STRIP + 7, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    core = torch.randn(5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    right = (core + core.T) @ A.T
-    found = mirrored_product(A, right)
-    torch.testing.assert_close(found, A @ right, rtol=1e-12, atol=1e-12)
-    assert torch.equal(found[:STRIP, STRIP:], found[STRIP:, :STRIP].T)
+    S = torch.ones(len(A), len(A), dtype=torch.float64)
+    add_to_lower(S, A, A.T, alpha=-0.5)
+    torch.testing.assert_close(S.tril(), (1 - A @ A.T / 2).tril(), rtol=1e-12, atol=1e-12)

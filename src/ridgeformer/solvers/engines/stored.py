@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines.thin import thin_product
-from ridgeformer.solvers.engines.tiles import TILE, Tiles, kernel_tiles, prepared
+from ridgeformer.solvers.engines.tiles import TILE, Tiles, for_each_tile, prepared
 
 __all__ = ["Stored", "assemble"]
 
@@ -22,11 +22,14 @@ def assemble(kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype, out: t
     shifts a product ten times less than float32 logits do.
     """
     K = X.new_empty(len(X), len(X), dtype=out)
-    for rows, columns, tile in kernel_tiles(kernel, X, dtype):
+
+    def keep(rows: slice, columns: slice, tile: Tensor) -> None:
         tile = tile.to(out)
         K[rows, columns] = tile
         if rows != columns:
             K[columns, rows] = tile.T.contiguous()
+
+    for_each_tile(kernel, X, dtype, TILE, keep)
     return K
 
 

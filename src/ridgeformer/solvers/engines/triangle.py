@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines.strips import STRIP, symmetric_rows
-from ridgeformer.solvers.engines.tiles import Tiles, kernel_tiles, prepared
+from ridgeformer.solvers.engines.tiles import Tiles, for_each_tile, prepared
 
 __all__ = ["Triangle", "tile_size"]
 
@@ -57,11 +57,13 @@ class Triangle(Tiles):
         self.size = tile_size(self.n)
         self.count = ceil(self.n / self.size)
         self.high, self.low = ([self._room(i) for i in range(self.count)] for _ in range(2))
-        for rows, columns, tile in kernel_tiles(*prepared(kernel, X), torch.float64, self.size):
-            high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
-            high.copy_(tile)
-            low.copy_(tile.sub_(high))
-        self.working = kernel, X  # no copy for the few columns that are formed from here on
+        for_each_tile(*prepared(kernel, X), torch.float64, self.size, self._keep)
+        self.working = kernel.unchecked(X), X  # no copy for the few columns that are formed from here on
+
+    def _keep(self, rows: slice, columns: slice, tile: Tensor) -> None:
+        high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
+        high.copy_(tile)
+        low.copy_(tile.sub_(high))
 
     def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V by the high part."""

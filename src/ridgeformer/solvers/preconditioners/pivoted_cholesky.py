@@ -109,7 +109,9 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
         fresh.copy_(torch.linalg.solve_triangular(lower.T, rows.T, upper=True, left=False).T)
         found += len(accepted)
         pivots.append(draws[accepted])
-        left = (left - torch.linalg.vector_norm(fresh, dim=0, dtype=torch.float64).square()).clamp_min(0)
+        for some in fresh.split(32):  # float64 for a few at a time, which stay in the cache
+            left -= some.to(torch.float64).square().sum(0)
+        left.clamp_min_(0)
         left[draws[accepted]] = 0.0
     chosen = torch.cat(pivots) if pivots else torch.empty(0, dtype=torch.int64, device=engine.device)
     return PivotedFactor(F[:found], chosen, left)
@@ -175,7 +177,8 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
     """Return the inverses of the diagonal blocks of K - F'F + ridge I; the columns of F are in the order of groups."""
     found = []
     for rows, part in zip(groups, F.split([len(group) for group in groups], dim=1), strict=True):
-        left = _symmetric(system.engine.block(rows, rows)) - mirrored_product(part.T, part)
+        left = system.engine.block(rows, rows)
+        add_to_lower(left, part.T, part, alpha=-1.0)
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
         left.diagonal().add_(system.ridge)
         lower, info = torch.linalg.cholesky_ex(left)
@@ -192,9 +195,9 @@ class _LowRank:
 
     def __init__(self, F: Tensor, ridge: float) -> None:
         self.F, self.ridge = F, ridge
-        core = mirrored_product(F, F.T).to(torch.float64)
-        core.diagonal().add_(ridge)
-        self.core = _inverse(core).to(F.dtype)
+        core = ridge * torch.eye(len(F), dtype=F.dtype, device=F.device)
+        add_to_lower(core, F, F.T)
+        self.core = _inverse(core.to(torch.float64)).to(F.dtype)
 
     def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         inner = thin_product(self.core, thin_product(self.F, r.to(self.F.dtype)))
@@ -212,7 +215,7 @@ class _LowRankAndBlocks:
         core = torch.eye(len(F), dtype=F.dtype, device=F.device)
         for part, inverse in zip(F.split(self.sizes, dim=1), inverses, strict=True):
             local = part @ inverse
-            core += mirrored_product(local, part.T)
+            add_to_lower(core, local, part.T)
             part.copy_(local)
         core = core.to(torch.float64)  # in the place of the other: memory is tightest here
         self.B, self.core = F, _inverse(core).to(F.dtype)
@@ -227,25 +230,30 @@ class _LowRankAndBlocks:
 
 
 def _inverse(A: Float[Tensor, "r r"]) -> Float[Tensor, "r r"]:
-    """Return the inverse of a positive definite matrix: solves with few columns are slower than products with it."""
+    """Return the inverse of a positive definite matrix, of which the lower triangle is read.
+
+    Solves with few columns are slower than products with it.
+    """
     return torch.cholesky_inverse(torch.linalg.cholesky(A))
 
 
-def mirrored_product(A: Float[Tensor, "m k"], B: Float[Tensor, "k m"]) -> Float[Tensor, "m m"]:
-    """Return A B where it is known to be symmetric: what lies above the diagonal is copied, not computed.
+def add_to_lower(
+    S: Float[Tensor, "m m"], A: Float[Tensor, "m k"], B: Float[Tensor, "k m"], *, alpha: float = 1.0
+) -> None:
+    """Add alpha A B to S on and below the diagonal, which is all that a Cholesky factorisation reads.
+
+    What is above it has no meaning afterwards.
 
     Example:
-        >>> A = torch.arange(6.0).reshape(2, 3)
-        >>> mirrored_product(A, A.T)
-        tensor([[ 5., 14.],
+        >>> S, A = torch.zeros(2, 2), torch.arange(6.0).reshape(2, 3)
+        >>> add_to_lower(S, A, A.T)
+        >>> S.tril()
+        tensor([[ 5.,  0.],
                 [14., 50.]])
     """
-    result = A.new_empty(len(A), len(A))
-    for start in range(0, len(A), STRIP):
-        rows, until = slice(start, start + STRIP), min(start + STRIP, len(A))
-        torch.mm(A[rows], B[:, :until], out=result[rows, :until])
-        result[:start, rows] = result[rows, :start].T
-    return result
+    for start in range(0, len(S), STRIP):
+        rows, until = slice(start, start + STRIP), min(start + STRIP, len(S))
+        S[rows, :until].addmm_(A[rows], B[:, :until], alpha=alpha)
 
 
 def _symmetric(A: Tensor) -> Tensor:
