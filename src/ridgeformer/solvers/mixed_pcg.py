@@ -24,7 +24,7 @@ from ridgeformer.solvers.system import RidgeSystem
 
 __all__ = ["mixed_pcg"]
 
-AIM = 0.75
+AIM = 0.9
 """The recursive residual is brought below this part of the tolerance, as the true one lies a little above it."""
 
 REACH = 5e-7

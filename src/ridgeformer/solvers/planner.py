@@ -40,8 +40,8 @@ LEAST_RANK = 32
 LEAN = 0.75
 """Where K is not stored, the preconditioner takes this part of the rank it would have ..."""
 
-LEAN_BLOCKS = 20
-"""... and blocks of n over this many rows, at least a thousand: a step costs more there, and memory matters."""
+LEAN_BLOCKS = 32
+"""... and blocks of n over this many rows, at least 600: a step costs more there, and memory matters."""
 
 SIZE = {torch.float32: 4, torch.float64: 8}
 
@@ -102,8 +102,7 @@ class Problem:
 
     def preconditioner(self, rank: int, block: int, size: int) -> int:
         """Bytes of the factor, and of the blocks and the core or, before them, of proposed columns."""
-        cut = next(self.n / 2**k for k in range(64) if self.n / 2**k <= block)
-        blocks = size * self.n * ceil(cut) + 16 * rank**2
+        blocks = size * self.n * ceil(self.n / ceil(self.n / block)) + 16 * rank**2
         return size * self.n * rank + max(blocks, 3 * PROPOSALS * size * self.n)
 
     def fits(self, needed: int) -> bool:
@@ -252,7 +251,7 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
 
 def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, iterations: str) -> Plan:
     size, usual = SIZE[working], ceil(LEAN * default_rank(problem.n))
-    rank, block = usual, max(1000, problem.n // LEAN_BLOCKS)
+    rank, block = usual, max(600, problem.n // LEAN_BLOCKS)
     fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
     chosen = engine or ("attention" if fused else "tiles")
     # attention keeps queries, keys, values and outputs of all rows

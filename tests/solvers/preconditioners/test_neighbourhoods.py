@@ -1,7 +1,7 @@
 import torch
 
 from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers.preconditioners.neighbourhoods import neighbourhoods
+from ridgeformer.solvers.preconditioners.neighbourhoods import neighbourhoods, share_out
 
 
 def test_groups_share_the_rows_out_evenly():
@@ -22,3 +22,19 @@ def test_equal_rows_are_shared_out_too():
     groups = neighbourhoods(torch.ones(10, 2), 4, torch_generator(0, "groups"))
     assert sorted(torch.cat(groups).tolist()) == list(range(10))
     assert max(len(group) for group in groups) <= 4
+
+
+def test_no_column_is_chosen_more_often_than_it_has_room_and_the_first_choice_is_taken_where_there_is_room():
+    score = torch.randn(60, 5, generator=torch_generator(0, "score"))
+    roomy = share_out(score, 60)
+    assert torch.equal(roomy, score.argmax(1))
+    tight = share_out(score, 12)
+    assert tight.bincount().tolist() == [12] * 5
+    assert float(score.gather(1, tight[:, None]).sum()) > 0.6 * float(score.max(1).values.sum())
+
+
+def test_the_groups_do_not_depend_on_the_lengths_of_rows():
+    Z = torch.randn(60, 3, generator=torch_generator(0, "Z"))
+    lengths = 1 + torch.rand(60, 1, generator=torch_generator(0, "lengths"))
+    first, second = (neighbourhoods(rows, 20, torch_generator(0, "groups")) for rows in (Z, lengths * Z))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

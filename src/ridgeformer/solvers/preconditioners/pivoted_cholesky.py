@@ -38,9 +38,9 @@ def default_rank(n: int) -> int:
 
     Example:
         >>> default_rank(100), default_rank(20_000)
-        (100, 1556)
+        (100, 1415)
     """
-    return min(n, ceil(11 * sqrt(n)))
+    return min(n, ceil(10 * sqrt(n)))
 
 
 def default_block(n: int) -> int:
@@ -48,9 +48,9 @@ def default_block(n: int) -> int:
 
     Example:
         >>> default_block(100), default_block(20_000), default_block(60_000)
-        (1000, 1273, 2205)
+        (1000, 1415, 2450)
     """
-    return max(1000, ceil(9 * sqrt(n)))
+    return max(1000, ceil(10 * sqrt(n)))
 
 
 @dataclass(frozen=True, eq=False)
