@@ -46,7 +46,7 @@ class Engine(ABC):
 
     @abstractmethod
     def columns(self, index: Int[Tensor, " k"]) -> Float[Tensor, "n k"]:
-        """Return the columns of K at `index`, in the working precision."""
+        """Return the columns of K at `index`, in the working precision and in memory that the caller may write to."""
 
     @abstractmethod
     def diagonal(self) -> Float[Tensor, " n"]:

@@ -66,8 +66,8 @@ def for_each_tile(
 ) -> None:
     """Call use(rows, columns, tile) for what `kernel_tiles` yields, in no particular order; `use` may change the tile.
 
-    Where entries are a function of dot products, several tiles are formed side by side, each by one core and in the same memory
-    as the one before. That is a sixth faster than one after the other by all cores; their number changes nothing.
+    Where entries are a function of dot products, several tiles are formed side by side, each by one core and in the
+    memory of the one before. That is faster than one after the other by all cores; their number changes nothing.
     """
     entrywise = kernel.entrywise if X.device.type == "cpu" and len(X) > size else None
     if entrywise is None:

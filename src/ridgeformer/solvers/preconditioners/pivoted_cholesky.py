@@ -97,16 +97,17 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
     found = 0
     while found < len(F) and float(left.sum()) > max(enough, float(noise.sum())):
         draws = torch.multinomial(left.cpu(), PROPOSALS, replacement=True, generator=generator).to(engine.device)
-        rows = torch.addmm(engine.columns(draws).T, F[:found, draws].T, F[:found], alpha=-1)
+        rows = engine.columns(draws).T.addmm_(F[:found, draws].T, F[:found], alpha=-1)
         core = rows[:, draws].to(torch.float64)
         accepted = _accept(core, noise[draws], generator)[: len(F) - found]
         if len(accepted) == 0:
             left[draws] = 0.0  # nothing but round-off is left of these
             continue
         lower = torch.linalg.cholesky(_symmetric(core[accepted][:, accepted])).to(F.dtype)
-        rows, fresh = rows[accepted], F[found : found + len(accepted)]
-        # fresh' lower' = rows': transposed like this nothing is copied into the order that LAPACK wants
-        fresh.copy_(torch.linalg.solve_triangular(lower.T, rows.T, upper=True, left=False).T)
+        fresh = torch.index_select(rows, 0, accepted, out=F[found : found + len(accepted)])
+        del rows
+        # fresh' lower' = rows', in place: transposed like this it is in the order that LAPACK wants
+        torch.linalg.solve_triangular(lower.T, fresh.T, upper=True, left=False, out=fresh.T)
         found += len(accepted)
         pivots.append(draws[accepted])
         for some in fresh.split(32):  # float64 for a few at a time, which stay in the cache
@@ -175,8 +176,10 @@ class PivotedCholesky:
 
 def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tensor]:
     """Return the inverses of the diagonal blocks of K - F'F + ridge I; the columns of F are in the order of groups."""
-    found = []
-    for rows, part in zip(groups, F.split([len(group) for group in groups], dim=1), strict=True):
+    sizes = [len(group) for group in groups]
+    room = F.new_empty(sum(size**2 for size in sizes))  # one piece: between blocks what is freed would leave holes
+    found = [part.view(size, size) for part, size in zip(room.split([size**2 for size in sizes]), sizes, strict=True)]
+    for rows, part, place in zip(groups, F.split(sizes, dim=1), found, strict=True):
         left = system.engine.block(rows, rows)
         add_to_lower(left, part.T, part, alpha=-1.0)
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
@@ -186,7 +189,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
             left.diagonal().add_(lift)
             lift *= 4
             lower, info = torch.linalg.cholesky_ex(left)
-        found.append(torch.cholesky_inverse(lower))
+        torch.cholesky_inverse(lower, out=place)
     return found
 
 
