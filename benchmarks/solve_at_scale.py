@@ -224,7 +224,8 @@ def _fits(arguments: argparse.Namespace, folder: Path, source: str) -> None:
 def _command(arguments: argparse.Namespace) -> str:
     """Return the command with what was asked for other than usual."""
     sizes, rivals = " ".join(map(str, arguments.sizes)), " ".join(f'"{name}"' for name in arguments.rivals)
-    return f"`python benchmarks/solve_at_scale.py --sizes {sizes} --rivals {rivals}`"
+    repeats = f" --repeats {arguments.repeats}" if arguments.repeats > 1 else ""
+    return f"`python benchmarks/solve_at_scale.py --sizes {sizes}{repeats} --rivals {rivals}`"
 
 
 def _line(n: int, name: str, result: dict[str, Any], ours: float | None) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from torch import Tensor
 from ridgeformer.checks import as_matrix, as_targets, positive
 from ridgeformer.errors import InputError
 from ridgeformer.kernels import Kernel
+from ridgeformer.memory import free_bytes
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers.arguments import check_memory
 from ridgeformer.solvers.band import BandFactor, band_form
-from ridgeformer.solvers.engines.tiles import symmetric_product
+from ridgeformer.solvers.engines import Engine, Stored
 from ridgeformer.solvers.solve import scaled_system
 from ridgeformer.solvers.system import RidgeSystem
 
@@ -132,14 +133,16 @@ def _by_band(
 ) -> tuple[Tensor, float, float]:
     """Return the leave-one-out residuals, the error found in the inverse's diagonal, and the largest residual left."""
     check_memory(system.n, dtype)
-    rows = system.X.to(dtype)
-    form = band_form(system.kernel.dense(rows, rows))
+    # three matrices for the reduction and, if there is room, K in float64 for the residuals
+    roomy = (3 * dtype.itemsize + 8) * system.n**2 <= free_bytes()
+    engine = Stored(system.kernel, system.X, dtype, exact=roomy)
+    form = band_form(engine.K)
     factors = [form.factor(ridge) for ridge in ridges]
     least = ridges.index(min(ridges))
     units = torch.zeros(system.n, len(probes), dtype=y.dtype, device=y.device)
     units[probes, torch.arange(len(probes))] = 1
     sides = [torch.cat([y, units], 1) if i == least else y for i in range(len(ridges))]
-    solved, unsolved = _refine(system, factors, ridges, sides)
+    solved, unsolved = _refine(engine, factors, ridges, sides)
     diagonals = [factor.inverse_diagonal().double() for factor in factors]
     exact = solved[least][probes, y.shape[1] + torch.arange(len(probes))]
     error = float((diagonals[least][probes] / exact - 1).abs().max())
@@ -148,7 +151,7 @@ def _by_band(
 
 
 def _refine(
-    system: RidgeSystem, factors: list[BandFactor], ridges: list[float], sides: list[Tensor]
+    engine: Engine, factors: list[BandFactor], ridges: list[float], sides: list[Tensor]
 ) -> tuple[list[Tensor], float]:
     """Solve (K + ridge I) x = side for each ridge; all of them share every product with the float64 kernel."""
     widths, b = [side.shape[1] for side in sides], torch.cat(sides, 1)
@@ -159,7 +162,7 @@ def _refine(
         rotated = (Q.T @ (residual / scale).to(Q.dtype)).split(widths, 1)
         step = Q @ torch.cat([factor.solve_rotated(part) for factor, part in zip(factors, rotated, strict=True)], 1)
         x = x + scale * step
-        residual = b - symmetric_product(system.kernel, system.X, x, torch.float64) - shifts * x
+        residual = b - engine.matmat64(x) - shifts * x
         unsolved = float((residual.norm(dim=0) / scale).max())
         if unsolved <= SOLVED:
             break
