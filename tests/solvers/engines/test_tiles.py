@@ -90,3 +90,11 @@ def test_what_goes_wrong_in_a_thread_is_not_lost():
 
     with pytest.raises(ValueError, match="no room"):
         for_each_tile(kernel, X, torch.float64, 16, refuse)
+
+
+def test_tiles_are_formed_in_inference_mode_too():
+    kernel, X = prepared(Exponential(0.5), rows(n=50))
+    with torch.inference_mode():
+        place = torch.empty(50, 50, dtype=torch.float64)
+        for_each_tile(kernel, X, torch.float64, 16, lambda rows, columns, tile: place[rows, columns].copy_(tile))
+    torch.testing.assert_close(place.tril(), kernel.dense(X, X).tril())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from threading import Lock
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +35,9 @@ TILE = 1024
 
 PASSING = 512
 """Rows of a tile that is used at once and thrown away: 1 MiB in float32, which stays in the cache until then."""
+
+_LIMITING = Lock()
+"""Held while NumPy is limited to one thread: two who limit it at once would not restore what was before."""
 
 COPIED_BYTES = 2**29
 """Rows that take more are never copied; they may be on disk."""
@@ -74,8 +78,9 @@ def for_each_tile(
         for found in kernel_tiles(kernel, X, dtype, size):
             use(*found)
         return
-    rows = X.detach().to(dtype).numpy()
+    rows, inference = X.detach().to(dtype).numpy(), torch.is_inference_mode_enabled()
 
+    @torch.inference_mode(inference)  # a thread starts without the modes of the one that started it
     def work(start: int) -> None:
         left = rows[start : start + size]
         room = torch.empty(len(left) * size, dtype=dtype)
@@ -86,7 +91,7 @@ def for_each_tile(
             use(slice(start, start + len(left)), slice(begin, begin + len(right)), entrywise(tile))
 
     starts = range(0, len(rows), size)[::-1]  # the longest first
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
+    with _LIMITING, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
         list(threads.map(work, starts))
 
 
