@@ -84,7 +84,7 @@ def factorise_in_place(A: Float[Tensor, "n n"], ridge: float) -> bool:
 
 
 def _by_lapack(A: Tensor) -> bool:
-    """Factorise by SciPy's LAPACK, in one call and in place: PyTorch's makes a copy and takes a quarter longer."""
+    """Factorise by SciPy's LAPACK, in one call and in place: PyTorch's makes a copy."""
     from scipy.linalg.lapack import dpotrf, spotrf
 
     columns = A.numpy().T  # as LAPACK sees the rows: the lower triangle is the upper one

@@ -60,7 +60,7 @@ class Engine(ABC):
         return self.matmat64(V)
 
     def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
-        """Return the entries of K at these rows and columns, in the working precision."""
+        """Return the entries of K at these rows and columns, in the working precision; they may be written to."""
         return self.columns(columns)[rows]
 
     def preconditioner(self, ridge: float, rank: int, generator: torch.Generator) -> Preconditioner | None:
