@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib import import_module
-from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -19,26 +17,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["STRIP", "by_strips", "by_torch", "compiled", "describe", "symmetric_rows"]
+from ridgeformer.solvers.engines.compiled import LINE, compile_it, compiled, prefetch
+
+__all__ = ["STRIP", "by_strips", "by_torch", "describe", "symmetric_rows"]
 
 STRIP = 5
 """Rows at a time: their sums, their factors and what is read fill the registers of a core."""
+
+SEVERAL = 4
+"""Columns from which it pays to fetch rows before they are needed."""
 
 RUN = 2
 """Tiles that PyTorch multiplies at a time, where they need not be summed first."""
 
 LARGE = 2**27
 """Entries of K from which it is worth to start Numba, which takes most of a second once in a process."""
-
-
-@cache
-def compiled() -> bool:
-    """Whether Numba is there and can be used with this NumPy."""
-    try:
-        import_module("numba")
-    except ImportError:
-        return False
-    return True
 
 
 def describe(n: int, device: torch.device) -> tuple[str, ...]:
@@ -119,17 +112,7 @@ def by_strips(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
 
 @cache
 def _compiled_add_both() -> Callable[..., None]:
-    from numba import njit
-
-    def compile_it(keep: bool) -> Callable[..., None]:
-        # sums may be taken in another order and multiplications joined with them; nan and inf stay what they are
-        allowed = {"reassoc", "contract", "nsz"}
-        return njit(unwrap(add_both), cache=keep, nogil=True, error_model="numpy", fastmath=allowed)
-
-    try:
-        return compile_it(True)
-    except RuntimeError:  # there is no place to keep it in, so every process takes two seconds to compile it
-        return compile_it(False)
+    return compile_it(add_both)
 
 
 def add_both(tiles: Any, right: Any, left: Any, across: Any, down: Any) -> None:
@@ -141,11 +124,17 @@ def add_both(tiles: Any, right: Any, left: Any, across: Any, down: Any) -> None:
         >>> across[0].tolist() == T[0].sum(1).tolist(), down[0, 0].tolist() == T[0].sum(0).tolist()
         (True, True)
     """
+    numbers, width = tiles.reshape(-1), tiles.shape[2]
+    # of the next rows, fetched beside each column; with few columns there is no time for it
+    share = LINE * -(-STRIP * width // (LINE * left.shape[0])) if left.shape[0] >= SEVERAL else 0
     for t in range(tiles.shape[0]):
         tile = tiles[t]
         for i in range(0, tile.shape[0], STRIP):
+            ahead = (t * tile.shape[0] + i + STRIP) * width
             row0, row1, row2, row3, row4 = tile[i], tile[i + 1], tile[i + 2], tile[i + 3], tile[i + 4]
             for c in range(left.shape[0]):
+                for place in range(ahead + c * share, ahead + (c + 1) * share, LINE):
+                    prefetch(numbers, place)
                 v, below = right[t, c], down[t, c]
                 w0, w1, w2, w3, w4 = left[c, i], left[c, i + 1], left[c, i + 2], left[c, i + 3], left[c, i + 4]
                 sum0 = sum1 = sum2 = sum3 = sum4 = left.dtype.type(0)

@@ -8,7 +8,6 @@ from functools import cached_property
 from threading import Lock
 from typing import ClassVar
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from ridgeformer.kernels import Kernel
 from ridgeformer.solvers.engines.base import Engine
+from ridgeformer.solvers.engines.dots import Dots
 from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 
 __all__ = [
@@ -73,24 +73,25 @@ def for_each_tile(
     Where entries are a function of dot products, several tiles are formed side by side, each by one core and in the
     memory of the one before. That is faster than one after the other by all cores; their number changes nothing.
     """
-    entrywise = kernel.entrywise if X.device.type == "cpu" and len(X) > size else None
+    n = len(X)
+    entrywise = kernel.entrywise if X.device.type == "cpu" and n > size else None
     if entrywise is None:
         for found in kernel_tiles(kernel, X, dtype, size):
             use(*found)
         return
-    rows, inference = X.detach().to(dtype).numpy(), torch.is_inference_mode_enabled()
+    dots, inference = Dots(X.to(dtype), size), torch.is_inference_mode_enabled()
 
     @torch.inference_mode(inference)  # a thread starts without the modes of the one that started it
     def work(start: int) -> None:
-        left = rows[start : start + size]
-        room = torch.empty(len(left) * size, dtype=dtype)
+        rows = slice(start, min(start + size, n))
+        room = torch.empty((rows.stop - start) * size, dtype=dtype)
         for begin in range(0, start + 1, size):
-            right = rows[begin : begin + size]
-            tile = room[: len(left) * len(right)].view(len(left), len(right))
-            np.matmul(left, right.T, out=tile.numpy())
-            use(slice(start, start + len(left)), slice(begin, begin + len(right)), entrywise(tile))
+            columns = slice(begin, min(begin + size, n))
+            tile = room[: (rows.stop - start) * (columns.stop - begin)].view(rows.stop - start, -1)
+            dots.fill(tile.numpy(), start, begin)
+            use(rows, columns, entrywise(tile))
 
-    starts = range(0, len(rows), size)[::-1]  # the longest first
+    starts = range(0, n, size)[::-1]  # the longest first
     with _LIMITING, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
         list(threads.map(work, starts))
 

@@ -189,7 +189,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
             left.diagonal().add_(lift)
             lift *= 4
             lower, info = torch.linalg.cholesky_ex(left)
-        torch.cholesky_inverse(lower, out=place)
+        place.copy_(torch.cholesky_inverse(lower).T)  # symmetric, and transposed it is in the order of `place`
     return found
 
 

@@ -1,0 +1,70 @@
+"""Functions compiled by Numba, where it is installed, and the one instruction that Python has no word for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from inspect import unwrap
+from typing import Any
+
+__all__ = ["LINE", "compile_it", "compiled", "prefetch"]
+
+LINE = 16
+"""Numbers in a line of the cache, in float32: what memory is read by."""
+
+ALLOWED = {"reassoc", "contract", "nsz"}
+"""Sums may be taken in another order and multiplications joined with them; nan and inf stay what they are."""
+
+
+@cache
+def compiled() -> bool:
+    """Whether Numba is there and can be used with this NumPy."""
+    try:
+        import_module("numba")
+    except ImportError:
+        return False
+    return True
+
+
+def compile_it(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the function compiled, kept on disk for the next process if there is a place for it."""
+    from numba import njit
+
+    _teach_prefetch()
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": ALLOWED}
+    try:
+        return njit(unwrap(function), cache=True, **options)  # type: ignore[no-any-return]
+    except RuntimeError:  # there is none, so every process takes two seconds to compile it
+        return njit(unwrap(function), cache=False, **options)  # type: ignore[no-any-return]
+
+
+def prefetch(numbers: Any, place: int) -> None:
+    """Have the line of memory fetched that numbers[place] is in, which may lie beyond the end; compiled only.
+
+    A core that waits for memory computes nothing meanwhile; one that has asked beforehand does not wait.
+    """
+
+
+@cache
+def _teach_prefetch() -> None:
+    """Tell Numba what `prefetch` compiles to."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic, overload
+
+    def instruction(_: Any, numbers: Any, place: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            address = builder.bitcast(builder.gep(start, [arguments[1]]), byte)
+            builder.call(function, [address, number(0), number(3), number(1)])  # to read, into all caches, data
+            return context.get_dummy_value()
+
+        return types.void(numbers, types.intp), emit
+
+    compiles_to = intrinsic(unwrap(instruction))
+    overload(prefetch)(lambda numbers, place: lambda numbers, place: compiles_to(numbers, place))
