@@ -89,6 +89,11 @@ class Problem:
         copies = 1 if size <= SIZE[self.dtype] else 2
         return copies * size * self.n * self.d if SIZE[self.dtype] * self.n * self.d <= COPIED_BYTES else 0
 
+    @property
+    def assembled(self) -> int:
+        """Bytes beside K while it is formed: the rows in float64, and again with dense and sparse features apart."""
+        return self.copied(8) + (8 * self.n * self.d if self.copied(8) else 0)
+
     def stored(self, size: int) -> int:
         """Bytes of K with entries of `size` bytes."""
         return size * self.n**2
@@ -201,7 +206,7 @@ def _factorisation(problem: Problem, size: int, *reasons: str) -> Plan:
 
 def _roomy(problem: Problem) -> int:
     """Return the bytes of a float32 factorisation with K kept for the residuals."""
-    return problem.triangle + problem.stored(4) + problem.vectors
+    return problem.triangle + max(problem.stored(4), problem.assembled) + problem.vectors
 
 
 def _held(problem: Problem) -> str:
@@ -236,11 +241,11 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
     size, rank, block = SIZE[working], default_rank(problem.n), default_block(problem.n)
     base = problem.vectors + problem.preconditioner(rank, block, size)
     iterations = f"{problem.n:,} rows: conjugate gradients cost less than a factorisation"
-    halves = problem.triangle + max(base, problem.copied(8))  # the copy is gone before the rest
+    halves = problem.triangle + max(base, problem.assembled)  # the copies are gone before the rest
     if engine in (None, "triangle") and working == torch.float32 and problem.fits(halves):
         how = strips.describe(problem.n, problem.device)
         return _plan(problem, "mixed_pcg", "triangle", size, rank, halves, iterations, _held(problem), *how)
-    full = problem.stored(size) + max(base, problem.copied(8))
+    full = problem.stored(size) + max(base, problem.assembled)
     if engine == "stored" or (engine is None and working == torch.float64 and problem.fits(full)):
         held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
         return _plan(problem, "mixed_pcg", "stored", size, rank, full, iterations, held)

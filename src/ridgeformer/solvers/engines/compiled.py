@@ -34,9 +34,9 @@ def compile_it(function: Callable[..., None]) -> Callable[..., None]:
     _teach_prefetch()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": ALLOWED}
     try:
-        return njit(unwrap(function), cache=True, **options)  # type: ignore[no-any-return]
+        return njit(unwrap(function), cache=True, **options)
     except RuntimeError:  # there is none, so every process takes two seconds to compile it
-        return njit(unwrap(function), cache=False, **options)  # type: ignore[no-any-return]
+        return njit(unwrap(function), cache=False, **options)
 
 
 def prefetch(numbers: Any, place: int) -> None:
@@ -49,7 +49,7 @@ def prefetch(numbers: Any, place: int) -> None:
 @cache
 def _teach_prefetch() -> None:
     """Tell Numba what `prefetch` compiles to."""
-    from llvmlite import ir
+    from llvmlite import ir  # type: ignore[import-untyped]
     from numba import types
     from numba.core import cgutils
     from numba.extending import intrinsic, overload
@@ -59,7 +59,8 @@ def _teach_prefetch() -> None:
             start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            name = "llvm.prefetch.p0i8"
+            function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
             address = builder.bitcast(builder.gep(start, [arguments[1]]), byte)
             builder.call(function, [address, number(0), number(3), number(1)])  # to read, into all caches, data
             return context.get_dummy_value()
