@@ -23,6 +23,7 @@ class Plan:
         free: bytes that may be used.
         reasons: one sentence for each decision.
         block: rows of a block of the preconditioner at most; 0 leaves it to the preconditioner.
+        bits: kept by the triangle engine of what float32 leaves out of an entry; 0 where there is none.
     """
 
     method: str
@@ -34,6 +35,7 @@ class Plan:
     free: int
     reasons: tuple[str, ...]
     block: int = 0
+    bits: int = 0
 
     def __str__(self) -> str:
         head = f"{self.method} on the {self.engine} engine, working in {self.working}: about "

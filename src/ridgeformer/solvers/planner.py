@@ -16,7 +16,7 @@ from ridgeformer.memory import show_bytes
 from ridgeformer.solvers import system
 from ridgeformer.solvers.engines import Engine, strips
 from ridgeformer.solvers.engines.tiles import COPIED_BYTES, TILE
-from ridgeformer.solvers.engines.triangle import tile_size
+from ridgeformer.solvers.engines.triangle import lost, tile_size
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_block, default_rank
 from ridgeformer.solvers.solution import Status
@@ -43,6 +43,9 @@ LEAN = 0.75
 LEAN_BLOCKS = 32
 """... and blocks of n over this many rows, at least 600: a step costs more there, and memory matters."""
 
+JUDGED = 0.1
+"""A residual may err by this part of the tolerance it is compared with."""
+
 SIZE = {torch.float32: 4, torch.float64: 8}
 
 
@@ -61,6 +64,7 @@ class Problem:
         diagonal: the mean of k(x_i, x_i), which the ridge is compared with.
         features: width of the kernel's feature map, if it has one.
         free: bytes that may be used.
+        tol: relative residual asked for.
     """
 
     kernel: Kernel
@@ -73,6 +77,7 @@ class Problem:
     diagonal: float
     features: int | None
     free: int
+    tol: float = 1e-10
 
     @property
     def few_entries(self) -> bool:
@@ -99,11 +104,20 @@ class Problem:
         return size * self.n**2
 
     @property
+    def bits(self) -> int:
+        """How many bits to keep of what float32 leaves out of an entry: enough to judge a residual of `tol`.
+
+        What is lost has either sign, so a residual errs by about sqrt(n) times that and ||alpha|| <= ||y|| / ridge.
+        """
+        wrong = lost(16) * sqrt(self.n) * self.diagonal / self.ridge
+        return 16 if wrong <= JUDGED * self.tol else 32
+
+    @property
     def triangle(self) -> int:
-        """Bytes of the tiles on and below the diagonal of K, two float32 numbers an entry."""
+        """Bytes of the tiles on and below the diagonal of K."""
         size = tile_size(self.n)
         filled = size * ceil(self.n / size)
-        return 4 * filled * (filled + size)
+        return (4 + self.bits // 8) * filled * (filled + size) // 2
 
     def preconditioner(self, rank: int, block: int, size: int) -> int:
         """Bytes of the factor, and of the blocks and the core or, before them, of proposed columns."""
@@ -210,7 +224,7 @@ def _roomy(problem: Problem) -> int:
 
 
 def _held(problem: Problem) -> str:
-    return f"the lower triangle of K takes {show_bytes(problem.triangle)} as two float32 parts and fits"
+    return f"the lower triangle of K takes {show_bytes(problem.triangle)} with 32 + {problem.bits} bits an entry and fits"
 
 
 def _as_asked(problem: Problem, method: str, engine: str | None, *reasons: str) -> Plan:
@@ -300,7 +314,8 @@ def _plan(
     if not problem.fits(needed):
         raise _too_large(problem, needed, "use method='mixed_pcg', which forms K by tiles")
     working = "float32" if size == 4 else "float64"
-    return Plan(method, engine, working, rank, exact, needed, problem.free, reasons)
+    bits = problem.bits if engine == "triangle" else 0
+    return Plan(method, engine, working, rank, exact, needed, problem.free, reasons, bits=bits)
 
 
 def _too_large(problem: Problem, needed: int, advice: str) -> InputError:
@@ -314,8 +329,8 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def describe(kernel: Kernel, X: Tensor, columns: int, ridge: float, free: int) -> Problem:
+def describe(kernel: Kernel, X: Tensor, columns: int, ridge: float, free: int, tol: float = 1e-10) -> Problem:
     """Return the problem a plan is made for."""
     mean = float(torch.cat([kernel.diagonal(rows) for rows in X.split(TILE)]).to(torch.float64).mean())
     features = kernel.feature_map(X[:1]).shape[1] if isinstance(kernel, FeatureKernel) else None
-    return Problem(kernel, len(X), X.shape[1], columns, X.dtype, X.device, ridge, mean, features, free)
+    return Problem(kernel, len(X), X.shape[1], columns, X.dtype, X.device, ridge, mean, features, free, tol)

@@ -13,7 +13,7 @@ from ridgeformer.solvers.arguments import Arguments, check_memory
 from ridgeformer.solvers.chebyshev import chebyshev
 from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
 from ridgeformer.solvers.direct import cholesky_solve
-from ridgeformer.solvers.engines import Engine, Stored, Tiles, Triangle, build_engine
+from ridgeformer.solvers.engines import Engine, Stored, Triangle, build_engine
 from ridgeformer.solvers.engines.stored import assemble
 from ridgeformer.solvers.iterate import Method, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, from_coefficients, lanczos_ends
@@ -99,6 +99,8 @@ def follow(
 def _engine(plan: Plan, kernel: Kernel, X: Tensor, working: torch.dtype) -> Engine:
     if plan.engine == "stored":
         return Stored(kernel, X, working, exact=plan.exact)
+    if plan.engine == "triangle":
+        return Triangle(kernel, X, working, bits=plan.bits)
     return build_engine(plan.engine, kernel, X, working)
 
 
@@ -116,7 +118,7 @@ def _direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Out
 
 def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Outcome:
     working = getattr(torch, plan.working)
-    engine = (Triangle if plan.exact else Tiles)(system.kernel, system.X, working)
+    engine = _engine(plan, system.kernel, system.X, working)
     system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
     K = engine.lower() if isinstance(engine, Triangle) else assemble(system.kernel, system.X, working, working)
     record = mixed_direct(system, K, y, tol=asked.tol)

@@ -95,7 +95,7 @@ def solve(
             _require_same_kernel(given, system)
         columns = y.reshape(len(y), -1)
         unit = _unit(columns)
-        problem = describe(system.kernel, X, columns.shape[1], system.ridge, free)
+        problem = describe(system.kernel, X, columns.shape[1], system.ridge, free, asked.tol)
         plan = choose_for(given, problem, method) if given else choose(problem, method, name, centres)
         watch = _in_given_units(callback, unit)
         outcome = follow(plan, system, given, columns / unit, asked, watch, keep_iterates)

@@ -4,9 +4,17 @@ import torch
 from engine_case import rows
 
 from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers.engines.dots import FEW, WORTH, Dots
+from ridgeformer.solvers.engines import dots as dots_module
+from ridgeformer.solvers.engines.dots import COMPILED_PRICE, PRICE, WORTH, Dots, add_sparse
 
 N, SIZE = 100, 30
+
+
+@pytest.fixture(params=[False, True], ids=["scipy", "compiled"], autouse=True)
+def price(request, monkeypatch):
+    """Both ways to a sparse product, whatever the size; returns what an entry costs."""
+    monkeypatch.setattr(dots_module, "worthwhile", lambda n: request.param)
+    return COMPILED_PRICE if request.param else PRICE
 
 
 def with_sparse(count, share, dtype=torch.float64):
@@ -27,7 +35,7 @@ def filled(X):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("share", [0.0, 0.02, 1.0], ids=["zero", "sparse", "dense"])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.2, 1.0], ids=["zero", "sparse", "less sparse", "dense"])
 def test_every_tile_holds_the_dot_products_of_its_rows(share, dtype):
     X = with_sparse(200, share, dtype)
     _, found = filled(X)
@@ -35,11 +43,11 @@ def test_every_tile_holds_the_dot_products_of_its_rows(share, dtype):
     assert float((found - expected).abs().max()) <= 220 * torch.finfo(dtype).eps * float(expected.max())
 
 
-def test_features_that_few_rows_have_are_multiplied_as_sparse_ones_and_no_others():
+def test_features_that_few_rows_have_are_multiplied_as_sparse_ones_and_no_others(price):
     X = with_sparse(200, 0.02)
     share = (X != 0).double().mean(0)
     dots, _ = filled(X)
-    assert dots.sparse == int((share <= FEW).sum()) > WORTH
+    assert dots.sparse == int((share <= 1 / price).sum()) > WORTH
     assert dots.dense.shape == (N, 220 - dots.sparse)
 
 
@@ -64,3 +72,12 @@ def test_rows_are_left_as_they_are():
     before = X.clone()
     filled(X)
     assert torch.equal(X, before)
+
+
+def test_the_function_that_is_compiled_in_plain_python():
+    from scipy.sparse import csr_array
+
+    left, right = with_sparse(30, 0.3)[:7].numpy(), np.random.default_rng(0).standard_normal((50, 4))
+    sparse, out = csr_array(left), np.ones((7, 4))
+    add_sparse(sparse.indptr, sparse.indices, sparse.data, right, out)
+    np.testing.assert_allclose(out, 1 + left @ right)

@@ -12,9 +12,8 @@ SIZE, COUNT = 15, 5
 @pytest.fixture(params=["compiled", "torch"], autouse=True)
 def way(request, monkeypatch):
     """Both ways to a product, whatever the size of the matrix."""
-    monkeypatch.setattr(strips, "LARGE", 0)
+    monkeypatch.setattr(strips, "worthwhile", lambda n: request.param == "compiled")
     if request.param == "torch":
-        monkeypatch.setattr(strips, "compiled", lambda: False)
         monkeypatch.setattr(strips, "_compiled_add_both", lambda: pytest.fail("compiled where it was not to be"))
     return request.param
 
@@ -47,27 +46,26 @@ def joined(result):
 @pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
 def test_it_is_the_product_with_the_whole_matrix(count, dtype, error):
     K, V = matrix(), columns(count, dtype)
-    found = joined(symmetric_rows([by_rows(K)], by_tiles(V)))
+    found = joined(symmetric_rows(by_rows(K), by_tiles(V)))
     expected = K.double() @ V.double()
     assert found.dtype == torch.float64
     assert float((found - expected).norm()) <= error * float(expected.norm())
 
 
-def test_parts_are_summed_in_the_precision_of_the_columns():
-    K, V = matrix(), columns(3, torch.float64)
-    small = matrix() * 1e-9  # lost if it were added in float32
-    found = joined(symmetric_rows([by_rows(K), by_rows(small)], by_tiles(V)))
-    expected = (K.double() + small.double()) @ V
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32])
+def test_tiles_of_whole_numbers_are_multiplied_in_the_precision_of_the_columns(dtype):
+    K, V = (1000 * matrix()).to(dtype), columns(3, torch.float64)
+    found = joined(symmetric_rows(by_rows(K), by_tiles(V)))
+    expected = K.double() @ V
     assert float((found - expected).norm()) <= 1e-14 * float(expected.norm())
 
 
-def test_parts_are_left_as_they_are():
-    parts = [by_rows(matrix()), by_rows(matrix() * 1e-9)]
-    before = [[row.clone() for row in part] for part in parts]
-    symmetric_rows(parts, by_tiles(columns(3)))
-    assert all(
-        torch.equal(a, b) for part, old in zip(parts, before, strict=True) for a, b in zip(part, old, strict=True)
-    )
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tiles_are_left_as_they_are(dtype):
+    tiles = by_rows(matrix())
+    before = [row.clone() for row in tiles]
+    symmetric_rows(tiles, by_tiles(columns(3, dtype)))
+    assert all(torch.equal(a, b) for a, b in zip(tiles, before, strict=True))
 
 
 def test_the_number_of_threads_changes_no_bit():
@@ -77,7 +75,7 @@ def test_the_number_of_threads_changes_no_bit():
     try:
         for count in (1, 2, 5):
             torch.set_num_threads(count)
-            found.append(symmetric_rows([rows], V))
+            found.append(symmetric_rows(rows, V))
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(found[0], other) for other in found[1:])
@@ -87,7 +85,7 @@ def test_the_number_of_threads_changes_no_bit():
 def test_what_is_not_finite_stays_so(bad):
     V = columns(3)
     V[17, 1] = bad
-    found = joined(symmetric_rows([by_rows(matrix())], by_tiles(V)))
+    found = joined(symmetric_rows(by_rows(matrix()), by_tiles(V)))
     assert not bool(torch.isfinite(found[:, 1]).any())
     assert bool(torch.isfinite(found[:, [0, 2]]).all())
 
@@ -107,6 +105,6 @@ def test_the_function_that_is_compiled_in_plain_python(count):
 @pytest.mark.parametrize("way", ["torch"], indirect=True)
 def test_the_plan_says_what_is_missing_and_what_is_not(monkeypatch):
     assert "pip install 'ridgeformer[fast]'" in strips.describe(20_000, torch.device("cpu"))[0]
-    monkeypatch.setattr(strips, "compiled", lambda: True)
+    monkeypatch.setattr(strips, "worthwhile", lambda n: True)
     assert "compiled by Numba" in strips.describe(20_000, torch.device("cpu"))[0]
     assert strips.describe(20_000, torch.device("cuda")) == ()

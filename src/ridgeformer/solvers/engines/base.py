@@ -33,7 +33,7 @@ class Engine(ABC):
     """The working precision."""
     device: torch.device
     """Where columns are expected and given back."""
-    rounding: ClassVar[int] = 0
+    rounding: int = 0
     """How many units of float64 round-off the entries in `matmat64` may err beyond those of the kernel's evaluation."""
 
     @abstractmethod

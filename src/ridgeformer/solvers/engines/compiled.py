@@ -8,7 +8,10 @@ from importlib import import_module
 from inspect import unwrap
 from typing import Any
 
-__all__ = ["LINE", "compile_it", "compiled", "prefetch"]
+__all__ = ["LARGE", "LINE", "compile_it", "compiled", "prefetch", "worthwhile"]
+
+LARGE = 2**26
+"""Entries of K from which it is worth to start Numba, which takes about half a second once in a process."""
 
 LINE = 16
 """Numbers in a line of the cache, in float32: what memory is read by."""
@@ -25,6 +28,16 @@ def compiled() -> bool:
     except ImportError:
         return False
     return True
+
+
+def worthwhile(n: int) -> bool:
+    """Whether work on all entries of K is compiled: n rows are enough, and Numba is there.
+
+    Example:
+        >>> worthwhile(100)
+        False
+    """
+    return n**2 >= LARGE and compiled()
 
 
 def compile_it(function: Callable[..., None]) -> Callable[..., None]:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from ridgeformer.solvers.engines.compiled import LINE, compile_it, compiled, prefetch
+from ridgeformer.solvers.engines.compiled import LARGE, LINE, compile_it, prefetch, worthwhile
 
 __all__ = ["STRIP", "by_strips", "by_torch", "describe", "symmetric_rows"]
 
@@ -30,9 +30,6 @@ SEVERAL = 4
 RUN = 2
 """Tiles that PyTorch multiplies at a time, where they need not be summed first."""
 
-LARGE = 2**27
-"""Entries of K from which it is worth to start Numba, which takes most of a second once in a process."""
-
 
 def describe(n: int, device: torch.device) -> tuple[str, ...]:
     """Return, for a plan, by what products with n rows are computed; nothing where there is no choice.
@@ -43,53 +40,50 @@ def describe(n: int, device: torch.device) -> tuple[str, ...]:
     """
     if device.type != "cpu" or n**2 < LARGE:
         return ()
-    if compiled():
+    if worthwhile(n):
         return ("both products with a tile are computed in one reading of it, compiled by Numba",)
     return ("Numba would make products a third shorter: pip install 'ridgeformer[fast]'",)
 
 
-def symmetric_rows(parts: Sequence[list[Float[Tensor, "_ s s"]]], V: Float[Tensor, "t r s"]) -> Float[Tensor, "t r s"]:
-    """Return K V in float64, K being a sum of parts of which there are the tiles on and below the diagonal.
+def symmetric_rows(tiles: Sequence[Shaped[Tensor, "_ s s"]], V: Float[Tensor, "t r s"]) -> Float[Tensor, "t r s"]:
+    """Return K V in float64, given the tiles of K on and below the diagonal.
 
     Sums inside a tile are in the precision of V, sums over tiles in float64 and in a fixed order: the number of
     threads changes nothing.
 
     Args:
-        parts: of each, by rows, row i with i + 1 tiles, whose size is a multiple of `STRIP`.
+        tiles: by rows, row i with i + 1 tiles, whose size is a multiple of `STRIP`; floats or whole numbers.
         V: by tiles, transposed: the columns of tile j are the rows of V[j].
 
     Example:
         >>> K = torch.arange(100.0).reshape(10, 10)
         >>> K = K + K.T
-        >>> rows = [K[:5, :5].contiguous()[None], torch.stack([K[5:, :5], K[5:, 5:]])]
-        >>> symmetric_rows([rows], torch.ones(2, 1, 5)).reshape(10).tolist() == K.sum(1).tolist()
+        >>> tiles = [K[:5, :5].contiguous()[None], torch.stack([K[5:, :5], K[5:, 5:]])]
+        >>> symmetric_rows(tiles, torch.ones(2, 1, 5)).reshape(10).tolist() == K.sum(1).tolist()
         True
     """
-    if V.device.type != "cpu" or V[:, 0].numel() ** 2 < LARGE or not compiled():
-        return by_torch(parts, V)
-    return by_strips(parts, V)
+    by = by_strips if V.device.type == "cpu" and worthwhile(V[:, 0].numel()) else by_torch
+    return by(tiles, V)
 
 
-def by_torch(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
+def by_torch(tiles: Sequence[Tensor], V: Tensor) -> Tensor:
     """Return what `symmetric_rows` does, by PyTorch's products."""
     result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
-    whole = len(parts) == 1 and parts[0][0].dtype == V.dtype
+    whole = tiles[0].dtype == V.dtype
     run = RUN if whole else 1
-    room = V.new_empty(0 if whole else V.shape[2] ** 2)  # for all tiles in turn: fresh memory costs more than the sum
+    room = V.new_empty(0 if whole else V.shape[2] ** 2)  # for all tiles in turn: fresh memory costs more than copying
     for i in range(len(V)):
         for some in (slice(j, min(j + run, i + 1)) for j in range(0, i + 1, run)):
-            tiles = parts[0][i][some]
+            these = tiles[i][some]
             if not whole:
-                tiles = room[: tiles.numel()].view(tiles.shape).copy_(tiles)
-                for part in parts[1:]:
-                    tiles += part[i][some]
-            result[i] += torch.bmm(V[some], tiles.transpose(1, 2)).sum(0)
-            tiles = tiles[: i - some.start]  # the one on the diagonal is its own mirror image
-            result[some.start : min(some.stop, i)] += torch.bmm(V[i].expand(len(tiles), *V[i].shape), tiles)
+                these = room.view(these.shape).copy_(these)
+            result[i] += torch.bmm(V[some], these.transpose(1, 2)).sum(0)
+            these = these[: i - some.start]  # the one on the diagonal is its own mirror image
+            result[some.start : min(some.stop, i)] += torch.bmm(V[i].expand(len(these), *V[i].shape), these)
     return result
 
 
-def by_strips(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
+def by_strips(tiles: Sequence[Tensor], V: Tensor) -> Tensor:
     """Return what `symmetric_rows` does, by Numba: rows of tiles go to threads, the longest first.
 
     All is NumPy inside, as PyTorch would start threads of its own.
@@ -98,8 +92,7 @@ def by_strips(parts: Sequence[list[Tensor]], V: Tensor) -> Tensor:
 
     def work(i: int) -> tuple[Any, Any]:
         across, down = np.zeros(columns[i].shape), np.zeros_like(columns[: i + 1])
-        for part in parts:
-            add_both(part[i].numpy(), columns[: i + 1], columns[i], across, down)
+        add_both(tiles[i].numpy(), columns[: i + 1], columns[i], across, down)
         return across, down
 
     result, order = np.zeros(columns.shape), range(len(columns) - 1, -1, -1)
