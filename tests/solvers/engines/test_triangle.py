@@ -31,8 +31,10 @@ def of_all_lengths():
 
 
 @pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("large", [0, 2**60], ids=["compiled", "torch"])
 @pytest.mark.parametrize("bits", KEPT)
-def test_what_is_lost_of_an_entry_is_what_is_said(bits):
+def test_what_is_lost_of_an_entry_is_what_is_said(bits, large, monkeypatch):
+    monkeypatch.setattr(compiled, "LARGE", large)
     X = of_all_lengths()
     engine, K = Triangle(DotProduct(), X, bits=bits), X @ X.T
     root = K.diagonal().sqrt()
@@ -84,3 +86,19 @@ def test_what_the_two_parts_lose_is_within_the_round_off_that_is_reported(bits):
     gap = (held.residual(alpha, y) - formed.residual(alpha, y)).norm(dim=0)
     assert 0 < float(gap) <= float(held.residual_roundoff(alpha, y))
     assert float(held.residual_roundoff(alpha, y)) > float(formed.residual_roundoff(alpha, y))
+
+
+@pytest.mark.parametrize("large", [0, 2**60], ids=["compiled", "torch"])
+def test_what_does_not_fit_is_as_much_as_does(large, monkeypatch):
+    """A kernel that is not positive semidefinite has entries beyond sqrt(k_ii k_jj): no step is counted round."""
+    monkeypatch.setattr(compiled, "LARGE", large)
+
+    class Wrong(DotProduct):
+        def diagonal(self, X):
+            return 1e-3 * super().diagonal(X)
+
+    engine = Triangle(Wrong(), rows(), bits=16)
+    for place in engine._places():
+        left_out = rows()[place[0]] @ rows()[place[1]].T - engine._place(engine.high, *place).double()
+        assert bool((left_out * engine._place(engine.low, *place) >= 0).all())
+    assert max(int(row.abs().max()) for row in engine.low) == 2**15 - 1

@@ -7,14 +7,18 @@ a float32 matrix; or in 32, which leaves nothing out that float64 has, in the ro
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from math import ceil, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.kernels import Kernel
+from ridgeformer.solvers.engines.compiled import compile_it, worthwhile
 from ridgeformer.solvers.engines.strips import STRIP, symmetric_rows
 from ridgeformer.solvers.engines.tiles import Tiles, for_each_tile, prepared
 
@@ -80,15 +84,18 @@ class Triangle(Tiles):
         self.most = torch.iinfo(KEPT[bits]).max
         root = self.diagonal().clamp_min(0).sqrt()
         self.step = torch.where(root > 0, root, 1.0) * sqrt(2.0**-24 / self.most)  # of entry ij it is step_i step_j
+        self.per_step, self.compiled = 1 / self.step, X.device.type == "cpu" and worthwhile(self.n)
         for_each_tile(*prepared(kernel, X), torch.float64, self.size, self._keep)
         self.working = kernel.unchecked(X), X  # no copy for the few columns that are formed from here on
 
     def _keep(self, rows: slice, columns: slice, tile: Tensor) -> None:
         high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
-        high.copy_(tile)
-        per_step = 1 / self.step
-        tile.sub_(high).mul_(per_step[rows, None]).mul_(per_step[columns])
-        low.copy_(tile.round_().clamp_(-self.most, self.most))
+        left, right = self.per_step[rows], self.per_step[columns]
+        if self.compiled:
+            _compiled_split()(*(part.numpy() for part in (tile, left, right, high, low)), self.most)
+        else:
+            high.copy_(tile)
+            low.copy_(tile.sub_(high).mul_(left[:, None]).mul_(right).round_().clamp_(-self.most, self.most))
 
     def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V by the high part."""
@@ -127,3 +134,33 @@ class Triangle(Tiles):
     def _place(self, part: list[Tensor], rows: slice, columns: slice) -> Tensor:
         tile = part[rows.start // self.size][columns.start // self.size]
         return tile[: rows.stop - rows.start, : columns.stop - columns.start]
+
+
+@cache
+def _compiled_split() -> Callable[..., None]:
+    return compile_it(split)
+
+
+def split(tile: Any, left: Any, right: Any, high: Any, low: Any, most: int) -> None:
+    """Write into `high` the entries of a tile, rounded, and into `low` what that leaves out, in one reading.
+
+    Args:
+        tile: entries of K in float64; all are NumPy arrays.
+        left: steps per unit, for the rows ...
+        right: ... and for the columns.
+        high: in the working precision.
+        low: whole numbers.
+        most: the largest of them.
+
+    Example:
+        >>> high, low = np.zeros((1, 2), dtype="float32"), np.zeros((1, 2), dtype="int16")
+        >>> split(np.array([[1 + 2.0**-30, 0.5]]), np.array([2.0**20]), np.array([2.0**20, 1.0]), high, low, 2**15 - 1)
+        >>> high.tolist(), low.tolist()
+        ([[1.0, 0.5]], [[1024, 0]])
+    """
+    for i in range(tile.shape[0]):
+        entries, near, rest, steps = tile[i], high[i], low[i], left[i]
+        for j in range(entries.shape[0]):
+            rounded = high.dtype.type(entries[j])
+            near[j] = rounded
+            rest[j] = min(max(np.rint((entries[j] - rounded) * steps * right[j]), -most), most)
