@@ -120,7 +120,7 @@ def test_features_fewer_than_rows_are_never_formed_into_k():
 def test_the_plan_reads_as_sentences():
     text = str(choose(BASE))
     assert "mixed_pcg on the triangle engine, working in float32" in text
-    assert "the lower triangle of K takes 1.5 GiB with 32 + 32 bits an entry and fits" in text
+    assert "the lower triangle of K with 32 + 32 bits an entry takes 1.5 GiB and fits" in text
 
 
 @pytest.mark.parametrize("n", [3000, 30_000, 70_001])

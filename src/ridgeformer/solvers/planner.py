@@ -224,7 +224,9 @@ def _roomy(problem: Problem) -> int:
 
 
 def _held(problem: Problem) -> str:
-    return f"the lower triangle of K takes {show_bytes(problem.triangle)} with 32 + {problem.bits} bits an entry and fits"
+    return (
+        f"the lower triangle of K with 32 + {problem.bits} bits an entry takes {show_bytes(problem.triangle)} and fits"
+    )
 
 
 def _as_asked(problem: Problem, method: str, engine: str | None, *reasons: str) -> Plan:

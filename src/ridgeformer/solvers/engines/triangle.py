@@ -1,8 +1,8 @@
 """The lower triangle of K in memory, every entry in two parts: rounded to float32, and what that leaves out.
 
 The first serves the steps of a solver, and each tile of it is used twice. With both, a residual can be computed without
-forming K again. What float32 leaves out is kept in 16 bits, which makes 40 in all and takes three quarters of the room of
-a float32 matrix; or in 32, which leaves nothing out that float64 has, in the room of one.
+forming K again. What float32 leaves out is kept in 16 bits, which makes 40 in all, in three quarters of the room of a
+float32 matrix; or in 32, which leaves nothing out that float64 has, in the room of one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ridgeformer.solvers.engines.tiles import Tiles, for_each_tile, prepared
 __all__ = ["KEPT", "Triangle", "lost", "tile_size"]
 
 
-SIZES = (800, 960, 1120)
-"""Rows of a tile: about a thousand, a multiple of `STRIP` rows and of the 32 numbers that a core takes at a time.
+SIZES = (480, 640, 320)
+"""Rows of a tile, the best first: a multiple of `STRIP` rows and of the 32 numbers that a core takes at a time.
 
 And no multiple of 1024: rows that start 4096 bytes apart evict each other from the cache.
 """
@@ -37,7 +37,7 @@ def tile_size(n: int) -> int:
 
     Example:
         >>> tile_size(20_000), tile_size(101)
-        (800, 105)
+        (480, 105)
     """
     if n <= min(SIZES):
         return STRIP * ceil(n / STRIP)
@@ -104,8 +104,8 @@ class Triangle(Tiles):
     def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return K V by both parts, summed in float64."""
         V, step = V.to(torch.float64), self.step[:, None]
-        high, low = (symmetric_rows(part, self._blocks(U, V.dtype)) for part, U in ((self.high, V), (self.low, step * V)))
-        return self._joined(low, V).mul_(step).add_(self._joined(high, V))
+        rest = self._joined(symmetric_rows(self.low, self._blocks(step * V, V.dtype)), V)
+        return rest.mul_(step).add_(self._joined(symmetric_rows(self.high, self._blocks(V, V.dtype)), V))
 
     def _blocks(self, V: Tensor, dtype: torch.dtype) -> Tensor:
         """Return V by tiles, each transposed, filled up with zeros."""
