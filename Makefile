@@ -55,7 +55,7 @@ bench: $(VENV)/bench.stamp  ## benchmarks against rivals in one run; tables here
 	@$(BIN)/python benchmarks/studies_overhead.py
 	@$(BIN)/python benchmarks/finite_ntk.py
 	@$(BIN)/python benchmarks/leave_one_out.py
-	@$(BIN)/python benchmarks/solve_at_scale.py --growth --products --repeats 2
+	@$(BIN)/python benchmarks/solve_at_scale.py --timeout 180 --growth --products
 	@$(BIN)/python benchmarks/ridge_path.py
 
 claims-deep: $(VENV)/base.stamp  ## the ledger of claims with 100,000 cases a search

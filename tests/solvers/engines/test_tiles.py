@@ -4,7 +4,7 @@ from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 from ridgeformer.kernels import Exponential, Kernel, ReluNTK
 from ridgeformer.solvers.engines import Tiles
-from ridgeformer.solvers.engines.tiles import for_each_tile, kernel_tiles, prepared, symmetric_product
+from ridgeformer.solvers.engines.tiles import for_each_tile, prepared, symmetric_product
 
 
 class TestTiles(EngineCase):
@@ -37,17 +37,6 @@ def test_hardly_more_than_half_the_entries_are_evaluated():
     torch.testing.assert_close(found, torch.exp(X @ X.T) @ V)
 
 
-@pytest.mark.usefixtures("small_tiles")
-def test_every_entry_on_or_below_the_diagonal_tiles_appears_once():
-    X = rows(n=37)
-    seen = torch.zeros(37, 37)
-    for some, others, tile in kernel_tiles(Exponential(1.0), X, torch.float64):
-        seen[some, others] += 1
-        torch.testing.assert_close(tile, torch.exp(X @ X.T)[some, others])
-    assert torch.equal(torch.maximum(seen, seen.T), torch.ones(37, 37))
-    assert torch.equal(seen.tril(), torch.ones(37, 37).tril())
-
-
 def collected(kernel, X, dtype, size):
     found = {}
     for_each_tile(
@@ -61,11 +50,26 @@ def collected(kernel, X, dtype, size):
 def test_every_tile_comes_once_and_is_what_the_kernel_says(kernel, dtype):
     kernel, X = prepared(kernel, rows(n=50))
     found = collected(kernel, X, dtype, 16)
-    expected = {(a.start, b.start): tile for a, b, tile in kernel_tiles(kernel, X, dtype, 16)}
-    assert found.keys() == expected.keys()
-    assert all(tile.dtype == dtype for tile in found.values())
-    for place, tile in expected.items():
-        torch.testing.assert_close(found[place], tile)
+    assert found.keys() == {(a, b) for a in range(0, 50, 16) for b in range(0, a + 1, 16)}
+    K = kernel.dense(X, X)
+    for (a, b), tile in found.items():
+        torch.testing.assert_close(tile, K[a : a + 16, b : b + 16].to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kernel", [Exponential(0.5), ReluNTK()], ids=["side by side", "in turn"])
+@pytest.mark.usefixtures("small_tiles")
+def test_the_number_of_threads_changes_no_bit_of_a_product(kernel, dtype):
+    kernel, X = prepared(kernel, rows(n=300))
+    before = torch.get_num_threads()
+    try:
+        several = []
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            several.append(symmetric_product(kernel, X, columns(n=300), dtype))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*several)
 
 
 def test_the_number_of_threads_changes_no_bit_of_a_tile():

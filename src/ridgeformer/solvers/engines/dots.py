@@ -39,6 +39,7 @@ class Dots:
     Args:
         rows: the rows; copied only if enough of their features are sparse.
         size: rows of a tile.
+        sparse: whether to look for such features.
 
     Attributes:
         sparse: how many features are multiplied as sparse ones.
@@ -51,9 +52,14 @@ class Dots:
         (100, 0.0)
     """
 
-    def __init__(self, rows: Float[Tensor, "n d"], size: int) -> None:
+    def __init__(self, rows: Float[Tensor, "n d"], size: int, *, sparse: bool = True) -> None:
         self.size, self.sparse, self.compiled = size, 0, worthwhile(len(rows))
         self.dense = rows.detach().numpy()
+        if sparse:
+            self._set_apart(rows)
+
+    def _set_apart(self, rows: Tensor) -> None:
+        """Take the sparse features out of the matrix product, if they are enough to pay for it."""
         present: Any = sum(np.count_nonzero(some.numpy(), axis=0) for some in rows.detach().split(LOOKED_AT))
         share = torch.from_numpy(present) / len(rows)
         price = COMPILED_PRICE if self.compiled else PRICE
@@ -62,7 +68,7 @@ class Dots:
             return
         self.sparse = int(few.sum())
         self.dense = rows.detach()[:, ~few].numpy()
-        tiles = [some[:, few] for some in rows.detach().split(size)]
+        tiles = [some[:, few] for some in rows.detach().split(self.size)]
         self.left = [csr_array(tile.numpy()) for tile in tiles]
         self.right = [tile.T.contiguous().numpy() for tile in tiles]
 

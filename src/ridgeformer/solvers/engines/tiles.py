@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from threading import Lock
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -25,8 +25,8 @@ __all__ = [
     "add_symmetric",
     "diagonal64",
     "for_each_tile",
-    "kernel_tiles",
     "prepared",
+    "rows_of_tiles",
     "symmetric_product",
 ]
 
@@ -39,6 +39,8 @@ PASSING = 512
 _LIMITING = Lock()
 """Held while NumPy is limited to one thread: two who limit it at once would not restore what was before."""
 
+Found = TypeVar("Found")
+
 COPIED_BYTES = 2**29
 """Rows that take more are never copied; they may be on disk."""
 
@@ -48,52 +50,80 @@ def prepared(kernel: Kernel, X: Float[Tensor, "n d"]) -> tuple[Kernel, Float[Ten
     return kernel.prepared(X.to(torch.float64)) if X.nbytes <= COPIED_BYTES else (kernel, X)
 
 
-def kernel_tiles(
-    kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype, size: int | None = None
-) -> Iterator[tuple[slice, slice, Float[Tensor, "a b"]]]:
-    """Yield (rows, columns, K[rows, columns]) for every tile on or below the diagonal, entries computed in `dtype`.
+def rows_of_tiles(
+    kernel: Kernel,
+    X: Float[Tensor, "n d"],
+    dtype: torch.dtype,
+    size: int,
+    work: Callable[[slice, Iterator[tuple[slice, Tensor]]], Found],
+    *,
+    sparse: bool = False,
+) -> Iterator[Found]:
+    """Yield work(rows, tiles) for every row of tiles, the longest first; entries are computed in `dtype`.
 
-    A tile has `size` rows, by default `TILE`.
+    `tiles` yields (columns, K[rows, columns]) from the first columns to the diagonal; a tile may be changed, and the
+    next one takes its memory.
+
+    Where entries are a function of dot products, several rows are worked on side by side, each by one core. That is
+    faster than one after the other by all cores; their number changes nothing.
+
+    Args:
+        kernel: the kernel.
+        X: the rows of K.
+        dtype: precision of the entries.
+        size: rows of a tile.
+        work: what is done with a row of tiles, in a thread of its own.
+        sparse: whether to look for sparse features, which takes a copy of X and pays where every tile is formed once.
     """
-    size = size or TILE
-    for start in range(0, len(X), size):
-        rows = slice(start, min(start + size, len(X)))
-        left = X[rows].to(dtype)
-        for begin in range(0, start, size):
-            columns = slice(begin, begin + size)
-            yield rows, columns, kernel.dense(left, X[columns].to(dtype))
-        yield rows, rows, kernel.dense(left, left)
+    n = len(X)
+    starts = [slice(start, min(start + size, n)) for start in range(0, n, size)[::-1]]
+    entrywise = kernel.entrywise if X.device.type == "cpu" and n > size else None
+    if entrywise is None:
+        yield from (work(rows, _in_turn(kernel, X, dtype, rows, size)) for rows in starts)
+        return
+    dots, inference = Dots(X.to(dtype), size, sparse=sparse), torch.is_inference_mode_enabled()
+
+    @torch.inference_mode(inference)  # a thread starts without the modes of the one that started it
+    def one_row(rows: slice) -> Found:
+        return work(rows, _by_dots(dots, entrywise, rows, n, dtype))
+
+    with _LIMITING, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        yield from threads.map(one_row, starts)
+
+
+def _in_turn(
+    kernel: Kernel, X: Tensor, dtype: torch.dtype, rows: slice, size: int
+) -> Iterator[tuple[slice, Float[Tensor, "a b"]]]:
+    left = X[rows].to(dtype)
+    for begin in range(0, rows.start, size):
+        columns = slice(begin, begin + size)
+        yield columns, kernel.dense(left, X[columns].to(dtype))
+    yield rows, kernel.dense(left, left)
+
+
+def _by_dots(
+    dots: Dots, entrywise: Callable[[Tensor], Tensor], rows: slice, n: int, dtype: torch.dtype
+) -> Iterator[tuple[slice, Float[Tensor, "a b"]]]:
+    count = rows.stop - rows.start
+    room = torch.empty(count * dots.size, dtype=dtype)
+    for begin in range(0, rows.start + 1, dots.size):
+        columns = slice(begin, min(begin + dots.size, n))
+        tile = room[: count * (columns.stop - begin)].view(count, -1)
+        dots.fill(tile.numpy(), rows.start, begin)
+        yield columns, entrywise(tile)
 
 
 def for_each_tile(
     kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype, size: int, use: Callable[[slice, slice, Tensor], None]
 ) -> None:
-    """Call use(rows, columns, tile) for what `kernel_tiles` yields, in no particular order; `use` may change the tile.
+    """Call use(rows, columns, tile) for every tile on or below the diagonal, once and in no particular order."""
 
-    Where entries are a function of dot products, several tiles are formed side by side, each by one core and in the
-    memory of the one before. That is faster than one after the other by all cores; their number changes nothing.
-    """
-    n = len(X)
-    entrywise = kernel.entrywise if X.device.type == "cpu" and n > size else None
-    if entrywise is None:
-        for found in kernel_tiles(kernel, X, dtype, size):
-            use(*found)
-        return
-    dots, inference = Dots(X.to(dtype), size), torch.is_inference_mode_enabled()
+    def use_all(rows: slice, tiles: Iterator[tuple[slice, Tensor]]) -> None:
+        for columns, tile in tiles:
+            use(rows, columns, tile)
 
-    @torch.inference_mode(inference)  # a thread starts without the modes of the one that started it
-    def work(start: int) -> None:
-        rows = slice(start, min(start + size, n))
-        room = torch.empty((rows.stop - start) * size, dtype=dtype)
-        for begin in range(0, start + 1, size):
-            columns = slice(begin, min(begin + size, n))
-            tile = room[: (rows.stop - start) * (columns.stop - begin)].view(rows.stop - start, -1)
-            dots.fill(tile.numpy(), start, begin)
-            use(rows, columns, entrywise(tile))
-
-    starts = range(0, n, size)[::-1]  # the longest first
-    with _LIMITING, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
-        list(threads.map(work, starts))
+    for _ in rows_of_tiles(kernel, X, dtype, size, use_all, sparse=True):
+        pass
 
 
 def symmetric_product(
@@ -110,9 +140,16 @@ def symmetric_product(
         tensor([3., 6.], dtype=torch.float64)
     """
     working = V.to(dtype)
+
+    def work(rows: slice, tiles: Iterator[tuple[slice, Tensor]]) -> tuple[int, Tensor]:
+        part = torch.zeros(rows.stop, V.shape[1], dtype=torch.float64, device=V.device)
+        for columns, tile in tiles:
+            add_symmetric(part, rows, columns, tile, working[: rows.stop])
+        return rows.stop, part
+
     result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
-    for rows, columns, tile in kernel_tiles(kernel, X, dtype, min(TILE, PASSING)):
-        add_symmetric(result, rows, columns, tile, working)
+    for stop, part in rows_of_tiles(kernel, X, dtype, min(TILE, PASSING), work):
+        result[:stop] += part
     return result
 
 
