@@ -152,14 +152,14 @@ def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
     begin, processor = time.perf_counter(), time.process_time()
     alpha, note = RIVALS[arguments.worker](task)
     seconds, processor = time.perf_counter() - begin, time.process_time() - processor
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = _counted_peak()
     kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
     X, y = torch.from_numpy(task.X), torch.from_numpy(task.y)
     found = {
         "seconds": seconds,
         "processor": processor,
-        "peak": peak * 1024,
-        "beside": (peak - before) * 1024,
+        "peak": peak,
+        "beside": peak - before,
         "note": note,
         "started": started,
     }
@@ -176,9 +176,17 @@ def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _count_peak_from_here() -> int:
-    """Forget the largest memory so far, as Linux can, and return what is held now, in KiB: X, y and libraries."""
+    """Forget the largest memory so far, as Linux can, and return what is held now: X, y and libraries."""
     Path("/proc/self/clear_refs").write_text("5")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return _counted_peak()
+
+
+def _counted_peak() -> int:
+    """Return the largest memory since then, in bytes; without Linux, the process that started this one counts too."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return 1024 * next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
 
 
 def _start_large(task: Task) -> None:
