@@ -117,10 +117,37 @@ def test_features_fewer_than_rows_are_never_formed_into_k():
     torch.testing.assert_close(solution.alpha, expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("change", "bits"),
+    [
+        ({"tol": 1e-6}, 16),
+        ({"tol": 1e-10}, 32),
+        ({"tol": 1e-6, "ridge": 1e-2 * BASE.ridge}, 32),
+        ({"tol": 1e-6, "ridge": 1e3 * BASE.ridge, "diagonal": 1e3 * BASE.diagonal}, 16),
+    ],
+    ids=["coarse", "fine", "coarse, small ridge", "coarse, in other units"],
+)
+def test_bits_are_saved_only_where_the_residual_can_still_be_judged(change, bits):
+    found = choose(replace(BASE, **change), "mixed_pcg", "triangle")
+    assert found.bits == bits
+    assert (found.needed < choose(BASE, "mixed_pcg", "triangle").needed) == (bits == 16)
+
+
+@pytest.mark.parametrize("tol", [1e-6, 1e-10])
+@pytest.mark.parametrize("method", ["mixed_direct", "mixed_pcg"])
+def test_a_residual_judged_with_few_bits_is_the_true_one(method, tol):
+    X, y = problem(n=900)
+    solution = solve(Exponential(1.0), X, y, 0.1, method=method, tol=tol)
+    assert solution.converged
+    assert solution.plan.bits == (16 if tol == 1e-6 else 32)
+    true = y - (Exponential(1.0)(X) + 0.1 * torch.eye(900, dtype=torch.float64)) @ solution.alpha
+    assert bool((true.norm(dim=0) <= 1.1 * tol * y.norm(dim=0)).all())
+
+
 def test_the_plan_reads_as_sentences():
     text = str(choose(BASE))
     assert "mixed_pcg on the triangle engine, working in float32" in text
-    assert "the lower triangle of K with 32 + 32 bits an entry takes 1.5 GiB and fits" in text
+    assert "the lower triangle of K with 32 + 32 bits an entry takes 1.6 GiB and fits" in text
 
 
 @pytest.mark.parametrize("n", [3000, 30_000, 70_001])

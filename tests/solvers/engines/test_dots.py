@@ -59,6 +59,13 @@ def test_rows_are_not_copied_where_it_would_not_pay(count, share):
     assert np.shares_memory(dots.dense, X.numpy())
 
 
+def test_rows_are_not_looked_through_where_they_are_not_to_be():
+    X = with_sparse(200, 0.02)
+    dots = Dots(X, SIZE, sparse=False)
+    assert dots.sparse == 0
+    assert np.shares_memory(dots.dense, X.numpy())
+
+
 def test_what_is_not_a_number_is_not_hidden_by_being_sparse():
     X = with_sparse(200, 0.0)
     X[7, 100] = float("nan")

@@ -2,7 +2,7 @@
 
 Libraries multiply a matrix by a few columns at a third of their usual speed: they copy it into another order first, and
 once more where it is used transposed. Where Numba is installed, five rows of a tile are read at a time and each entry
-goes into both sums from there; elsewhere the products are PyTorch's, which takes about one and a half times as long.
+goes into both sums from there; elsewhere the products are PyTorch's, which takes about twice as long.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def describe(n: int, device: torch.device) -> tuple[str, ...]:
         return ()
     if worthwhile(n):
         return ("both products with a tile are computed in one reading of it, compiled by Numba",)
-    return ("Numba would make products a third shorter: pip install 'ridgeformer[fast]'",)
+    return ("Numba would halve the time of products: pip install 'ridgeformer[fast]'",)
 
 
 def symmetric_rows(tiles: Sequence[Shaped[Tensor, "_ s s"]], V: Float[Tensor, "t r s"]) -> Float[Tensor, "t r s"]:
