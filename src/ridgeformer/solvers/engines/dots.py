@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from ridgeformer.solvers.engines.compiled import compile_it, worthwhile
@@ -60,6 +59,8 @@ class Dots:
 
     def _set_apart(self, rows: Tensor) -> None:
         """Take the sparse features out of the matrix product, if they are enough to pay for it."""
+        from scipy.sparse import csr_array
+
         present: Any = sum(np.count_nonzero(some.numpy(), axis=0) for some in rows.detach().split(LOOKED_AT))
         share = torch.from_numpy(present) / len(rows)
         price = COMPILED_PRICE if self.compiled else PRICE
@@ -102,6 +103,7 @@ def add_sparse(starts: Any, places: Any, values: Any, right: Any, out: Any) -> N
         out: where the products are added.
 
     Example:
+        >>> from scipy.sparse import csr_array
         >>> left, out = csr_array(np.array([[0.0, 2.0], [0.0, 0.0], [1.0, 1.0]])), np.zeros((3, 2))
         >>> add_sparse(left.indptr, left.indices, left.data, np.array([[1.0, 2.0], [3.0, 4.0]]), out)
         >>> out.tolist()
