@@ -114,7 +114,8 @@ def main() -> None:
         clock = "processor"
         torch.set_num_threads(1)
     settings = {"clock": clock, "features": FEATURES, "outputs": OUTPUTS, "temperature": TAU, "ridges": len(RIDGES)}
-    report("ridge_path", settings, [against_one_fit(n, asked.repeats) for n in asked.n])
+    how = f"`make bench`; best of {asked.repeats}, one after the other in one process"
+    report("ridge_path", settings, [against_one_fit(n, asked.repeats) for n in asked.n], how)
     report("ridge_path_rivals", settings, rivals(asked.rivals))
 
 
