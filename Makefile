@@ -33,13 +33,13 @@ test-slow: $(VENV)/dev.stamp  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow --timeout=1800
 
 check: $(VENV)/dev.stamp  ## format, lint and types
-	@$(BIN)/ruff format --check src tests benchmarks docs examples
-	@$(BIN)/ruff check src tests benchmarks docs examples
+	@$(BIN)/ruff format --check src tests benchmarks docs examples hostile
+	@$(BIN)/ruff check src tests benchmarks docs examples hostile
 	@$(BIN)/mypy
 
 format: $(VENV)/dev.stamp  ## let ruff rewrite what it can
-	@$(BIN)/ruff format src tests benchmarks docs examples
-	@$(BIN)/ruff check --fix src tests benchmarks docs examples
+	@$(BIN)/ruff format src tests benchmarks docs examples hostile
+	@$(BIN)/ruff check --fix src tests benchmarks docs examples hostile
 
 $(VENV)/docs.stamp: $(VENV)/base.stamp
 	@$(PIP) --editable ".[docs]"

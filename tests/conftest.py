@@ -29,3 +29,4 @@ ROOMS = (
 
 for room in ROOMS:
     sys.path.insert(0, str(Path(__file__).parent / room))
+sys.path.append(str(Path(__file__).parent.parent))  # the adversary, `hostile`
