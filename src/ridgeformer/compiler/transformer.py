@@ -37,15 +37,22 @@ class CompiledTransformer(nn.Module):
     length. Made by `ridgeformer.compile`.
     """
 
+    embedding: Tensor | None
+    """The projection, sketched to what the stream carries, (features, carried); None where it is the identity.
+
+    No layer reads it, certificates do: the specification names it by its SHA-256.
+    """
+
     unsketched: Tensor | None
-    """What the sketch is a sketch of, (features, projected): no layer reads it, certificates do."""
+    """What the sketch is a sketch of, (features, projected); None without one. Named by the same SHA-256."""
 
     def __init__(self, spec: Specification, embedding: Tensor, unsketched: Tensor | None = None) -> None:
         super().__init__()
         self.spec = spec
         if unsketched is None:
             unsketched = torch.zeros(spec.features, spec.projected)
-        self.register_buffer("unsketched", unsketched.double() if spec.carried < spec.projected else None)
+        self.register_buffer("embedding", None if spec.embedding_digest is None else embedding.double().clone())
+        self.register_buffer("unsketched", unsketched.double().clone() if spec.carried < spec.projected else None)
         self.program: Program = write_program(spec)
         self.layout: Layout = arrange(
             self.program, spec.carried, spec.outputs, share=spec.share_channels, width=spec.width

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.certificate.problem import Problem, embedding, pose, pose_true
+from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
+from ridgeformer.compiler.certificate.weights import as_specified
 from ridgeformer.compiler.program import Program, Record
 from ridgeformer.compiler.roles import SUPPORT
 from ridgeformer.compiler.specification import Specification
@@ -34,6 +35,7 @@ class Evidence:
         problem: The problem with the features the stream carries.
         true: The problem with all features; the same object unless the model is sketched.
         rows, query_rows: Supports and queries as they were given.
+        projection: What the specification multiplies them by, (features, projected); None for the identity.
         predictions: What the model returned, (queries, outputs).
         values: Channels of the trace, name to (steps, tokens, outputs); alpha in the scale of `problem`.
         eta: The step size found in context, in that scale, where the program has one.
@@ -45,6 +47,7 @@ class Evidence:
     true: Problem
     rows: Tensor
     query_rows: Tensor
+    projection: Tensor | None
     predictions: Tensor
     values: dict[str, Tensor]
     eta: float
@@ -110,9 +113,13 @@ class Evidence:
 
 
 def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence]:
-    """Run the model and return the evidence of every task; inputs are checked as the model checks them."""
+    """Run the model and return the evidence of every task; inputs are checked as the model checks them.
+
+    What it should have solved comes from the specification, and from no weight.
+    """
     spec = model.spec
-    carried = embedding(model)
+    carried = carried_features(model)
+    full = carried if model.unsketched is None else model.unsketched
     task = check_task(replace(spec, dtype="float64"), X, y, Xq, carried)
     rows, targets, queries = (t.detach() if t.ndim == 3 else t.detach()[None] for t in task.given)
     check_squares(targets)  # norms of the targets are in every bound
@@ -126,13 +133,14 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence
     values = {name: (value[:, None] if lone else value).to(torch.float64) for name, value in trace.items()}
     if "alpha" in values:
         values["alpha"] = values["alpha"] / _alpha_scale(model.program)
+    projection = None if spec.embedding_digest is None else full
     found = []
     for i in range(len(rows)):
         problem = pose(spec, carried, rows[i], targets[i], queries[i])
-        sketched = model.unsketched is not None
-        true = pose_true(model, rows[i], targets[i], queries[i]) if sketched else problem
+        true = problem if full is carried else pose(spec, full, rows[i], targets[i], queries[i])
         kept = {name: value[:, i] for name, value in values.items()}
-        found.append(Evidence(spec, model.program, problem, true, rows[i], queries[i], predictions[i], kept, eta[i]))
+        given = (rows[i], queries[i], projection, predictions[i])
+        found.append(Evidence(spec, model.program, problem, true, *given, kept, eta[i]))
     return found
 
 
@@ -142,15 +150,15 @@ def _alpha_scale(program: Program) -> float:
 
 
 def _step_sizes(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> list[float]:
-    """Return the step size of every task, read from its channel before the first step; NaN without one."""
+    """Return the step size of every task, as the specification's own weights find it in context; NaN without one."""
     if "eta" not in model.program.channels:
         return [nan] * len(X)
-    dtype = model.spec.torch_dtype
-    tokens = model.tokens(X.shape[-2], Xq.shape[-2])
-    stream = model.stream(X.to(dtype), y.to(dtype), Xq.to(dtype))
-    for section, _, sublayer in model.schedule:
+    sound, dtype = as_specified(model), model.spec.torch_dtype
+    tokens = sound.tokens(X.shape[-2], Xq.shape[-2])
+    stream = sound.stream(X.to(dtype), y.to(dtype), Xq.to(dtype))
+    for section, _, sublayer in sound.schedule:
         if section != "prelude":
             break
         stream = stream if sublayer is None else sublayer(stream, tokens)
-    eta = model.channel("eta", stream, SUPPORT, tokens).to(torch.float64)
+    eta = sound.channel("eta", stream, SUPPORT, tokens).to(torch.float64)
     return [float(value) for value in eta.amax(dim=(-2, -1))]

@@ -16,7 +16,7 @@ from ridgeformer.compiler.certificate.apriori import Promise, relative
 from ridgeformer.compiler.certificate.certificate import Finding
 from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
 
-__all__ = ["check_useful", "measured_error", "promise_approximate", "promise_inexact", "steps_taken"]
+__all__ = ["check_useful", "measured_error", "promise_inexact", "steps_taken"]
 
 
 def steps_taken(evidence: Evidence) -> tuple[Tensor, Tensor]:
@@ -67,25 +67,6 @@ def promise_inexact(evidence: Evidence, readout: Tensor) -> Promise:
         + readout
         + evidence.prediction_floor(),
         coefficients=residual[-1] / problem.ridge + evidence.floor * problem.alpha.norm(dim=0),
-    )
-
-
-def promise_approximate(evidence: Evidence) -> Promise:
-    """Return the promise for units that only approximate (relu): inexact CG, the readout measured.
-
-    Methods that carry no residual have no such bound: their promise is not met.
-    """
-    if "r" in evidence.values:
-        return promise_inexact(evidence, (evidence.f - evidence.problem.cross @ evidence.alpha).abs())
-    unknown = torch.full_like(evidence.alpha[:, 0], torch.nan)
-    return Promise(
-        what="approximate units have a bound where the network carries its residual: conjugate gradients",
-        condition="not met: this solver carries no residual; use solver='cg'",
-        met=False,
-        measured=unknown,
-        bound=unknown,
-        predictions=torch.full_like(evidence.f, torch.nan),
-        coefficients=unknown[-1],
     )
 
 

@@ -23,7 +23,7 @@ from ridgeformer.solvers.chebyshev import chebyshev
 from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
 from ridgeformer.solvers.richardson import fixed_step
 
-__all__ = ["check_steps"]
+__all__ = ["check_steps", "iterates"]
 
 MARGIN = 1000.0
 """How many times further from the textbook than the control the network may be, logits of order one."""
@@ -36,7 +36,7 @@ def check_steps(evidence: Evidence) -> list[Finding]:
     """Return the finding that every step, up to the loss of orthogonality, is the textbook's."""
     problem, steps = evidence.problem, evidence.spec.steps
     whole = problem.solution_norms
-    reference = torch.stack(list(islice(_iterates(evidence, problem, None), steps)))
+    reference = torch.stack(list(islice(iterates(evidence, problem, None), steps)))
     drift = _drift(evidence, reference)
     claimed = int((drift.amax(1) <= evidence.eps**0.5).sum())
     measured = relative(problem.a_norm(evidence.alpha - reference), whole)[:claimed]
@@ -52,6 +52,7 @@ def check_steps(evidence: Evidence) -> list[Finding]:
             (MARGIN * evidence.relative_eps / evidence.eps * drift + evidence.floor + rounding).numpy(),
             ("step", "output"),
             met=claimed > 0,
+            kind="observed",
         )
     ]
 
@@ -63,13 +64,13 @@ def _drift(evidence: Evidence, reference: Tensor) -> Tensor:
     for _ in range(CONTROLS):
         order = torch.randperm(problem.system.n, generator=generator)
         control = problem.in_precision(evidence.spec.torch_dtype, order)
-        shuffled = torch.stack(list(islice(_iterates(evidence, control, order), len(reference)))).to(torch.float64)
+        shuffled = torch.stack(list(islice(iterates(evidence, control, order), len(reference)))).to(torch.float64)
         gap = problem.a_norm(shuffled[:, order.argsort()] - reference)
         worst = torch.maximum(worst, relative(gap, problem.solution_norms).cummax(0).values)
     return worst
 
 
-def _iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iterator[Tensor]:
+def iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iterator[Tensor]:
     """Return the textbook's coefficients after step 1, 2, ..."""
     spec = evidence.spec
     if spec.route == "vanilla":

@@ -1,0 +1,126 @@
+"""The proved line: how far the answers of this run can be from exact ridge regression, whatever the weights are.
+
+Let p be an answer and f* the exact prediction. For every alpha, abs(p - f*) <= abs(p - k(x)'alpha) +
+abs(k(x)'(alpha - alpha*)), and the last term is bounded by the float64 residual of alpha. Two choices of alpha are
+tried, and the smaller bound counts: the coefficients in the network's own stream, and those of a direct solve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp, inf
+
+import numpy as np
+import torch
+
+from ridgeformer import bounds
+from ridgeformer.compiler.certificate.certificate import Array, Finding
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.reference import solve_exactly
+from ridgeformer.errors import RidgeformerError
+from ridgeformer.solvers import RidgeSystem, Solution
+from ridgeformer.solvers.engines import Stored
+
+__all__ = ["Proof", "check_accuracy", "prove"]
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What is proved of one task.
+
+    Attributes:
+        exact: Predictions of the direct solve, (queries, outputs).
+        solved: Bound on their own distance from exact ridge regression.
+        bound: Bound on abs(answer - exact ridge regression); infinite where nothing is proved.
+        relative: The largest bound over the queries as a fraction of the largest exact prediction, (outputs,).
+        how: Where the bound comes from, or why there is none.
+    """
+
+    exact: Array
+    solved: Array
+    bound: Array
+    relative: Array
+    how: str
+
+    @property
+    def sizes(self) -> Array:
+        """Lower bounds on the largest exact prediction of every output over the queries, (outputs,)."""
+        return _sizes(self.exact, self.solved)
+
+
+def prove(evidence: Evidence) -> Proof:
+    """Return the proof of one task: no weight enters it, only the answers and the coefficients of the run."""
+    answers, y = evidence.predictions, evidence.true.y
+    try:
+        solution = solve_exactly(evidence.spec, evidence.projection, evidence.rows, y)
+        exact, solved = _judged(solution, evidence)
+    except RidgeformerError as error:
+        nothing = np.full(answers.shape, inf)
+        return Proof(evidence.true.f.numpy(), nothing, nothing, nothing.max(0), str(error).rstrip("."))
+    by_solve = _added(np.abs(answers.numpy() - exact), solved)
+    by_residual = _from_coefficients(solution, evidence)
+    own = bool(by_residual.max() < by_solve.max())
+    how = "the network's own coefficients, their float64 residual and its readout" if own else (
+        f"a direct solve in float64 that is itself proved within {float(solved.max()):.1e} of exact ridge regression"
+    )  # fmt: skip
+    bound = np.fmin(by_solve, by_residual)
+    return Proof(exact, solved, bound, _relative(bound, _sizes(exact, solved)), how)
+
+
+def check_accuracy(proof: Proof, tolerance: float) -> Finding:
+    """Return the finding that the proved bound is within the tolerance."""
+    return Finding(
+        "accuracy",
+        "every answer is proved to be this near to exact ridge regression, relative to the largest exact prediction of "
+        "its output over the queries",
+        f"none on the weights; rounding is bounded rigorously; by {proof.how}",
+        proof.relative,
+        np.full_like(proof.relative, tolerance),
+        ("output",),
+        kind="proved",
+    )
+
+
+def _judged(solution: Solution, evidence: Evidence) -> tuple[Array, Array]:
+    """Return the predictions of a solution and the bounds on their distance from the exact ones."""
+    found, bound = (np.asarray(part(evidence.query_rows)) for part in (solution.predict, solution.prediction_bound))
+    n, d = solution.X.shape
+    evaluated = 1 + bounds.rounding_gamma(8 * (n + d) + 64)  # the bound is itself evaluated in float64
+    proved = np.isfinite(found) & np.isfinite(bound)
+    return found, np.where(proved, bound * evaluated, inf)
+
+
+def _from_coefficients(solution: Solution, evidence: Evidence) -> Array:
+    """Return the bound by the coefficients that the network's own stream holds after its last step."""
+    nothing = np.full(evidence.predictions.shape, inf)
+    if "alpha" not in evidence.values:
+        return nothing
+    scale = solution.kernel.log_scale - evidence.problem.system.kernel.log_scale
+    alpha = evidence.alpha[-1] * (exp(scale) if scale < 700 else inf)
+    if not bool(torch.isfinite(alpha).all()):
+        return nothing
+    y = evidence.true.y
+    engine = Stored(solution.kernel, solution.X, torch.float64, exact=True)
+    system = RidgeSystem(solution.kernel, solution.X, solution.ridge, engine)
+    residual, roundoff = system.residual(alpha, y), system.residual_roundoff(alpha, y)
+    if not bool(torch.isfinite(residual).all() & torch.isfinite(roundoff).all()):
+        return nothing
+    norms = torch.from_numpy(bounds.residual_norm_bound(residual, torch.zeros_like(roundoff)))
+    own = replace(solution, alpha=alpha, residual_norm=norms, roundoff=roundoff)
+    predicted, bound = _judged(own, evidence)
+    return _added(np.abs(evidence.predictions.numpy() - predicted), bound)
+
+
+def _added(distance: Array, bound: Array) -> Array:
+    """Return their sum, rounded up; infinite where the distance is not a number."""
+    return np.where(np.isfinite(distance), (distance + bound) * (1 + bounds.rounding_gamma(8)), inf)
+
+
+def _sizes(exact: Array, solved: Array) -> Array:
+    return np.asarray((np.abs(exact) - solved).clip(0).max(0) * (1 - bounds.rounding_gamma(8)))
+
+
+def _relative(bound: Array, sizes: Array) -> Array:
+    """Return bound/size, rounded up: 0 where the bound is 0, infinite where only the size is."""
+    worst = bound.max(0) * (1 + bounds.rounding_gamma(8))
+    return np.divide(worst, sizes, out=np.where(worst > 0, inf, 0.0), where=sizes > 0)

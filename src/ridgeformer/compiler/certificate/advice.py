@@ -1,0 +1,105 @@
+"""What to do about a run whose accuracy is not shown: how many more steps, or why steps would not help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.certificate.accuracy import Proof
+from ridgeformer.compiler.certificate.certificate import percent
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.textbook import iterates
+from ridgeformer.compiler.certificate.vanilla import kept_of_a_query
+
+__all__ = ["advise"]
+
+MOST_STEPS, MOST_WORK = 2000, 2**28
+"""Steps tried at most, and multiplications spent on them, (supports)^2 a step."""
+
+
+def advise(evidence: list[Evidence], proofs: list[Proof], tolerance: float, *, compiled: bool) -> str:
+    """Return a clause that says what to do, for the tasks whose bound is above the tolerance.
+
+    Args:
+        evidence, proofs: All tasks.
+        tolerance: What the bound was to be below.
+        compiled: Whether the weights are those of the specification.
+    """
+    if not compiled:
+        return "the weights are not those of the specification: compile the model again"
+    failing = [(e, p) for e, p in zip(evidence, proofs, strict=True) if not bool((p.relative <= tolerance).all())]
+    reasons = [_hindrance(e, p, tolerance) for e, p in failing]
+    found = next((reason for reason in reasons if reason), None)
+    if found is not None:
+        return found
+    more = [_more_steps(e, p, tolerance) for e, p in failing]
+    if any(steps is None for steps in more):
+        return f"{MOST_STEPS:,} steps would not be enough: use solver 'cg' in float64, or raise the ridge"
+    steps = max(steps for steps in more if steps is not None)
+    return f"run {steps:,} more step{'s' * (steps != 1)}" if steps > 0 else _beyond_steps(failing[0][0])
+
+
+def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None:
+    """Return what no number of steps would mend, if there is such a thing."""
+    spec = evidence.spec
+    if spec.solver == "nadaraya-watson":
+        return "one softmax head averages the targets and does no regression: compile with solver 'cg'"
+    if not np.isfinite(proof.solved).all():
+        return proof.how
+    if not bool((proof.solved.max(0) <= tolerance * proof.sizes).all()):
+        return "float64 cannot prove even its direct solve to be that near: raise the ridge, or scale the rows"
+    if evidence.true is not evidence.problem:
+        lost = np.abs(evidence.problem.f.numpy() - proof.exact).max(0) / np.where(proof.sizes > 0, proof.sizes, 1.0)
+        if float(lost.max()) > tolerance:
+            return (
+                f"its sketch of {spec.projected} features to {spec.carried} alone costs {percent(float(lost.max()))}: "
+                "give a larger width"
+            )
+    return None
+
+
+def _more_steps(evidence: Evidence, proof: Proof, tolerance: float) -> int | None:
+    """Return how many steps more the textbook's method needs on this task in the network's precision; None if many."""
+    problem, steps = evidence.problem, evidence.spec.steps
+    allowed = tolerance * proof.sizes - proof.solved.max(0)
+    most = max(steps + 1, min(MOST_STEPS, MOST_WORK // problem.system.n**2))
+    predicted: Iterator[Tensor] = _predictions(evidence)
+    for step, f in enumerate(islice(predicted, most), start=1):
+        if step >= steps and bool((np.abs(f.numpy() - proof.exact).max(0) <= allowed).all()):
+            return step - steps
+    return None
+
+
+def _predictions(evidence: Evidence) -> Iterator[Tensor]:
+    """Return the predictions of the textbook's method after step 1, 2, ..."""
+    problem = evidence.problem
+    order = torch.arange(problem.system.n)
+    states = iterates(evidence, problem.in_precision(evidence.spec.torch_dtype, order), order)
+    if evidence.spec.route != "vanilla":
+        return (problem.cross @ alpha.to(torch.float64) for alpha in states)
+    return _slots(problem.cross, kept_of_a_query(evidence)[:, None], states)
+
+
+def _slots(cross: Tensor, keep: Tensor, states: Iterator[Tensor]) -> Iterator[Tensor]:
+    """Return what the slots of vanilla queries hold: f <- keep f + (1 - keep) k(x)'alpha, one step behind alpha."""
+    alpha, f = torch.zeros(()), torch.zeros(())
+    for new in states:
+        f = keep * f + (1 - keep) * (cross @ alpha if alpha.ndim else 0.0)
+        yield f.expand(len(cross), new.shape[-1])
+        alpha = new.to(torch.float64)
+
+
+def _beyond_steps(evidence: Evidence) -> str:
+    """Return why a network is off whose method, run without a network, is not."""
+    spec = evidence.spec
+    if evidence.approximate:
+        return "its ReLU units approximate too coarsely: compile with primitives 'exact', or more relu_knots"
+    if spec.route == "imitation":
+        return f"its tilt (epsilon {spec.epsilon:g}) is too large or drowns in rounding: compile route 'linear'"
+    if spec.dtype == "float32":
+        return "rounding in float32 keeps it there: compile with dtype 'float64'"
+    return "rounding keeps it there: raise the ridge"
