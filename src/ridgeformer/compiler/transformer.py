@@ -51,8 +51,9 @@ class CompiledTransformer(nn.Module):
         self.spec = spec
         if unsketched is None:
             unsketched = torch.zeros(spec.features, spec.projected)
-        self.register_buffer("embedding", None if spec.embedding_digest is None else embedding.double().clone())
-        self.register_buffer("unsketched", unsketched.double().clone() if spec.carried < spec.projected else None)
+        named = spec.embedding_digest is not None
+        self.register_buffer("embedding", _own(embedding) if named else None)
+        self.register_buffer("unsketched", _own(unsketched) if spec.carried < spec.projected else None)
         self.program: Program = write_program(spec)
         self.layout: Layout = arrange(
             self.program, spec.carried, spec.outputs, share=spec.share_channels, width=spec.width
@@ -274,3 +275,8 @@ class CompiledTransformer(nn.Module):
     def channel(self, name: str, stream: Tensor, role: Role, tokens: Tokens) -> Tensor:
         """Return a channel of the stream on the tokens of a role: (..., tokens, size)."""
         return stream[..., tokens.rows(role), :][..., list(self.layout.columns[name])]
+
+
+def _own(matrix: Tensor) -> Tensor:
+    """Return a copy in float64."""
+    return matrix.to(torch.float64).clone(memory_format=torch.contiguous_format)

@@ -43,23 +43,24 @@ def measured_error(evidence: Evidence) -> float:
     return float(ratio[moving].max())
 
 
-def promise_inexact(evidence: Evidence, readout: Tensor) -> Promise:
+def promise_inexact(evidence: Evidence, product: float, readout: Tensor) -> Promise:
     """Return the promise of inexact CG.
 
     Args:
         evidence: One task.
+        product: Bound on norm(e_j)/norm(alpha_{j+1} - alpha_j), the error of a product.
         readout: Bound on abs(f_t(x) - k(x)'alpha_t), (steps, queries, outputs).
     """
     problem = evidence.problem
     norm, size = float(problem.eigenvalues[-1]), problem.y.norm(dim=0)
     true = torch.stack([problem.system.residual(alpha, problem.y).norm(dim=0) for alpha in evidence.alpha])
     travelled = steps_taken(evidence)[1].cumsum(0)
-    gap = measured_error(evidence) * norm * travelled
+    gap = product * travelled
     rounding = FLOOR * evidence.relative_eps * (size + norm * travelled)
     residual = evidence.values["r"].norm(dim=-2) + gap + rounding
     return Promise(
-        what="the true residual stays below the carried one plus what inexact steps did to it",
-        condition=f"none; {FLOOR:g} (1 + largest logit) eps is added for rounding",
+        what="the true residual stays below the carried one plus what inexact products may do to it",
+        condition=f"products as inexact as the tilt makes them; {FLOOR:g} eps is added for rounding",
         met=bool(torch.isfinite(residual).all()),
         measured=relative(true, size),
         bound=relative(residual, size),

@@ -94,7 +94,8 @@ def trace_view(
         averager=_averager(model, problem),
         bound=_bound(certificate),
         smallest=SMALLEST_DIVISOR[model.spec.torch_dtype],
-        verdict=str(certificate).splitlines()[0],
+        verdict=certificate.verdict,
+        holds=certificate.holds,
         at=_positions(at, X, Xq),
     )
 

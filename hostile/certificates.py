@@ -1,0 +1,248 @@
+"""Certificates of random compiled transformers, unedited or with one weight edited, against ball arithmetic.
+
+The oracle solves the specification's ridge regression in python-flint's balls of 320 bits, from the very floats that
+the model was given. A certificate may prove little, but what it proves must be true.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from flint import arb, arb_mat, ctx
+from torch import Tensor
+
+import ridgeformer as rf
+from hostile.tally import Tally
+from ridgeformer.compiler.roles import QUERY, SUPPORT, Mask, Rule
+from ridgeformer.compiler.specification import SOLVERS
+from ridgeformer.compiler.sublayers import Attention
+from ridgeformer.errors import RidgeformerError
+from ridgeformer.seeds import numpy_generator
+
+__all__ = ["attack"]
+
+PRECISION = 320
+"""Bits of the oracle's balls: condition numbers up to 1e60 leave it more digits than float64 has."""
+
+EDITS = ("zero", "nan", "inf", "double", "nudge", "huge", "flip", "swap", "fill", "mask")
+
+MAY_FAIL = {"precision", "inexactness"}
+"""Lines that say a model or its data ask too much of the arithmetic: they fail where that is so."""
+
+BOUND = "a proved bound is never below the exact error"
+RELATIVE = "a proved relative distance is never below the exact one, and what is called accurate is"
+BITS = "unedited weights pass the comparison bit by bit"
+EXPECTED = "unedited models pass every expected line"
+EDITED = "an edited weight is found by the comparison bit by bit"
+RED = "a model with a NaN or an infinite weight is refused or red"
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One model and one task, or several tasks of one shape.
+
+    Attributes:
+        options: What it is compiled with.
+        X, y, Xq: Supports, targets and queries, with a leading axis where there are several tasks.
+        edit: What is done to its weights, "" for nothing.
+        tolerance: What counts as accurate.
+    """
+
+    options: dict[str, Any]
+    X: Tensor
+    y: Tensor
+    Xq: Tensor
+    edit: str
+    tolerance: float
+    rng: np.random.Generator = field(repr=False)
+
+    def __str__(self) -> str:
+        plain = {name: value for name, value in self.options.items() if not isinstance(value, Tensor)}
+        shown = ", ".join(f"{name}={value!r}" for name, value in plain.items())
+        return f"compile({shown}), X {tuple(self.X.shape)}, edit {self.edit or 'none'}"
+
+
+def attack(tally: Tally, index: int, seed: int) -> None:
+    """Certify one random model and hold what is proved against the oracle."""
+    case = _draw(numpy_generator(seed, "certificates", index))
+    name = f"certificates {index} (seed {seed}): {case}"
+    with tally.only_our_errors(name):
+        model = rf.compile(**case.options)
+        poisoned = _edited(model, case)
+        try:
+            certificate = rf.certify(model, case.X, case.y, case.Xq, tolerance=case.tolerance)
+        except RidgeformerError:
+            if poisoned:
+                tally.hold(RED, name, kept=True)
+            raise
+        _judge(tally, name, case, certificate, poisoned)
+
+
+def _judge(tally: Tally, name: str, case: Case, certificate: rf.Certificate, poisoned: bool) -> None:
+    """Hold a certificate against exact arithmetic and against what was done to the model."""
+    failed = [check.name for check in certificate.failed]
+    if case.edit:
+        tally.hold(EDITED, name, "weights" in failed, certificate["weights"].what)
+    else:
+        tally.hold(BITS, name, "weights" not in failed, certificate["weights"].what)
+        wrong = [c for c in certificate.failed if c.kind == "expected" and c.name not in MAY_FAIL]
+        tally.hold(EXPECTED, name, not wrong, "; ".join(f"{c.name}: {c.measured:.4g} > {c.bound:.4g}" for c in wrong))
+    if poisoned:
+        tally.hold(RED, name, not certificate.holds, certificate.verdict)
+    lead = (case.X, case.y, case.Xq) if case.X.ndim == 3 else (case.X[None], case.y[None], case.Xq[None])
+    for task, (X, y, Xq) in enumerate(zip(*lead, strict=True)):
+        exact = _exact(case, X, y, Xq)
+        _hold_bounds(tally, f"{name}, task {task}", certificate, task, exact)
+
+
+def _hold_bounds(tally: Tally, name: str, certificate: rf.Certificate, task: int, exact: list[list[arb]]) -> None:
+    """Hold the proved bounds of one task against the exact predictions, entry by entry and relative to the largest."""
+    answers, proved = certificate.predictions[task], certificate.proved[task]
+    relative = certificate.curves["accuracy"].measured[task]
+    for output in range(answers.shape[1]):
+        errors = []
+        for query in range(answers.shape[0]):
+            answer, bound = float(answers[query, output]), float(proved[query, output])
+            if not math.isfinite(answer):
+                tally.hold(BOUND, name, bound == math.inf, f"an answer of {answer} has a bound of {bound}")
+                continue
+            error = abs(arb(answer) - exact[query][output])
+            errors.append(error)
+            kept = bound == math.inf or not error > arb(bound)
+            tally.hold(BOUND, name, kept, f"query {query}: off by {error.str(6)}, proved {bound:.6g}")
+        largest = _largest([abs(row[output]) for row in exact])
+        within = float(relative[output])
+        finite = len(errors) == len(exact)
+        kept = within == math.inf or (finite and not _largest(errors) > arb(within) * largest)
+        if certificate.accurate:
+            kept = kept and within <= certificate.tolerance
+        tally.hold(RELATIVE, name, kept, f"output {output}: proved within {within:.6g} of {largest.str(6)}")
+
+
+def _largest(values: list[arb]) -> arb:
+    return max(values, key=lambda value: value.mid())
+
+
+def _exact(case: Case, X: Tensor, y: Tensor, Xq: Tensor) -> list[list[arb]]:
+    """Return the exact ridge predictions, as balls, (queries, outputs)."""
+    ctx.prec = PRECISION
+    rows, queries = _balls(X), _balls(Xq)
+    if case.options["route"] == "imitation":
+        mean = [sum(column, arb(0)) / len(rows) for column in zip(*rows, strict=True)]
+        rows, queries = ([[a - m for a, m in zip(r, mean, strict=True)] for r in part] for part in (rows, queries))
+    if "projection" in case.options:
+        projection = arb_mat(_balls(case.options["projection"])).transpose()
+        rows, queries = ((arb_mat(part) * projection).tolist() for part in (rows, queries))
+    logits, cross = arb_mat(rows) * arb_mat(rows).transpose(), arb_mat(queries) * arb_mat(rows).transpose()
+    if case.options["route"] in ("softmax", "vanilla"):
+        tau = arb(case.options["temperature"])
+        logits, cross = (arb_mat([[(a / tau).exp() for a in row] for row in m.tolist()]) for m in (logits, cross))
+    ridge = arb(case.options["ridge"])
+    for i in range(len(rows)):
+        logits[i, i] += ridge
+    found: list[list[arb]] = (cross * logits.solve(arb_mat(_balls(y)))).tolist()
+    return found
+
+
+def _balls(values: Tensor) -> list[list[arb]]:
+    return [[arb(float(value)) for value in row] for row in values.tolist()]
+
+
+def _draw(rng: np.random.Generator) -> Case:
+    """Return a random case: every route, solver, precision and unit, sizes from one support, scales near and far."""
+    route = str(rng.choice(list(SOLVERS)))
+    solver = str(rng.choice(SOLVERS[route]))
+    supports, features = int(rng.choice([1, 2, 3, 5, 8, 13, 25, 40])), int(rng.integers(1, 8))
+    outputs, queries, wild = int(rng.integers(1, 4)), int(rng.integers(1, 4)), rng.random() < 0.3
+    lead = () if rng.random() < 0.8 else (int(rng.integers(1, 3)),)
+    size = 10.0 ** rng.uniform(-6, 4) if wild else rng.uniform(0.2, 1.2)
+    X, Xq = (_rows(rng, (*lead, n, features), size) for n in (supports, queries))
+    if rng.random() < 0.2 and supports > 1:
+        X[..., -1, :] = X[..., 0, :]  # the same row twice
+    y = torch.from_numpy(rng.standard_normal((*lead, supports, outputs)) * (10.0 ** rng.uniform(-12, 12) if wild else 1))
+    if rng.random() < 0.1:
+        y[..., 0] = 0.0
+    options: dict[str, Any] = {
+        "route": route,
+        "solver": solver,
+        "features": features,
+        "outputs": outputs,
+        "ridge": float(10.0 ** rng.uniform(-14, 12) if rng.random() < 0.25 else 10.0 ** rng.uniform(-3, 1)),
+        "steps": int(rng.choice([1, 2, 4, 8, 16, 30])),
+        "temperature": float(10.0 ** rng.uniform(-1, 1.5)),
+        "dtype": str(rng.choice(["float64", "float64", "float32"])),
+        "tied": bool(rng.random() < 0.8),
+    }
+    if rng.random() < 0.25:
+        options["projection"] = _rows(rng, (int(rng.integers(1, 9)), features), 0.7)
+    _complete(options, rng, X)
+    edit = str(rng.choice(EDITS)) if rng.random() < 0.5 else ""
+    return Case(options, X, y, Xq, edit, float(rng.choice([0.01, 0.01, 1e-6, 0.3])), rng)
+
+
+def _rows(rng: np.random.Generator, shape: tuple[int, ...], size: float) -> Tensor:
+    return torch.from_numpy(size * rng.standard_normal(shape))
+
+
+def _complete(options: dict[str, Any], rng: np.random.Generator, X: Tensor) -> None:
+    """Add what a solver needs to know of the data, a sketch or stock units now and then."""
+    projected = X @ options["projection"].T if "projection" in options else X
+    logits = projected @ projected.mT
+    softmax = options["route"] in ("softmax", "vanilla")
+    largest = float(logits.diagonal(dim1=-2, dim2=-1).max())
+    if softmax:
+        options["temperature"] = max(options["temperature"], largest / 60)
+        if options["route"] == "softmax":
+            options["sink"] = largest / options["temperature"]
+    K = (logits / options["temperature"]).exp() if softmax else logits
+    norm = float(K.abs().sum(-1).max())
+    if options["solver"] == "neumann":
+        options["ridge"] = norm * float(rng.uniform(1.1, 20)) + 1e-3
+    if options["solver"] == "chebyshev":
+        options["spectrum"] = (options["ridge"], options["ridge"] + norm * float(rng.uniform(1, 4)))
+    if options["solver"] == "cg" and options["route"] != "imitation" and rng.random() < 0.15:
+        options["primitives"] = str(rng.choice(["swiglu", "relu"]))
+    kept = projected.shape[-1]
+    if kept > 1 and options["solver"] != "nadaraya-watson" and rng.random() < 0.15:
+        plain = {name: value for name, value in options.items() if name != "projection"}
+        overhead = rf.compile(**{**plain, "features": kept}).layout.overhead
+        options |= {"width": overhead + 2 * (kept - 1), "sketch": str(rng.choice(["gaussian", "orthogonal"]))}
+
+
+def _edited(model: rf.CompiledTransformer, case: Case) -> bool:
+    """Edit one weight or mask in place; return whether a weight is no longer finite."""
+    if not case.edit:
+        return False
+    if case.edit == "mask":
+        layer = next(layer for layer in model.modules() if isinstance(layer, Attention))
+        layer.masks[0] = Mask((*layer.masks[0].rules, Rule(SUPPORT, QUERY)))
+        return False
+    tensors = [weight for weight in model.state_dict().values() if weight.numel()]
+    weight = tensors[int(case.rng.integers(len(tensors)))].detach().reshape(-1)
+    used = weight.nonzero().reshape(-1)
+    place = int(case.rng.integers(len(weight)))
+    if len(used) and case.rng.random() < 0.8:
+        place = int(used[int(case.rng.integers(len(used)))])
+    _write(weight, place, case.edit)
+    return not bool(torch.isfinite(weight).all())
+
+
+def _write(weight: Tensor, place: int, edit: str) -> None:
+    """Edit an entry so that at least one bit changes."""
+    before = weight.clone()
+    value = float(before[place])
+    new = {"zero": 0.0, "nan": math.nan, "inf": math.inf, "double": 2 * value, "nudge": value * (1 + 1e-6),
+           "huge": 1e30, "flip": -value}  # fmt: skip
+    if edit == "swap":
+        other = (place + 1) % len(weight)
+        weight[place], weight[other] = before[other], before[place]
+    elif edit == "fill":
+        weight.fill_(0.37)
+    else:
+        weight[place] = new[edit]
+    if torch.equal(weight, before):  # nothing to zero, double or swap there
+        weight[place] = 1.0 if value != 1.0 else 0.5
