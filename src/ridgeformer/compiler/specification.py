@@ -129,7 +129,7 @@ class Specification:
         if self.embedding_digest is None and not self.features == self.projected == self.carried:
             raise InputError(
                 f"{self.features} features become {self.projected} and then {self.carried}, and no SHA-256 of the "
-                "projection was given: compile the model again."
+                "projection was given: compile or save the model again."
             )
 
     def _refuse_what_would_be_ignored(self) -> None:

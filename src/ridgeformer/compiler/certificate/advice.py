@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import islice, repeat
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from ridgeformer.compiler.certificate.accuracy import Proof
 from ridgeformer.compiler.certificate.certificate import percent
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.textbook import iterates
-from ridgeformer.compiler.certificate.vanilla import kept_of_a_query
+from ridgeformer.compiler.certificate.vanilla import diagonal, kept_of_a_query
+from ridgeformer.compiler.programs.stationary import chebyshev_coefficients
 
 __all__ = ["advise"]
 
@@ -63,34 +64,52 @@ def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None
 
 
 def _more_steps(evidence: Evidence, proof: Proof, tolerance: float) -> int | None:
-    """Return how many steps more the textbook's method needs on this task in the network's precision; None if many."""
+    """Return how many steps more the method needs on this task, run without a network; None if too many."""
     problem, steps = evidence.problem, evidence.spec.steps
-    allowed = tolerance * proof.sizes - proof.solved.max(0)
+    allowed = torch.from_numpy(tolerance * proof.sizes - proof.solved.max(0))
+    limit = problem.f - torch.from_numpy(proof.exact)
+    errors = _iterated(evidence) if evidence.spec.solver in ("cg", "pcg") else _polynomial(evidence)
     most = max(steps + 1, min(MOST_STEPS, MOST_WORK // problem.system.n**2))
-    predicted: Iterator[Tensor] = _predictions(evidence)
-    for step, f in enumerate(islice(predicted, most), start=1):
-        if step >= steps and bool((np.abs(f.numpy() - proof.exact).max(0) <= allowed).all()):
+    for step, error in enumerate(islice(errors, most), start=1):
+        if step >= steps and bool(((limit + error).abs().amax(0) <= allowed).all()):
             return step - steps
     return None
 
 
-def _predictions(evidence: Evidence) -> Iterator[Tensor]:
-    """Return the predictions of the textbook's method after step 1, 2, ..."""
+def _iterated(evidence: Evidence) -> Iterator[Tensor]:
+    """Return k(x)'(alpha_t - alpha*) of conjugate gradients in the network's precision, (queries, outputs), t = 1..."""
     problem = evidence.problem
     order = torch.arange(problem.system.n)
     states = iterates(evidence, problem.in_precision(evidence.spec.torch_dtype, order), order)
-    if evidence.spec.route != "vanilla":
-        return (problem.cross @ alpha.to(torch.float64) for alpha in states)
-    return _slots(problem.cross, kept_of_a_query(evidence)[:, None], states)
+    return (problem.cross @ alpha.to(torch.float64) - problem.f for alpha in states)
 
 
-def _slots(cross: Tensor, keep: Tensor, states: Iterator[Tensor]) -> Iterator[Tensor]:
-    """Return what the slots of vanilla queries hold: f <- keep f + (1 - keep) k(x)'alpha, one step behind alpha."""
-    alpha, f = torch.zeros(()), torch.zeros(())
-    for new in states:
-        f = keep * f + (1 - keep) * (cross @ alpha if alpha.ndim else 0.0)
-        yield f.expand(len(cross), new.shape[-1])
-        alpha = new.to(torch.float64)
+def _polynomial(evidence: Evidence) -> Iterator[Tensor]:
+    """Return the same for methods with fixed coefficients: the error is a polynomial in the eigenvalues of A."""
+    problem, spec = evidence.problem, evidence.spec
+    values, Q, scale = *problem.spectrum, torch.ones(problem.system.n, dtype=torch.float64)
+    if spec.route == "vanilla":  # gradient descent on D^-1/2 A D^-1/2
+        scale = diagonal(evidence).sqrt()
+        values, Q = torch.linalg.eigh(problem.A / torch.outer(scale, scale))
+    left, right = (problem.cross / scale) @ Q, Q.T @ (scale[:, None] * problem.alpha)
+    last, change = torch.ones_like(values), torch.zeros_like(values)
+    keep = kept_of_a_query(evidence)[:, None] if spec.route == "vanilla" else None
+    slot = -problem.f
+    for carry, push in _coefficients(evidence):
+        if keep is not None:  # the slot of a query is one step behind alpha
+            slot = keep * slot - (1 - keep) * ((left * last) @ right)
+        change = carry * change - push * values * last
+        last = last + change
+        yield slot if keep is not None else -((left * last) @ right)
+
+
+def _coefficients(evidence: Evidence) -> Iterable[tuple[float, float]]:
+    """Return (carry, push) of every step: change = carry * change - push * gradient."""
+    spec = evidence.spec
+    if spec.spectrum is None:
+        return repeat((0.0, 1.0 if spec.route == "vanilla" else evidence.eta))
+    shrink = evidence.problem.ridge / spec.ridge
+    return chebyshev_coefficients((spec.spectrum[0] * shrink, spec.spectrum[1] * shrink), MOST_STEPS + spec.steps)
 
 
 def _beyond_steps(evidence: Evidence) -> str:

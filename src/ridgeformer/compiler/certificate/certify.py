@@ -13,7 +13,7 @@ from ridgeformer.compiler.certificate.apriori import Promise, report_promise
 from ridgeformer.compiler.certificate.certificate import Certificate, Finding, merge
 from ridgeformer.compiler.certificate.evidence import Evidence, gather
 from ridgeformer.compiler.certificate.imitation import check_products, promise_imitation
-from ridgeformer.compiler.certificate.inexact import check_useful
+from ridgeformer.compiler.certificate.inexact import check_useful, measured_error
 from ridgeformer.compiler.certificate.leakage import check_leakage
 from ridgeformer.compiler.certificate.outcome import check_average, check_outcome, check_precision
 from ridgeformer.compiler.certificate.ranges import check_ranges
@@ -86,7 +86,7 @@ def _examine(evidence: Evidence) -> list[Finding]:
     if evidence.spec.solver == "nadaraya-watson":
         return check_average(evidence)
     if evidence.approximate:
-        return [*([check_useful(evidence)] if "r" in evidence.values else []), *check_precision(evidence)]
+        return [*([check_useful(evidence, measured_error(evidence))] if "r" in evidence.values else []), *check_precision(evidence)]
     promise = promise_of(evidence)
     sketch = measure_sketch(evidence) if evidence.true is not evidence.problem else None
     findings = check_outcome(evidence, promise, sketch) + report_promise(evidence, promise)

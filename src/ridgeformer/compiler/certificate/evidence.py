@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import nan
+from math import exp, nan
 from typing import Any
 
 import torch
@@ -19,10 +19,13 @@ from ridgeformer.compiler.task import check_squares, check_task
 from ridgeformer.compiler.trace import collect
 from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = ["FLOOR", "Evidence", "gather"]
+__all__ = ["FLOOR", "MODEL", "Evidence", "gather"]
 
 FLOOR = 4.0
-"""Rounding may leave a relative A-norm error of FLOOR (1 + largest logit) eps kappa (see `Evidence.floor`)."""
+"""The model of rounding: it leaves a relative A-norm error of FLOOR (1 + largest logit) eps kappa (`Evidence.floor`)."""
+
+MODEL = f"model of rounding: FLOOR (1 + largest logit) eps kappa, FLOOR = {FLOOR:g}, kappa of the system or the method"
+"""The model in words, as it stands in the conditions of expected lines."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +87,31 @@ class Evidence:
     def floor(self) -> float:
         """FLOOR relative_eps kappa: the relative A-norm error that rounding may leave, where curves flatten.
 
-        A relative error e of the entries of A moves the solution by at most about e kappa; the constant pays
-        for the sums of a step and for what steps pile up. Stock reciprocals idle below their range as well, and
-        what they leave is added.
+        This is a model, not a theorem. A relative error e of the entries of A moves the solution by at most about
+        e kappa; the constant pays for the sums of a step, and `amplification` for what steps pile up. Stock
+        reciprocals idle below their range as well, and what they leave is added.
         """
-        return FLOOR * self.relative_eps * self.problem.kappa + self._idle
+        return FLOOR * self.relative_eps * self.amplification + self._idle
+
+    @cached_property
+    def amplification(self) -> float:
+        """The condition number, or that of a method with fixed coefficients, if it is larger.
+
+        A method that contracts by c a step piles up the roundings of 1/(1 - c) steps, and Chebyshev's of the ends it
+        was given, however well the system itself is conditioned: with one support the system's number is 1.
+        """
+        spec, problem = self.spec, self.problem
+        low, high = float(problem.eigenvalues[0]), float(problem.eigenvalues[-1])
+        slowest = 0.0
+        if spec.spectrum is not None:
+            return max(problem.kappa, spec.spectrum[1] / spec.spectrum[0])
+        if spec.route == "vanilla":
+            slowest = 1 - problem.ridge / (float(problem.K.sum(1).max()) + exp(spec.sink))
+        elif spec.solver == "neumann":
+            slowest = (high - problem.ridge) / problem.ridge
+        elif spec.solver == "richardson":
+            slowest = max(abs(1 - self.eta * low), abs(1 - self.eta * high))
+        return max(problem.kappa, 1 / (1 - slowest)) if slowest < 1 else problem.kappa
 
     @cached_property
     def _idle(self) -> float:

@@ -9,7 +9,7 @@ the imitated product is off by E v. What rounding adds to the difference of two 
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 import torch
@@ -34,16 +34,17 @@ def promise_imitation(evidence: Evidence) -> Promise:
 
 def check_products(evidence: Evidence) -> list[Finding]:
     """Return the findings on the products themselves: their error, and whether kappa times it is small."""
-    norm = float(evidence.problem.eigenvalues[-1])
+    norm, error = float(evidence.problem.eigenvalues[-1]), measured_error(evidence)
+    expected = product_error(evidence)
     return [
         Finding(
             "imitated product",
             "a product is as far from linear attention's as the tilt makes it, relative to norm(A)",
-            f"supports centred in context; {FLOOR:g} eps n/epsilon is added for the difference of two means",
-            np.asarray(measured_error(evidence)),
-            np.asarray(product_error(evidence) / norm),
+            f"supports centred in context; model of rounding: FLOOR eps n/epsilon, FLOOR = {FLOOR:g}, two means cancel",
+            np.asarray(error),
+            np.asarray(expected / norm),
         ),
-        check_useful(evidence),
+        check_useful(evidence, error if isfinite(expected) else inf),
     ]
 
 

@@ -60,7 +60,7 @@ def promise_inexact(evidence: Evidence, product: float, readout: Tensor) -> Prom
     residual = evidence.values["r"].norm(dim=-2) + gap + rounding
     return Promise(
         what="the true residual stays below the carried one plus what inexact products may do to it",
-        condition=f"products as inexact as the tilt makes them; {FLOOR:g} eps is added for rounding",
+        condition=f"products as inexact as the tilt makes them; model of rounding: FLOOR eps, FLOOR = {FLOOR:g}",
         met=bool(torch.isfinite(residual).all()),
         measured=relative(true, size),
         bound=relative(residual, size),
@@ -71,13 +71,13 @@ def promise_inexact(evidence: Evidence, product: float, readout: Tensor) -> Prom
     )
 
 
-def check_useful(evidence: Evidence) -> Finding:
-    """Return the finding that inexact steps still solve the same problem."""
+def check_useful(evidence: Evidence, error: float) -> Finding:
+    """Return the finding that steps with this relative error still solve the same problem."""
     return Finding(
         "inexactness",
         "condition number times the relative error of a step is below 1: it is still the same problem",
         "none",
-        np.asarray(evidence.problem.kappa * measured_error(evidence)),
+        np.asarray(evidence.problem.kappa * error),
         np.asarray(1.0),
     )
 
