@@ -33,6 +33,8 @@ class Engine(ABC):
     """The working precision."""
     device: torch.device
     """Where columns are expected and given back."""
+    span: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    """The least and the largest k(x, x) > 0 for which `matmat64` is right to float64 round-off and underflow."""
     rounding: int = 0
     """How many units of float64 round-off the entries in `matmat64` may err beyond those of the kernel's evaluation."""
 

@@ -32,6 +32,9 @@ STRIP = 256
 SKETCH = 128
 """Columns of the factor by which rows are sorted into neighbourhoods."""
 
+LIFTS = 40
+"""How often the diagonal of a block is raised, fourfold each time, before the preconditioner is given up."""
+
 
 def default_rank(n: int) -> int:
     """Return how many columns are worth their price at most: they cost n r^2 once and save products with n^2.
@@ -185,10 +188,14 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
         left.diagonal().add_(system.ridge)
         lower, info = torch.linalg.cholesky_ex(left)
-        while int(info) != 0:  # round-off of the working precision has made it indefinite
+        for _ in range(LIFTS):  # while round-off of the working precision makes it indefinite
+            if int(info) == 0:
+                break
             left.diagonal().add_(lift)
             lift *= 4
             lower, info = torch.linalg.cholesky_ex(left)
+        else:
+            raise torch.linalg.LinAlgError("a block of the preconditioner is not positive definite")
         place.copy_(torch.cholesky_inverse(lower).T)  # symmetric, and transposed it is in the order of `place`
     return found
 
