@@ -1,7 +1,7 @@
 """Kernel ridge regression in ball arithmetic: every float is taken as the exact number it is.
 
 Kernels are evaluated from their definition, by rational dot products and python-flint's balls, and share no code with
-the library. A comparison that the balls cannot decide raises `Undecided`; with the precision used here none has been
+the library. A comparison that the balls cannot decide raises `UndecidedError`; with the precision used here none has been
 seen to.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 
-__all__ = ["BITS", "ExactRegression", "Undecided", "exceeds", "kernel_ball", "norm"]
+__all__ = ["BITS", "ExactRegression", "UndecidedError", "exceeds", "kernel_ball", "norm"]
 
 BITS = 3000
 """Precision of the balls; condition numbers up to 1e300 and squares of their solutions are far within it."""
@@ -24,7 +24,7 @@ BITS = 3000
 Rows = list[list[fmpq]]
 
 
-class Undecided(ArithmeticError):
+class UndecidedError(ArithmeticError):
     """Two balls overlap, so which number is larger cannot be said at this precision."""
 
 
@@ -37,7 +37,7 @@ def exceeds(left: Any, right: float) -> bool:
         return True
     if left <= ball or left.rel_accuracy_bits() > 100 or left.rad() < arb(2) ** -1200:
         return False  # not above it, or equal to it in more digits than any float has
-    raise Undecided(f"{left.str(10)} and {right} cannot be told apart at {BITS} bits")
+    raise UndecidedError(f"{left.str(10)} and {right} cannot be told apart at {BITS} bits")
 
 
 def norm(values: Sequence[Any]) -> Any:

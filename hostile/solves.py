@@ -147,21 +147,11 @@ def _options(rng: np.random.Generator, dtype: torch.dtype) -> tuple[dict[str, An
 
 def attack(tally: Tally, index: int, seed: int) -> None:
     """Try one solve; every tenth case tries the leave-one-out residuals of a ridge path instead."""
-    problem = _drawn(tally, index, seed)
-    if problem is None:
-        return
-    if index % 10 == 9:
-        judge_path(tally, problem, f"solves {index} (seed {seed}), ridge path: {problem}")
-    else:
-        judge(tally, problem, f"solves {index} (seed {seed}): {problem}")
-
-
-def _drawn(tally: Tally, index: int, seed: int) -> Problem | None:
-    """Return the case, unless a kernel refuses its own parameters."""
-    problem = None
-    with tally.only_our_errors(f"solves {index} (seed {seed})"):
+    with tally.only_our_errors(f"solves {index} (seed {seed})"):  # a kernel may refuse its own parameters
         problem = draw(index, seed)
-    return problem
+        what = "ridge path" if index % 10 == 9 else "solve"
+        case = f"solves {index} (seed {seed}), {what}: {problem}"
+        (judge_path if index % 10 == 9 else judge)(tally, problem, case)
 
 
 def judge(tally: Tally, problem: Problem, case: str) -> None:

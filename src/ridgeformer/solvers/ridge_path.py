@@ -79,8 +79,8 @@ def ridge_path(kernel: Kernel, X: Any, y: Any, ridges: Any, *, tol: float = 1e-3
     """Return the leave-one-out residuals of every ridge of a grid, without a refit (claim I1).
 
     Holds for positive semidefinite kernels. Up to 2,000 rows everything is float64, and the error of every residual is
-    bounded. Above, K is reduced once in float32 to block tridiagonal form; coefficients are refined against the float64 kernel, and the diagonal is
-    checked at random rows. A check that fails `tol` makes it start again in float64.
+    bounded. Above, K is reduced once in float32 to block tridiagonal form; coefficients are refined against the float64
+    kernel, and the diagonal is checked at random rows. A check that fails `tol` makes it start again in float64.
 
     Args:
         kernel: any kernel of `ridgeformer.kernels`, or your own `Kernel`.
@@ -130,7 +130,7 @@ def _by_eigenvalues(
     """Return the leave-one-out residuals, proved bounds on their errors, those of R's diagonal, and what is unsolved.
 
     With K = Q L Q' as computed, D = L + ridge I, |K - Q L Q'| <= e and |I - Q'Q| <= q, Q'AQ = D + F where
-    |D^-1/2 F D^-1/2| <= eps = ((1 + q) e / ridge + 2 q sqrt(L_1 / ridge) + q^2 L_1 / ridge + q). So R = A^-1 lies between
+    |D^-1/2 F D^-1/2| <= eps = (1 + q) e / ridge + 2 q sqrt(L_1 / ridge) + q^2 L_1 / ridge + q. So R = A^-1 lies between
     Q D^-1 Q' / (1 + eps) and Q D^-1 Q' / (1 - eps), and so does its diagonal. A coefficient errs by e_i'R r, at most
     sqrt(R_ii / ridge) |r|, r being the residual.
     """

@@ -15,6 +15,7 @@ from ridgeformer.solvers.chebyshev import chebyshev
 from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
 from ridgeformer.solvers.direct import cholesky_solve
 from ridgeformer.solvers.engines import Engine, Stored, Triangle, build_engine
+from ridgeformer.solvers.engines.base import LinAlgError
 from ridgeformer.solvers.engines.stored import assemble
 from ridgeformer.solvers.iterate import Method, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, from_coefficients, lanczos_ends
@@ -93,7 +94,7 @@ def follow(
         system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
     try:
         outcome = _route(plan, system, y, output, asked, callback, keep)
-    except torch.linalg.LinAlgError:  # a preconditioner or a core that round-off has made indefinite
+    except LinAlgError:  # a preconditioner or a core that round-off has made indefinite
         outcome = Outcome(system, Run(torch.zeros_like(y), y, Status.BREAKDOWN), quick_ends(system, asked.seed), plan)
     _settle(outcome, y, output, asked.tol)
     return outcome

@@ -271,7 +271,7 @@ class Reach:
 
 
 def _nearest(rows: Tensor, X: Tensor, own: Tensor | None = None) -> Tensor:
-    """Return the distance of every row to its nearest row of X, itself (row `own` of X) aside; by blocks, in float64."""
+    """Return the distance of every row to the nearest row of X other than itself, which is row `own` of X."""
     found = []
     blocks = rows.split(max(1, BLOCK_ENTRIES // len(X)))
     selves = [None] * len(blocks) if own is None else own.split(max(1, BLOCK_ENTRIES // len(X)))

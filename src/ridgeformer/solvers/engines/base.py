@@ -14,7 +14,10 @@ from ridgeformer.kernels import Kernel
 if TYPE_CHECKING:
     from ridgeformer.solvers.preconditioners.base import Preconditioner
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "LinAlgError"]
+
+LinAlgError: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+"""A factorisation that does not exist in the precision at hand; `follow` turns it into a status."""
 
 
 class Engine(ABC):

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ridgeformer.errors import InputError, RidgeformerError
 from ridgeformer.kernels import Kernel
+from ridgeformer.solvers.engines.base import LinAlgError
 from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solvers.engines.tiles import TILE, Tiles, symmetric_product
 
@@ -94,7 +95,7 @@ class DaskTiles(Tiles):
             lift *= 10
             lower, info = torch.linalg.cholesky_ex(core + lift * core.trace() * torch.eye(len(core)).to(core))
         if int(info) != 0:
-            raise torch.linalg.LinAlgError("the core of the preconditioner is not positive definite")
+            raise LinAlgError("the core of the preconditioner is not positive definite")
         common = (chosen.cpu().numpy(), lower.cpu().numpy(), self.dtype)
 
         def factors() -> list[Any]:

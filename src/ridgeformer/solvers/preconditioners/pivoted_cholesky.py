@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ridgeformer.checks import whole
 from ridgeformer.solvers.engines import Engine
+from ridgeformer.solvers.engines.base import LinAlgError
 from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solvers.preconditioners.base import Preconditioner
 from ridgeformer.solvers.preconditioners.neighbourhoods import neighbourhoods
@@ -195,7 +196,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
             lift *= 4
             lower, info = torch.linalg.cholesky_ex(left)
         else:
-            raise torch.linalg.LinAlgError("a block of the preconditioner is not positive definite")
+            raise LinAlgError("a block of the preconditioner is not positive definite")
         place.copy_(torch.cholesky_inverse(lower).T)  # symmetric, and transposed it is in the order of `place`
     return found
 
