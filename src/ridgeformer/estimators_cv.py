@@ -29,7 +29,7 @@ class _OwnRidge:
 
     def _choose_ridge(self, kernel: Any, rows: torch.Tensor, targets: Array) -> float:
         path = ridge_path(kernel, rows, targets, self.ridges)
-        error = max(path.error, path.unsolved)
+        error = max(float(path.error.max()), path.unsolved)
         if not error <= TRUSTED:
             warnings.warn(
                 f"leave-one-out errors at the least ridge are good to {error:.1e} only, even in float64: "

@@ -2,6 +2,7 @@ from math import exp
 
 import pytest
 import torch
+from hostile.exact import ExactRegression
 from solver_case import problem
 
 from ridgeformer import errors
@@ -53,12 +54,13 @@ def test_many_rows_go_by_bands_and_are_checked(monkeypatch):
     exact = ridge_path(Exponential(0.5), X, y, GRID)
     monkeypatch.setattr("ridgeformer.solvers.ridge_path.EXACT_ROWS", 100)
     found = ridge_path(Exponential(0.5), X, y, GRID)
-    assert 1e-9 < found.error < 1e-4  # float32, and it knows
+    assert 1e-9 < float(found.error.max()) < 1e-4  # float32, and it knows
+    assert found.residual_bound is None
     assert found.unsolved <= 1e-6
     torch.testing.assert_close(found.mean_squared, exact.mean_squared, rtol=1e-5, atol=0)
     torch.testing.assert_close(found.misclassified, exact.misclassified)
     error = (found.residuals / exact.residuals - 1).abs().median()
-    assert error < 10 * found.error
+    assert error < 10 * float(found.error.max())
 
 
 @pytest.mark.parametrize("why", ["tolerance", "ridge", "logits"])
@@ -95,3 +97,21 @@ def test_large_logits_do_not_matter():
 def test_a_bad_grid(grid, says):
     with pytest.raises(errors.InputError, match=says):
         ridge_path(Exponential(1.0), [[1.0], [2.0]], [1.0, 2.0], grid)
+
+
+def test_below_2000_rows_the_error_is_bounded_not_assumed_to_be_zero():
+    """16 points on [-1, 1] at ridge 1e-16: leave-one-out is off by more than a half, and the bound says so."""
+    X = torch.linspace(-1, 1, 16, dtype=torch.float64)[:, None]
+    y = torch.sin(3 * X) + torch.cos(7 * X)
+    path = ridge_path(Exponential(1.0), X, y, [1e-16, 1e-2])
+    assert path.residual_bound is not None
+    for g, ridge in enumerate([1e-16, 1e-2]):
+        truth = ExactRegression(Exponential(1.0), X, y, ridge).leave_one_out()
+        exact = torch.tensor([[float(value) for value in row] for row in truth], dtype=torch.float64)
+        gap = (path.residuals[g] - exact).abs()
+        assert bool((gap <= path.residual_bound[g]).all())
+        if ridge == 1e-16:
+            assert float((gap / exact.abs()).max()) > 0.1  # it is bad ...
+            assert float(path.error[g]) > 0.1  # ... and it says so
+        else:
+            assert float(path.error[g]) < 1e-9

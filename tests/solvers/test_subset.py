@@ -7,11 +7,13 @@ from ridgeformer.kernels import Exponential
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import RidgeSystem, Status, solve, subset
 from ridgeformer.solvers.engines import Tiles
+from ridgeformer.solvers.run import Output
 
 
 def fit(X, y, ridge, centres, seed=0):
     system = RidgeSystem(Exponential(0.5), X, ridge, Tiles(Exponential(0.5), X, X.dtype))
-    return subset.subset_regression(system, y, centres, torch_generator(seed, "centres"))
+    output = Output(torch.ones(y.shape[1], dtype=torch.float64), X.dtype)
+    return subset.subset_regression(system, y, output, centres, torch_generator(seed, "centres"))
 
 
 def test_coefficients_minimise_the_penalised_error_on_the_centres():

@@ -79,10 +79,11 @@ def residual_roundoff(
             "give the norm of each target column."
         )
     n = len(diagonal)
-    weighted = np.sqrt(diagonal) @ np.abs(alpha)
-    size = math.sqrt(diagonal.sum()) * weighted + ridge * np.linalg.norm(alpha, axis=0) + targets
     gamma = rounding_gamma(n + 3 + as_count(extra, "extra"))
-    return np.asarray(gamma * (1.0 + rounding_gamma(2 * n + 16)) * size)
+    with np.errstate(over="ignore"):  # a bound that float64 cannot hold is infinite
+        weighted = np.sqrt(diagonal) @ np.abs(alpha)
+        size = math.sqrt(diagonal.sum()) * weighted + ridge * np.linalg.norm(alpha, axis=0) + targets
+        return np.asarray(gamma * (1.0 + rounding_gamma(2 * n + 16)) * size)
 
 
 def residual_norm_bound(residual: Numbers, roundoff: Numbers) -> Array:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ridgeformer.checks import as_matrix, as_query, as_tensor, cast
 from ridgeformer.errors import InputError, ShapeError
 
-__all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma"]
+__all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma", "underflow"]
 
 BLOCK_ENTRIES = 2**22
 """Entries of K that a matrix-free product holds at once: 32 MiB in float64."""
@@ -30,6 +30,14 @@ def gamma(terms: int, dtype: torch.dtype) -> float:
     """
     product = terms * torch.finfo(dtype).eps / 2
     return product / (1 - product) if product < 1 else float("inf")
+
+
+def underflow(operations: int, dtype: torch.dtype) -> float:
+    """Return how much that many operations can lose, in all, to underflow: the smallest normal number for each.
+
+    That is twice what gradual underflow loses, and what it loses where subnormal numbers are flushed to zero.
+    """
+    return operations * torch.finfo(dtype).tiny
 
 
 class Kernel(ABC):
@@ -72,10 +80,9 @@ class Kernel(ABC):
 
     def check_range(self, X: Float[Tensor, "n d"], name: str) -> Float[Tensor, "n d"]:
         """Return X, or refuse rows whose kernel values the precision cannot hold: |k(x, z)|^2 <= k(x, x) k(z, z)."""
-        with torch.no_grad():
-            own = self.diagonal(X)
-        if not bool(torch.isfinite(own).all()):
-            row = int((~torch.isfinite(own)).nonzero()[0])
+        held = self.representable(X)
+        if not bool(held.all()):
+            row = int((~held).nonzero()[0])
             raise InputError(
                 f"the kernel {self.name!r} is not finite at row {row} of {name}, whose length is "
                 f"{float(X[row].detach().double().norm()):.3g} in {X.dtype}: scale the rows (datasets.unit_rows)."
@@ -105,6 +112,8 @@ class Kernel(ABC):
             return torch.cat([checkpoint(block, rows, Z, V, use_reentrant=False) for rows in X.split(size)])
         # Written in place: results kept between blocks would leave holes that the next block does not fit into.
         result = V.new_zeros(X.shape[0], *V.shape[1:])
+        if Z.shape[0] == 0:
+            return result
         size = max(1, BLOCK_ENTRIES // min(Z.shape[0], BLOCK_COLUMNS))
         for rows, place in zip(X.split(size), result.split(size), strict=True):
             for some, values in zip(Z.split(BLOCK_COLUMNS), V.split(BLOCK_COLUMNS), strict=True):
@@ -128,13 +137,27 @@ class Kernel(ABC):
         """Return this kernel, rescaled where its entries on X would leave the range of the precision."""
         return self
 
+    def representable(self, Xq: Float[Tensor, "q d"], X: Float[Tensor, "n d"] | None = None) -> Bool[Tensor, " q"]:
+        """Return which query rows have entries k(x, x_j) with the rows X that the precision of Xq holds.
+
+        This default, which does not look at X, asks whether k(x, x) is finite.
+        """
+        with torch.no_grad():
+            return torch.isfinite(self.diagonal(Xq))
+
+    def roots(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return upper bounds on sqrt(k(x_i, x_i)) in float64, whatever the precision of X; some rows at a time."""
+        blocks = [rows.to(torch.float64) for rows in X.detach().split(512)]
+        return torch.cat([self.diagonal(rows).clamp_min(0).sqrt() + self.entry_error(rows) for rows in blocks])
+
     def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return w with |computed k(x_i, x_j) - k(x_i, x_j)| <= w_i w_j in the precision of X.
 
         It is what turns a residual computed with rounded entries into a bound on the true one. The default
-        assumes entries correct to 8 d units of round-off relative to sqrt(k(x_i, x_i) k(x_j, x_j)).
+        assumes entries correct to 8 d units of round-off relative to sqrt(k(x_i, x_i) k(x_j, x_j)), underflow aside.
         """
-        return (gamma(8 * X.shape[1], X.dtype) * self.diagonal(X).clamp_min(0)).sqrt()
+        lost = underflow(8 * X.shape[1] + 8, X.dtype) ** 0.5
+        return (gamma(8 * X.shape[1], X.dtype) * self.diagonal(X).clamp_min(0)).sqrt() + lost
 
 
 class FeatureKernel(Kernel):

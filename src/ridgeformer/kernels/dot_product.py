@@ -9,7 +9,7 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.kernels.base import FeatureKernel, gamma
+from ridgeformer.kernels.base import FeatureKernel, gamma, underflow
 
 __all__ = ["DotProduct"]
 
@@ -31,5 +31,6 @@ class DotProduct(FeatureKernel):
         return X
 
     def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """Return sqrt(gamma_d) |x_i|: the error of a dot product of d terms."""
-        return sqrt(gamma(X.shape[1], X.dtype)) * X.norm(dim=1)
+        """Return sqrt(gamma_{d+2}) |x_i|: the error of a dot product of d terms, of lengths that are rounded too."""
+        d = X.shape[1]
+        return sqrt(gamma(d + 2, X.dtype)) * X.norm(dim=1) + sqrt(underflow(d + 2, X.dtype))

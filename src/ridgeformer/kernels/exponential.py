@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import expm1, inf, sqrt
+from math import inf, sqrt
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ridgeformer.checks import as_matrix, positive
 from ridgeformer.errors import InputError, LogitRangeError, ShapeError
-from ridgeformer.kernels.base import Kernel, gamma
+from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel, gamma, underflow
 
 __all__ = ["Exponential"]
 
@@ -36,7 +36,7 @@ class Exponential(Kernel):
 
     Args:
         temperature: tau > 0.
-        projection: U, (d, p); None means the identity.
+        projection: U, (p, d) for rows of d features; None means the identity.
         log_scale: c.
 
     Example:
@@ -103,6 +103,22 @@ class Exponential(Kernel):
         """Return X: what the precision cannot hold is decided logit by logit, in `logits`."""
         return X
 
+    def representable(self, Xq: Float[Tensor, "q d"], X: Float[Tensor, "n d"] | None = None) -> Bool[Tensor, " q"]:
+        """Return which query rows have no logit with the rows X (by default: with itself) beyond the precision."""
+        limit = LARGEST_LOGIT[Xq.dtype] + self.log_scale
+        with torch.no_grad():
+            own = self.own_logits(Xq)
+            if X is None:
+                return own <= limit
+            held = own.sqrt() * self.own_logits(X).max().sqrt() <= limit  # Cauchy-Schwarz
+            doubtful = (~held).nonzero()[:, 0]
+            if len(doubtful) == 0:
+                return held
+            right = self.scaled(X).T
+            for rows in doubtful.split(max(1, BLOCK_ENTRIES // len(X))):
+                held[rows] = (self.scaled(Xq[rows]) @ right).amax(1) <= limit
+        return held
+
     def largest_logit(self, X: Float[Tensor, "n d"]) -> float:
         """Return max_i |U x_i|^2 / temperature, which no logit between rows of X exceeds."""
         return float(self.own_logits(X.detach()).max())
@@ -144,7 +160,7 @@ class Exponential(Kernel):
         if largest - self.log_scale <= COMFORTABLE_LOGIT[X.dtype]:
             return self
         own = self.own_logits(X.detach())
-        if largest - float(own.min()) > LARGEST_LOGIT[X.dtype] or self._logit_error(X) > 0.1:
+        if largest - float(own.min()) > LARGEST_LOGIT[X.dtype] or float(self.logit_error(X).max()) > 0.1:
             raise LogitRangeError(
                 f"the rows' own logits go from {float(own.min()):.3g} to {largest:.3g}, more than {X.dtype} holds side "
                 f"by side: scale the rows (datasets.unit_rows) or raise the temperature (now {self.temperature:g})."
@@ -152,17 +168,43 @@ class Exponential(Kernel):
         return replace(self, log_scale=largest)
 
     def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """Return sqrt(e^delta - 1) sqrt(k(x_i, x_i)), delta bounding the error of any logit on X."""
-        delta = self._logit_error(X)
-        return ((expm1(delta) if delta < 700 else inf) * self.diagonal(X)).sqrt()
+        """Return w_i with w_i^2 = e^delta_i (e^delta_i - 1) k(x_i, x_i), delta_i bounding the error of its own logit.
 
-    def _logit_error(self, X: Tensor) -> float:
-        """Return how far any computed logit on X can be from the exact one."""
-        terms = X.shape[1] + (0 if self.projection is None else 2 * self.projection.shape[1]) + 3
-        projected = 1.0 if self.projection is None else float(self.projection.detach().norm()) ** 2
-        longest = max(float(rows.detach().double().square().sum(1).max()) for rows in X.split(512))
-        lengths = longest * projected / self.temperature
-        return gamma(terms, X.dtype) * (lengths + abs(self.log_scale)) + gamma(4, X.dtype)
+        The error of another logit, k(x_i, x_j), is at most sqrt(delta_i delta_j) (Cauchy-Schwarz), and log(e^t - 1) is
+        convex in log t, so the entry errs by at most w_i w_j. The factor e^delta_i allows for k(x_i, x_i), which is
+        computed too.
+        """
+        delta = self.logit_error(X)
+        root = ((self.own_logits(X) - self.log_scale) / 2).exp()  # infinite, and still a bound, beyond the range
+        w = (delta.exp() * delta.expm1()).sqrt().to(X.dtype) * root + sqrt(underflow(1, X.dtype))
+        return w.nan_to_num(nan=inf, posinf=inf)
+
+    def roots(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return upper bounds on sqrt(k(x_i, x_i)) in float64, infinite where float64 cannot hold them."""
+        rows = X.detach()
+        own = torch.cat([self.own_logits(some.to(torch.float64)) for some in rows.split(512)])
+        error = torch.cat([self.logit_error(some.to(torch.float64)) for some in rows.split(512)])
+        return ((own - self.log_scale + error) / 2).exp() + sqrt(underflow(1, torch.float64))
+
+    def logit_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return how far the computed |U x_i|^2 / temperature - log_scale can be from the exact one, in float64.
+
+        Roundings that a term of a logit passes through, with p = d and U = I where there is no projection: the
+        sum over p; U rounded to this precision, and the sum over d, on either side; the square root of the
+        temperature, rounded twice, and the division by it, on either side. For log_scale: its own rounding and the
+        subtraction. Then those of exp itself, correct to two units in the last place.
+        """
+        d, size = X.shape[1], 1.0
+        terms = d + 6
+        if self.projection is not None:
+            p, size = len(self.projection), float(self.projection.detach().double().norm()) ** 2
+            terms = p + 2 * (d + 1) + 6
+        lengths = torch.cat([rows.detach().double().square().sum(1) for rows in X.split(512)])
+        lengths = lengths * (size / self.temperature)
+        small = underflow(terms, X.dtype) * (1 + lengths.sqrt())
+        # one or two roundings more than counted pay for the evaluation of this very bound
+        scale = gamma(3, X.dtype) * abs(self.log_scale)
+        return gamma(terms + 2, X.dtype) * lengths + scale + gamma(4, X.dtype) + small
 
     def _check_range(self, left: Tensor, right: Tensor, logits: Tensor) -> None:
         with torch.no_grad():

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ridgeformer.checks import as_matrix, whole
 from ridgeformer.errors import InputError, ShapeError
-from ridgeformer.kernels.base import FeatureKernel, gamma
+from ridgeformer.kernels.base import FeatureKernel, gamma, underflow
 
 __all__ = ["GramPower"]
 
@@ -85,5 +85,7 @@ class GramPower(FeatureKernel):
         The SVD's constant is taken as 10 (n + d) (order - 1), generous for LAPACK's backward error.
         """
         n, d = self.context.shape
-        lost = gamma(2 * d + 4, X.dtype) + gamma(10 * (n + d) * (self.order - 1), torch.float64)
-        return sqrt(lost) * float(self.singular_values[0]) ** (self.order - 1) * X.norm(dim=1)
+        lost = gamma(2 * d + 6, X.dtype) + gamma(10 * (n + d) * (self.order - 1), torch.float64)
+        largest = float(self.singular_values[0]) ** (self.order - 1)
+        small = sqrt(underflow(2 * d + 6, X.dtype)) * (1 + largest)
+        return sqrt(lost) * largest * X.norm(dim=1) + small

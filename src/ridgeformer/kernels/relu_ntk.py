@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.kernels.base import Kernel, gamma
+from ridgeformer.kernels.base import Kernel, gamma, underflow
 
 __all__ = ["ReluNTK"]
 
@@ -56,7 +56,8 @@ class ReluNTK(Kernel):
     def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return w for an angle known to sqrt(2 gamma_d): the price of arccos near +-1."""
         angle_error = 2 * sqrt(2 * gamma(X.shape[1] + 8, torch.float64))
-        return sqrt(angle_error + gamma(X.shape[1] + 8, X.dtype)) * X.norm(dim=1)
+        small = sqrt(underflow(X.shape[1] + 8, X.dtype))
+        return sqrt(angle_error + gamma(X.shape[1] + 8, X.dtype)) * X.norm(dim=1) + small
 
 
 def _angle(dots: Tensor, lengths: Tensor, resolution: float) -> Tensor:

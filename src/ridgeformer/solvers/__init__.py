@@ -9,7 +9,7 @@ from ridgeformer.solvers.iterate import Iterate, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, lanczos_ends
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
-from ridgeformer.solvers.solution import Solution, Status
+from ridgeformer.solvers.solution import Answer, Solution, Status, UnansweredWarning
 from ridgeformer.solvers.solve import METHODS, solve
 from ridgeformer.solvers.system import RidgeSystem
 
@@ -17,6 +17,7 @@ __all__ = [
     "ENGINES",
     "METHODS",
     "PRECONDITIONERS",
+    "Answer",
     "Engine",
     "Identity",
     "Iterate",
@@ -28,6 +29,7 @@ __all__ = [
     "Solution",
     "SpectrumEnds",
     "Status",
+    "UnansweredWarning",
     "Workshop",
     "lanczos_ends",
     "solve",

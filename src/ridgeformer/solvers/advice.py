@@ -22,6 +22,7 @@ def advise(
     ridge: float,
     floor: float,
     fit_error: float | None = None,
+    subnormal: bool = False,
 ) -> str:
     """Return the sentence for a status.
 
@@ -36,6 +37,7 @@ def advise(
         ridge: the ridge of the system.
         floor: the round-off of K, below which a ridge has no effect.
         fit_error: of a fit on centres.
+        subnormal: whether coefficients lie below the normal range of the precision they are returned in.
     """
     at = f"the relative residual is {reached:.1e} (asked: {tol:.0e})"
     if status is Status.CONVERGED:
@@ -49,6 +51,10 @@ def advise(
         return f"Stopped by the callback after {steps} steps: {at}."
     if status is Status.DIVERGED:
         return _diverged(method, steps, ends, given, ridge)
+    if status is Status.BREAKDOWN and subnormal:
+        return (
+            f"Coefficients underflow: {at}. Multiply the targets by a power of ten, or use float64 if this is float32."
+        )
     if status is Status.BREAKDOWN:
         tiny = (
             f"; the ridge {ridge:.1e} is below the round-off {floor:.1e} of the kernel matrix" if ridge < floor else ""
@@ -73,6 +79,8 @@ def _diverged(method: str, steps: int, ends: SpectrumEnds, given: tuple[float, f
 def _more_steps(method: str, tol: float, ends: SpectrumEnds) -> str:
     low = max(ends.low, 1e-300)
     kappa = max(ends.high / low, 1.0)
+    if not kappa < 1e15:
+        return "The condition number is beyond what float64 resolves: raise the ridge."
     cg = max(1, round(sqrt(kappa) * log(2 / tol) / 2))
     what = "preconditioned condition number" if ends.preconditioned else "condition number"
     if method in ("cg", "pcg", "mixed_pcg"):

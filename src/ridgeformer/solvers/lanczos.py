@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf, isfinite
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ class SpectrumEnds:
         low: never below the true smallest eigenvalue (a Ritz value), so an estimate from inside.
         high: never above the true largest eigenvalue.
         high_safe: the largest Ritz value plus its residual; above the true one except by bad luck.
+            All three are infinite where products left the range of the precision.
         preconditioned: whether the matrix is P^-1/2 A P^-1/2 rather than A.
     """
 
@@ -30,7 +32,7 @@ class SpectrumEnds:
     @property
     def kappa(self) -> float:
         """The estimated condition number, from inside."""
-        return self.high / self.low if self.low > 0 else float("inf")
+        return self.high / self.low if 0 < self.low < inf else inf
 
 
 def lanczos_ends(
@@ -75,11 +77,13 @@ def from_coefficients(gammas: list[float], betas: list[float], *, preconditioned
         return None
     g, b = gammas[:steps], betas[:steps]
     diagonal = [1 / g[j] + (b[j - 1] / g[j - 1] if j else 0.0) for j in range(steps)]
-    beside = [b[j] ** 0.5 / g[j] for j in range(steps)]
+    beside = [max(b[j], 0.0) ** 0.5 / g[j] for j in range(steps)]
     return _ritz(diagonal, beside[:-1], beside[-1], preconditioned=preconditioned)
 
 
 def _ritz(diagonal: list[float], beside: list[float], residual: float, *, preconditioned: bool) -> SpectrumEnds:
+    if not all(map(isfinite, (*diagonal, *beside, residual))):
+        return SpectrumEnds(inf, inf, inf, preconditioned)
     T = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
     off = torch.tensor(beside, dtype=torch.float64)
     T = T + torch.diag(off, 1) + torch.diag(off, -1)

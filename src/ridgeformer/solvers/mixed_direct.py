@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.solvers.run import Run
+from ridgeformer.solvers.run import Output, Run
 from ridgeformer.solvers.solution import Status
 from ridgeformer.solvers.system import RidgeSystem
 
@@ -28,6 +28,7 @@ def mixed_direct(
     system: RidgeSystem,
     K: Float[Tensor, "n n"],
     y: Tensor,
+    output: Output,
     *,
     tol: float,
     refinements: int = 8,
@@ -41,6 +42,7 @@ def mixed_direct(
         system: A; its float64 products make the residuals.
         K: the kernel matrix in the working precision, its lower triangle at least; it is overwritten.
         y: targets, (n, outputs), in float64.
+        output: what coefficients are rounded to before they are judged.
         tol: relative residual to reach in float64.
         refinements: at most.
     """
@@ -54,7 +56,7 @@ def mixed_direct(
         step = solve_with_factor(K, record.residual.to(K.dtype)).to(torch.float64)
         if not bool(torch.isfinite(step).all()):
             break
-        better = (record.alpha + step).to(system.X.dtype).to(torch.float64)  # what is handed out, so what is judged
+        better = output.rounded(record.alpha + step)
         residual = system.residual(better, y)
         if not bool((residual.norm(dim=0) < record.residual.norm(dim=0) / 2).any()):
             break

@@ -17,7 +17,7 @@ from torch import Tensor
 from ridgeformer.solvers.engines.tiles import TILE
 from ridgeformer.solvers.iterate import divide
 from ridgeformer.solvers.preconditioners import Preconditioner
-from ridgeformer.solvers.run import Callback, Run, refine
+from ridgeformer.solvers.run import Callback, Output, Run, refine
 from ridgeformer.solvers.semidefinite import refuse_negative
 from ridgeformer.solvers.solution import Status
 from ridgeformer.solvers.system import RidgeSystem
@@ -47,6 +47,7 @@ def mixed_pcg(
     system: RidgeSystem,
     precondition: Preconditioner,
     y: Tensor,
+    output: Output,
     *,
     tol: float,
     max_steps: int,
@@ -64,11 +65,9 @@ def mixed_pcg(
     record = Run(torch.zeros_like(y), y, relative=[y.norm(dim=0) / scale])
 
     def one_pass() -> bool:
-        finished = _Pass(system, precondition, record, scale, tol).run(max_steps, callback, keep)
-        record.alpha = record.alpha.to(system.X.dtype).to(torch.float64)  # what is handed out, so what is judged
-        return finished
+        return _Pass(system, precondition, record, scale, tol).run(max_steps, callback, keep)
 
-    return refine(record, system, y, tol, one_pass)
+    return refine(record, system, y, output, tol, one_pass)
 
 
 class _Pass:

@@ -15,8 +15,8 @@ from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
 from ridgeformer.memory import show_bytes
 from ridgeformer.solvers import system
 from ridgeformer.solvers.engines import Engine, strips
-from ridgeformer.solvers.engines.tiles import COPIED_BYTES, TILE
-from ridgeformer.solvers.engines.triangle import lost, tile_size
+from ridgeformer.solvers.engines.tiles import COPIED_BYTES, TILE, diagonal64
+from ridgeformer.solvers.engines.triangle import SPAN, lost, tile_size
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners.pivoted_cholesky import PROPOSALS, default_block, default_rank
 from ridgeformer.solvers.solution import Status
@@ -62,6 +62,7 @@ class Problem:
         device: where they are.
         ridge: the ridge.
         diagonal: the mean of k(x_i, x_i), which the ridge is compared with.
+        span: the least k(x_i, x_i) > 0, and the largest.
         features: width of the kernel's feature map, if it has one.
         free: bytes that may be used.
         tol: relative residual asked for.
@@ -78,6 +79,7 @@ class Problem:
     features: int | None
     free: int
     tol: float = 1e-10
+    span: tuple[float, float] = (1.0, 1.0)
 
     @property
     def few_entries(self) -> bool:
@@ -135,8 +137,10 @@ def float32_serves(problem: Problem) -> bool:
     Independent errors of up to 2^-24 k_ii make a matrix of norm about 2^-24 sqrt(n) k_ii. Larger errors make
     refinement stall, which is noticed; they cannot make a wrong answer pass.
     """
-    representable = 1e-12 <= problem.diagonal <= 1e12  # squares of entries must be, too
-    return representable and problem.ridge >= 4 * 2.0**-24 * sqrt(problem.n) * problem.diagonal
+    low, high = SPAN
+    held = low <= problem.span[0] and problem.span[1] <= high
+    representable = 1e-12 <= problem.diagonal <= 1e12 and problem.ridge <= 1e12  # squares must be, too
+    return held and representable and problem.ridge >= 4 * 2.0**-24 * sqrt(problem.n) * problem.diagonal
 
 
 def choose(problem: Problem, method: str = "auto", engine: str | None = None, centres: Any = None) -> Plan:
@@ -265,6 +269,11 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
     if engine == "stored" or (engine is None and working == torch.float64 and problem.fits(full)):
         held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
         return _plan(problem, "mixed_pcg", "stored", size, rank, full, iterations, held)
+    if engine == "triangle" and working != torch.float32:
+        raise InputError(
+            f"engine 'triangle' multiplies in float32, which does not serve at ridge {problem.ridge:.1e} and k(x, x) "
+            f"between {problem.span[0]:.1e} and {problem.span[1]:.1e}: use engine='stored' or 'tiles'."
+        )
     if engine == "triangle":
         raise _too_large(problem, halves, "engine='tiles' forms K again for every product")
     return _matrix_free(problem, working, engine, iterations)
@@ -333,6 +342,9 @@ def _name(dtype: torch.dtype) -> str:
 
 def describe(kernel: Kernel, X: Tensor, columns: int, ridge: float, free: int, tol: float = 1e-10) -> Problem:
     """Return the problem a plan is made for."""
-    mean = float(torch.cat([kernel.diagonal(rows) for rows in X.split(TILE)]).to(torch.float64).mean())
+    own = diagonal64(kernel, X)
+    used = own[own > 0]
+    span = (float(used.min()), float(used.max())) if len(used) else (1.0, 1.0)
     features = kernel.feature_map(X[:1]).shape[1] if isinstance(kernel, FeatureKernel) else None
-    return Problem(kernel, len(X), X.shape[1], columns, X.dtype, X.device, ridge, mean, features, free, tol)
+    mean = float(own.mean())
+    return Problem(kernel, len(X), X.shape[1], columns, X.dtype, X.device, ridge, mean, features, free, tol, span)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ridgeformer.errors import InputError
 from ridgeformer.kernels import Kernel
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers.arguments import Arguments, check_memory
@@ -14,6 +15,7 @@ from ridgeformer.solvers.chebyshev import chebyshev
 from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
 from ridgeformer.solvers.direct import cholesky_solve
 from ridgeformer.solvers.engines import Engine, Stored, Triangle, build_engine
+from ridgeformer.solvers.engines.base import LinAlgError
 from ridgeformer.solvers.engines.stored import assemble
 from ridgeformer.solvers.iterate import Method, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, from_coefficients, lanczos_ends
@@ -23,13 +25,13 @@ from ridgeformer.solvers.neumann import neumann
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners import Builder, PivotedCholesky
 from ridgeformer.solvers.richardson import richardson
-from ridgeformer.solvers.run import Callback, Run, run
+from ridgeformer.solvers.run import Callback, Output, Run, run
 from ridgeformer.solvers.semidefinite import refuse_negative
 from ridgeformer.solvers.solution import Status
 from ridgeformer.solvers.subset import subset_regression
 from ridgeformer.solvers.system import RidgeSystem
 
-__all__ = ["ITERATIVE", "Outcome", "follow"]
+__all__ = ["ITERATIVE", "Outcome", "follow", "require_range"]
 
 ITERATIVE: dict[str, tuple[Method, int]] = {
     "richardson": (richardson, 1_000_000),
@@ -76,24 +78,86 @@ def follow(
     system: RidgeSystem,
     engine: Engine | None,
     y: Tensor,
+    output: Output,
     asked: Arguments,
     callback: Callback | None,
     keep: bool,
 ) -> Outcome:
-    """Carry out a plan; `engine` is one that was given, to be used instead of the plan's."""
+    """Carry out a plan; `engine` is one that was given, to be used instead of the plan's.
+
+    Whatever the route, the answer is settled here: rounded to what the caller gets, then judged.
+    """
+    working = getattr(torch, plan.working)
+    if plan.method != "direct":
+        engine = engine or _engine(plan, system.kernel, system.X, working)
+        require_range(engine)
+        system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
+    try:
+        outcome = _route(plan, system, y, output, asked, callback, keep)
+    except LinAlgError:  # a preconditioner or a core that round-off has made indefinite
+        outcome = Outcome(system, Run(torch.zeros_like(y), y, Status.BREAKDOWN), quick_ends(system, asked.seed), plan)
+    _settle(outcome, y, output, asked.tol)
+    return outcome
+
+
+def _route(
+    plan: Plan,
+    system: RidgeSystem,
+    y: Tensor,
+    output: Output,
+    asked: Arguments,
+    callback: Callback | None,
+    keep: bool,
+) -> Outcome:
     if plan.method == "direct":
         return _direct(plan, system, y, asked)
     if plan.method == "mixed_direct":
-        return _mixed_direct(plan, system, y, asked)
-    working = getattr(torch, plan.working)
-    system = RidgeSystem(
-        system.kernel, system.X, system.ridge, engine or _engine(plan, system.kernel, system.X, working)
-    )
+        return _mixed_direct(plan, system, y, output, asked)
     if plan.method == "nystrom":
-        return _subset(plan, system, y, asked)
+        return _subset(plan, system, y, output, asked)
     if plan.method == "mixed_pcg":
-        return _mixed_pcg(plan, system, y, asked, callback, keep)
-    return _iterate(plan, system, y, asked, callback, keep)
+        return _mixed_pcg(plan, system, y, output, asked, callback, keep)
+    return _iterate(plan, system, y, output, asked, callback, keep)
+
+
+def _settle(outcome: Outcome, y: Tensor, output: Output, tol: float) -> None:
+    """Round the coefficients to what the caller gets, and let the float64 residual of exactly those decide.
+
+    Raises:
+        InputError: the precision of the rows cannot hold the coefficients.
+    """
+    record, scale = outcome.record, y.norm(dim=0)
+    found = record.alpha.to(torch.float64)
+    if not bool(torch.isfinite(found).all()):
+        found, record.residual, record.status = torch.zeros_like(y), y, Status.BREAKDOWN
+    alpha = output.rounded(found)
+    if not bool(torch.isfinite(alpha).all()):
+        raise InputError(
+            f"coefficients reach {float((found.abs() * output.unit).max()):.1e}, which {output.dtype} cannot hold: "
+            "rescale the targets, raise the ridge, or use float64."
+        )
+    if not torch.equal(alpha, found):
+        record.residual = outcome.system.residual(alpha, y)
+    record.alpha = alpha
+    reached = (record.residual.norm(dim=0) / torch.where(scale > 0, scale, 1.0)).max()
+    if bool(reached <= tol) and record.status is not Status.STOPPED:
+        record.status = Status.CONVERGED
+    elif record.status is Status.CONVERGED:
+        record.status = Status.BREAKDOWN
+
+
+def require_range(engine: Engine) -> None:
+    """Refuse an engine whose float64 products are not to be trusted on a kernel of this size."""
+    low, high = engine.span
+    if (low, high) == Engine.span:
+        return
+    own = engine.diagonal()
+    used = own[own > 0]
+    if len(used) and not low <= float(used.min()) <= float(used.max()) <= high:
+        raise InputError(
+            f"k(x, x) lies between {float(used.min()):.1e} and {float(used.max()):.1e}, and the engine "
+            f"{engine.name!r} is right from {low:.1e} to {high:.1e}: use engine='stored' or 'tiles', or scale the rows."
+        )
 
 
 def _engine(plan: Plan, kernel: Kernel, X: Tensor, working: torch.dtype) -> Engine:
@@ -109,30 +173,32 @@ def _direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Out
     result = cholesky_solve(system, y)
     norms = y.norm(dim=0)
     norms = torch.where(norms > 0, norms, 1.0)
-    relative = result.residual.norm(dim=0) / norms
-    status = Status.CONVERGED if float(relative.max()) <= asked.tol else Status.BREAKDOWN
     history = [(values / norms).to(system.X.dtype) for values in (y.norm(dim=0), result.residual.norm(dim=0))]
-    record = Run(result.alpha, result.residual, status, 1, history)
+    record = Run(result.alpha, result.residual, Status.BREAKDOWN, 1, history)
     return Outcome(system, record, spectrum_ends(system, asked.seed), plan, result.factor)
 
 
-def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Outcome:
-    working = getattr(torch, plan.working)
-    engine = _engine(plan, system.kernel, system.X, working)
-    system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
+def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
+    working, engine = getattr(torch, plan.working), system.engine
     K = engine.lower() if isinstance(engine, Triangle) else assemble(system.kernel, system.X, working, working)
-    record = mixed_direct(system, K, y, tol=asked.tol)
+    record = mixed_direct(system, K, y, output, tol=asked.tol)
     del K
     return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
 def _mixed_pcg(
-    plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments, callback: Callback | None, keep: bool
+    plan: Plan,
+    system: RidgeSystem,
+    y: Tensor,
+    output: Output,
+    asked: Arguments,
+    callback: Callback | None,
+    keep: bool,
 ) -> Outcome:
     builder = _sized(asked.preconditioner, plan)
     inverse = builder.build(system, torch_generator(asked.seed, "preconditioner"))
     steps = asked.max_steps or MIXED_STEPS
-    record = mixed_pcg(system, inverse, y, tol=asked.tol, max_steps=steps, callback=callback, keep=keep)
+    record = mixed_pcg(system, inverse, y, output, tol=asked.tol, max_steps=steps, callback=callback, keep=keep)
     return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
@@ -145,20 +211,25 @@ def _sized(builder: Builder, plan: Plan) -> Builder:
     return replace(builder, rank=rank, block=block)
 
 
-def _subset(plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments) -> Outcome:
-    fit = subset_regression(system, y, plan.rank, torch_generator(asked.seed, "centres"))
+def _subset(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
+    fit = subset_regression(system, y, output, plan.rank, torch_generator(asked.seed, "centres"))
     norms = y.norm(dim=0)
     norms = torch.where(norms > 0, norms, 1.0)
     relative = fit.residual.norm(dim=0) / norms
-    status = Status.CONVERGED if float(relative.max()) <= asked.tol else Status.SUBSET
-    record = Run(fit.alpha, fit.residual, status, 1, [y.norm(dim=0) / norms, relative])
+    record = Run(fit.alpha, fit.residual, Status.SUBSET, 1, [y.norm(dim=0) / norms, relative])
     own = float(system.engine.diagonal().mean())
     ends = SpectrumEnds(own + system.ridge, own + system.ridge, own + system.ridge)
     return Outcome(system, record, ends, plan, fit_error=fit.fit_error)
 
 
 def _iterate(
-    plan: Plan, system: RidgeSystem, y: Tensor, asked: Arguments, callback: Callback | None, keep: bool
+    plan: Plan,
+    system: RidgeSystem,
+    y: Tensor,
+    output: Output,
+    asked: Arguments,
+    callback: Callback | None,
+    keep: bool,
 ) -> Outcome:
     function, patience = ITERATIVE[plan.method]
     krylov = function is conjugate_gradients
@@ -170,7 +241,7 @@ def _iterate(
     given = asked.spectrum or (system.ridge, ends.high_safe if ends else system.ridge)
     inverse = asked.preconditioner.build(system, torch_generator(asked.seed, "preconditioner"))
     workshop = Workshop(system, given, inverse)
-    record = run(function, workshop, y, tol=asked.tol, max_steps=patience, callback=callback, keep=keep)
+    record = run(function, workshop, y, output, tol=asked.tol, max_steps=patience, callback=callback, keep=keep)
     if hopeless and record.status is Status.MAX_STEPS:
         record.status = Status.DIVERGED
     if ends is None:

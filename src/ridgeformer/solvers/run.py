@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from sys import float_info
 from typing import TypeAlias
 
 import torch
@@ -14,7 +15,7 @@ from ridgeformer.solvers.semidefinite import refuse_negative
 from ridgeformer.solvers.solution import Status
 from ridgeformer.solvers.system import RidgeSystem
 
-__all__ = ["Callback", "Run", "refine", "run"]
+__all__ = ["Callback", "Output", "Run", "refine", "run"]
 
 Callback: TypeAlias = Callable[[int, Tensor, Tensor], bool | None]
 """Called after every step with (step, alpha, relative residuals); returning True stops the run."""
@@ -23,9 +24,30 @@ GROWTH = 1e4
 """A stationary method whose residual has grown this much has diverged; CG's may grow and come back."""
 
 
+@dataclass(frozen=True, eq=False)
+class Output:
+    """The unit and the precision in which coefficients are returned; solvers work on targets of order one.
+
+    Attributes:
+        unit: a power of two for each output, by which targets were divided.
+        dtype: the precision of the rows as given.
+    """
+
+    unit: Tensor
+    dtype: torch.dtype
+
+    def values(self, alpha: Tensor) -> Tensor:
+        """Return the coefficients as the caller gets them; what the precision cannot hold becomes infinite."""
+        return (alpha.to(torch.float64) * self.unit).to(self.dtype)
+
+    def rounded(self, alpha: Tensor) -> Tensor:
+        """Return, in float64 and in the unit solvers work in, the very numbers that the caller gets."""
+        return self.values(alpha).to(torch.float64) / self.unit
+
+
 @dataclass
 class Run:
-    """The record of one run, filled while it goes."""
+    """The record of one run, filled while it goes; `residual` belongs to `alpha` exactly as it stands here."""
 
     alpha: Tensor
     residual: Tensor
@@ -38,7 +60,15 @@ class Run:
 
 
 def run(
-    method: Method, workshop: Workshop, y: Tensor, *, tol: float, max_steps: int, callback: Callback | None, keep: bool
+    method: Method,
+    workshop: Workshop,
+    y: Tensor,
+    output: Output,
+    *,
+    tol: float,
+    max_steps: int,
+    callback: Callback | None,
+    keep: bool,
 ) -> Run:
     """Iterate until the float64 residual of every column of y (float64, of order one) is below tol ||y||.
 
@@ -54,18 +84,25 @@ def run(
         record,
         workshop.system,
         y,
+        output,
         tol,
         lambda: _one_pass(method, workshop, record, scale, tol, max_steps, callback, keep),
     )
 
 
-def refine(record: Run, system: RidgeSystem, y: Tensor, tol: float, one_pass: Callable[[], bool]) -> Run:
-    """Repeat a pass, which advances the record and says whether it finished, while the float64 residual halves."""
+def refine(
+    record: Run, system: RidgeSystem, y: Tensor, output: Output, tol: float, one_pass: Callable[[], bool]
+) -> Run:
+    """Repeat a pass, which advances the record and says whether it finished, while the float64 residual halves.
+
+    Coefficients are rounded to what the caller gets before they are judged, never after.
+    """
     scale = y.norm(dim=0)
     scale = torch.where(scale > 0, scale, 1.0)
-    before = float("inf")
-    while True:
+    before = float_info.max
+    while True:  # ends, as the residual halves each time
         finished = one_pass()
+        record.alpha = output.rounded(record.alpha)
         record.residual = system.residual(record.alpha, y)
         reached = float((record.residual.norm(dim=0) / scale).max())
         if reached <= tol and record.status is not Status.STOPPED:
@@ -89,7 +126,7 @@ def _one_pass(
     keep: bool,
 ) -> bool:
     """Advance the record until the method's own residual is small (True) or something ends the run (False)."""
-    base = record.alpha
+    base = record.alpha.to(workshop.system.X.dtype)
     b = record.residual.to(base.dtype)
     scale = scale.to(b.dtype)
     if bool((b.norm(dim=0) <= tol * scale).all()):

@@ -24,6 +24,10 @@ def require_semidefinite(system: RidgeSystem) -> None:
     if system.kernel.semidefinite or system.n > TESTED_ROWS:
         return
     K, slack = system.kernel.dense(system.X, system.X), system.kernel_roundoff
+    if not bool(torch.isfinite(K).all()):
+        raise NotPositiveSemidefiniteError(
+            f"the kernel {system.kernel.name!r} has entries on X that are not finite: scale the rows, or mend it."
+        )
     gap = float((K - K.T).abs().max())
     if not gap <= slack + 1e3 * torch.finfo(K.dtype).eps * float(K.abs().max()):
         raise NotPositiveSemidefiniteError(
@@ -35,10 +39,13 @@ def require_semidefinite(system: RidgeSystem) -> None:
 
 
 def refuse_negative(rayleigh: float, system: RidgeSystem) -> None:
-    """Raise if a Rayleigh quotient of K is negative by more than round-off can explain."""
-    if rayleigh < -system.kernel_roundoff:
+    """Raise if a Rayleigh quotient of K, computed from K + ridge I, is negative by more than round-off can explain.
+
+    A kernel that is semidefinite by theory is never refused: only round-off can make it look otherwise.
+    """
+    if not system.kernel.semidefinite and rayleigh < -system.spectrum_roundoff:
         raise NotPositiveSemidefiniteError(
             f"the kernel {system.kernel.name!r} is not positive semidefinite: some v has v'Kv = {rayleigh:.3g} |v|^2, "
-            f"and round-off explains only {system.kernel_roundoff:.1g}. Use a positive semidefinite kernel; "
+            f"and round-off explains only {system.spectrum_roundoff:.1g}. Use a positive semidefinite kernel; "
             "a larger ridge would hide the fault, not mend it."
         )

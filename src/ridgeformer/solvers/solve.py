@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp
 from typing import Any
 
@@ -18,13 +19,20 @@ from ridgeformer.solvers.engines import Engine
 from ridgeformer.solvers.engines.tiles import diagonal64
 from ridgeformer.solvers.planner import choose, choose_for, describe, retry
 from ridgeformer.solvers.preconditioners import Builder
-from ridgeformer.solvers.routes import Outcome, follow
-from ridgeformer.solvers.run import Callback
+from ridgeformer.solvers.routes import Outcome, follow, require_range
+from ridgeformer.solvers.run import Callback, Output
 from ridgeformer.solvers.semidefinite import require_semidefinite
 from ridgeformer.solvers.solution import Solution
 from ridgeformer.solvers.system import RidgeSystem
 
-__all__ = ["METHODS", "scaled_system", "solve"]
+__all__ = ["METHODS", "exact_unit", "scaled_system", "solve"]
+
+
+SAFE = {torch.float32: 1e-15, torch.float64: 1e-120}
+"""Sizes of K + ridge I between this and its inverse leave room for squares, sums and a ridge far below them."""
+
+COMPARED_ROWS = 64
+"""Rows of one float64 product at which a given engine is compared with its kernel."""
 
 
 def solve(
@@ -91,48 +99,84 @@ def solve(
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
         system, log_scale = scaled_system(kernel, X, asked.ridge)
+        columns = y.reshape(len(y), -1)
+        output = Output(exact_unit(columns), X.dtype)
+        columns = columns / output.unit
+        problem = describe(system.kernel, system.X, columns.shape[1], system.ridge, free, asked.tol)
+        system = _in_range(system, problem.span[1])
+        problem = replace(problem, dtype=system.X.dtype)
         if given is not None:
             _require_same_kernel(given, system)
-        columns = y.reshape(len(y), -1)
-        unit = _unit(columns)
-        problem = describe(system.kernel, X, columns.shape[1], system.ridge, free, asked.tol)
         plan = choose_for(given, problem, method) if given else choose(problem, method, name, centres)
-        watch = _in_given_units(callback, unit)
-        outcome = follow(plan, system, given, columns / unit, asked, watch, keep_iterates)
+        watch = _in_given_units(callback, output)
+        outcome = follow(plan, system, given, columns, output, asked, watch, keep_iterates)
         again = retry(problem, outcome.plan, outcome.record.status)
         if again is not None and method == "auto" and name is None and max_steps is None:
-            outcome = follow(again, system, None, columns / unit, asked, watch, keep_iterates)
-        return _solution(outcome, columns / unit, unit, asked, y.shape, log_scale)
+            outcome = follow(again, system, None, columns, output, asked, watch, keep_iterates)
+        return _solution(outcome, X, columns, output, asked, y.shape, log_scale)
+
+
+def _in_range(system: RidgeSystem, largest: float) -> RidgeSystem:
+    """Return the system in a precision that holds squares of its entries: that of X, or else float64.
+
+    Rows in float32 are converted exactly; the coefficients are rounded to float32 at the end, and judged then.
+    """
+    size = max(largest, system.ridge)
+    if SAFE[system.X.dtype] <= size <= 1 / SAFE[system.X.dtype] and system.ridge >= SAFE[system.X.dtype] ** 1.5:
+        return system
+    if system.X.dtype != torch.float64:
+        return _in_range(RidgeSystem(system.kernel, system.X.to(torch.float64), system.ridge), largest)
+    if size < SAFE[torch.float64] or size > 1 / SAFE[torch.float64]:
+        raise InputError(
+            f"k(x, x) reaches {largest:.1e} beside a ridge of {system.ridge:.1e}; float64 needs the larger one between "
+            f"{SAFE[torch.float64]:.0e} and {1 / SAFE[torch.float64]:.0e}: scale the rows and the ridge."
+        )
+    return system
 
 
 def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
-    """Refuse an engine that was built for other rows, or for a kernel that is scaled otherwise."""
+    """Refuse an engine that was built for other rows or another kernel: compare its diagonal, and a product."""
     if engine.n != system.n:
         raise InputError(f"the engine holds {engine.n:,} rows and X has {system.n:,}: build it from this X.")
+    require_range(engine)
     found, expected = engine.diagonal(), diagonal64(system.kernel, system.X)
     if not torch.allclose(found.to(expected), expected, rtol=1e-5, atol=0.0):
         raise InputError(
             f"the engine's k(x, x) is {float(found.mean()):.3g} on average and that of the kernel solved with "
             f"{float(expected.mean()):.3g}: build the engine from these rows and from kernel.within_range(X)."
         )
+    roots = system.kernel.roots(system.X)
+    v = (1 / torch.where(roots > 0, roots, 1.0))[:, None]
+    rows = torch.linspace(0, system.n - 1, min(COMPARED_ROWS, system.n)).long().to(v.device)
+    product = system.kernel.product(system.X[rows].to(torch.float64), system.X.to(torch.float64), v)
+    gap = (engine.matmat64(v)[rows].to(product) - product).abs()[:, 0]
+    if not bool((gap <= 1e-6 * system.n * roots[rows]).all()):
+        raise InputError(
+            f"the engine {engine.name!r} multiplies by another matrix than the kernel's (a product differs by "
+            f"{float(gap.max()):.1e}): build the engine from these rows and from kernel.within_range(X)."
+        )
 
 
-def _unit(columns: Tensor) -> Tensor:
+def exact_unit(columns: Tensor) -> Tensor:
     """Return, per column, the power of two that makes it of order one: an exact change of unit."""
     largest = columns.abs().amax(0)
-    return torch.where(largest > 0, torch.exp2(torch.floor(torch.log2(largest))), 1.0)
+    mantissa, exponent = torch.frexp(torch.where(largest > 0, largest, 1.0))
+    return torch.ldexp(torch.ones_like(mantissa), exponent - 1)
 
 
 def _solution(
-    outcome: Outcome, columns: Tensor, unit: Tensor, asked: Arguments, shape: torch.Size, log_scale: float
+    outcome: Outcome,
+    X: Tensor,
+    columns: Tensor,
+    output: Output,
+    asked: Arguments,
+    shape: torch.Size,
+    log_scale: float,
 ) -> Solution:
-    record, system = outcome.record, outcome.system
+    record, system, unit = outcome.record, outcome.system, output.unit
     norms, residual = columns.norm(dim=0), record.residual.norm(dim=0)
-    alpha = (record.alpha * unit.to(record.alpha.dtype)).to(system.X.dtype)
-    if not bool(torch.isfinite(alpha).all()):
-        raise InputError(
-            f"y reaches {float(unit.max()):.1e}, too large for coefficients in {alpha.dtype}: rescale the targets."
-        )
+    alpha = output.values(record.alpha)
+    small = (alpha != 0) & (alpha.abs() < torch.finfo(alpha.dtype).tiny) | (alpha == 0) & (columns != 0)
     advice = advise(
         record.status,
         method=outcome.plan.method,
@@ -144,24 +188,26 @@ def _solution(
         ridge=system.ridge,
         floor=system.kernel_roundoff,
         fit_error=None if outcome.fit_error is None else float((outcome.fit_error * unit).max()),
+        subnormal=record.steps > 0 and bool(small.any()),
     )
+    lost = 2.0**-1074  # at most what multiplying by the unit loses to underflow
     return Solution(
         alpha=alpha.reshape(shape),
         status=record.status,
         advice=advice,
         steps=record.steps,
-        residuals=torch.stack(record.relative),
+        residuals=torch.stack(record.relative) if record.relative else torch.ones(1, len(norms), dtype=X.dtype),
         residual_norm=residual * unit,
-        roundoff=system.residual_roundoff(record.alpha, columns) * unit,
-        target_norm=norms * unit,
+        roundoff=system.residual_roundoff(record.alpha, columns) * unit + lost,
+        target_norm=(norms * unit).clamp_max(torch.finfo(torch.float64).max),
         spectrum=outcome.ends,
         kernel=system.kernel,
-        X=system.X,
+        X=X,
         ridge=system.ridge,
         method=outcome.plan.method,
         kernel_roundoff=system.kernel_roundoff,
         log_scale=log_scale,
-        iterates=torch.stack(record.iterates) * unit.to(alpha.dtype) if record.iterates else None,
+        iterates=torch.stack([output.values(one) for one in record.iterates]) if record.iterates else None,
         factor=outcome.factor,
         plan=outcome.plan,
         fit_error=None if outcome.fit_error is None else outcome.fit_error * unit,
@@ -184,7 +230,7 @@ def scaled_system(kernel: Kernel, X: Tensor, ridge: float) -> tuple[RidgeSystem,
     return system, log_scale
 
 
-def _in_given_units(callback: Callback | None, unit: Tensor) -> Callback | None:
+def _in_given_units(callback: Callback | None, output: Output) -> Callback | None:
     if callback is None:
         return None
-    return lambda step, alpha, residual: callback(step, alpha * unit.to(alpha.dtype), residual)
+    return lambda step, alpha, residual: callback(step, output.values(alpha), residual)

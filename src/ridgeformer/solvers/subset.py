@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.solvers.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
+from ridgeformer.solvers.run import Output
 from ridgeformer.solvers.system import RidgeSystem
 
 __all__ = ["SubsetFit", "subset_regression"]
@@ -35,31 +36,31 @@ class SubsetFit:
     fit_error: Tensor
 
 
-def subset_regression(system: RidgeSystem, y: Tensor, centres: int, generator: torch.Generator) -> SubsetFit:
+def subset_regression(
+    system: RidgeSystem, y: Tensor, output: Output, centres: int, generator: torch.Generator
+) -> SubsetFit:
     """Minimise ||y - K_c b||^2 + ridge b'K_cc b over coefficients b on randomly pivoted centres.
 
     It is the exact solution for the kernel matrix F'F <= K that the centres span, at n centres^2 operations. With
     a = (F'F + ridge I)^-1 y and E = K - F'F >= 0 the fitted values differ from those of the full solution by
     ridge (K + ridge I)^-1 E a, whose norm is at most ||E a|| and at most sqrt(ridge a'E a). Both are estimated from
     a sample of rows of E, two standard errors added; the smaller one is reported. With all rows sampled they are
-    bounds.
+    bounds. Coefficients in the precision of the rows give another fit than F' b in exact arithmetic; the difference is
+    computed and added.
     """
     factor = pivoted_factor(system.engine, centres, generator)
     F = factor.F.to(torch.float64)
     core = F @ F.T
     core.diagonal().add_(system.ridge)
     weights = torch.cholesky_solve(F @ y, torch.linalg.cholesky(core))
-    alpha = torch.zeros_like(y)
-    alpha[factor.pivots] = torch.linalg.solve_triangular(F[:, factor.pivots], weights, upper=True)
-    full = (y - F.T @ weights) / system.ridge
-    return SubsetFit(
-        alpha, _residual(system, alpha, factor.pivots, y), factor.pivots, _error(system, factor, full, generator)
-    )
-
-
-def _residual(system: RidgeSystem, alpha: Tensor, centres: Tensor, y: Tensor) -> Tensor:
+    found = torch.zeros_like(y)
+    found[factor.pivots] = torch.linalg.solve_triangular(F[:, factor.pivots], weights, upper=True)
+    alpha, fitted = output.rounded(found), F.T @ weights
     X = system.X.to(torch.float64)
-    return y - system.kernel.product(X, X[centres], alpha[centres]).add_(alpha, alpha=system.ridge)
+    product = system.kernel.product(X, X[factor.pivots], alpha[factor.pivots])
+    moved = (product - fitted).square().mean(0).sqrt()
+    error = _error(system, factor, (y - fitted) / system.ridge, generator) + moved
+    return SubsetFit(alpha, y - product.add_(alpha, alpha=system.ridge), factor.pivots, error)
 
 
 def _error(
@@ -70,9 +71,12 @@ def _error(
     F = factor.F.to(torch.float64)
     X = system.X
     left = system.kernel.product(X[rows].to(torch.float64), X.to(torch.float64), full) - F[:, rows].T @ (F @ full)
-    squares = _mean_from_above(left.square(), n)
-    energy = system.ridge * _mean_from_above(full[rows] * left, n)
-    return torch.minimum(squares, energy).clamp_min(0).sqrt()
+    squares = _mean_from_above(left.square(), n).clamp_min(0).sqrt()
+    # round-off of F may have made E indefinite by about this much, which the second form must allow for
+    noise = torch.finfo(factor.F.dtype).eps * n**0.5 * float(system.engine.diagonal().mean())
+    size = full.square().mean(0)
+    energy = (system.ridge * (_mean_from_above(full[rows] * left, n) + noise * size)).clamp_min(0).sqrt()
+    return torch.minimum(squares, energy + noise * size.sqrt())
 
 
 def _mean_from_above(sample: Tensor, n: int) -> Tensor:

@@ -10,13 +10,17 @@ from torch import Tensor
 
 from ridgeformer import bounds
 from ridgeformer.kernels import FeatureKernel, Kernel
-from ridgeformer.kernels.base import gamma
+from ridgeformer.kernels.base import gamma, underflow
 from ridgeformer.solvers.engines import Engine, Features, Stored, Tiles
+from ridgeformer.solvers.engines.tiles import TILE
 
 __all__ = ["STORED_ENTRIES", "RidgeSystem"]
 
 STORED_ENTRIES = 2**27
 """K is stored while it has at most this many entries (1 GiB in float64), otherwise formed by blocks."""
+
+SCALED = 4
+"""Roundings of a ridge that was rescaled together with its kernel: of the exponential, and of the product with it."""
 
 
 class RidgeSystem:
@@ -75,21 +79,26 @@ class RidgeSystem:
         alpha = alpha.to(torch.float64)
         return y.to(torch.float64) - self.engine.matmat64(alpha).add_(alpha, alpha=self.ridge)
 
-    def residual_roundoff(self, alpha: Float[Tensor, "n r"], y: Float[Tensor, "n r"]) -> Float[Tensor, " r"]:
+    def residual_roundoff(
+        self, alpha: Float[Tensor, "n r"], y: Float[Tensor, "n r"], ridge: float | None = None
+    ) -> Float[Tensor, " r"]:
         """Return a bound on how far `residual` can be from that of exact arithmetic, in 2-norm per column.
 
         What rounding does to the sums is `bounds.residual_roundoff`; on top of it the entries of K themselves
-        err by at most w_i w_j (`Kernel.entry_error`).
+        err by at most w_i w_j (`Kernel.entry_error`), and every operation may underflow. `ridge` stands for another
+        one than the system's.
         """
-        w, size = self.kernel.entry_error(self.X.to(torch.float64)), alpha.to(torch.float64).abs()
+        size = alpha.to(torch.float64).abs()
+        w = torch.cat([self.kernel.entry_error(rows.to(torch.float64)) for rows in self.X.split(TILE)])
+        roots, d = self.kernel.roots(self.X), self.X.shape[1]
+        norms = y.to(torch.float64).norm(dim=0)
+        if not bool(torch.isfinite(w).all() and torch.isfinite(roots.square()).all()):
+            return torch.full_like(norms, torch.inf)
         sums = bounds.residual_roundoff(
-            self.engine.diagonal().clamp_min(0).cpu(),
-            size.cpu(),
-            y.to(torch.float64).norm(dim=0).cpu(),
-            self.ridge,
-            extra=self.X.shape[1] + self.engine.rounding,
+            roots.square().cpu(), size.cpu(), norms.cpu(), ridge or self.ridge, extra=d + SCALED + self.engine.rounding
         )
-        return torch.from_numpy(sums).to(w.device) + w.norm() * (w @ size)
+        lost = underflow(self.n + d + 8, torch.float64) * (self.n**0.5 + d**0.5 * roots.norm())
+        return (torch.from_numpy(sums).to(w.device) + w.norm() * (w @ size) + lost).nan_to_num(nan=torch.inf)
 
     @cached_property
     def kernel_roundoff(self) -> float:
@@ -97,3 +106,8 @@ class RidgeSystem:
         w = self.kernel.entry_error(self.X)
         sums = gamma(self.n + self.X.shape[1] + 8, self.X.dtype) * float(self.diagonal.abs().sum())
         return sums + float(w.square().sum())
+
+    @property
+    def spectrum_roundoff(self) -> float:
+        """How far a computed eigenvalue of K + ridge I, less the ridge, can be from that of K."""
+        return self.kernel_roundoff + gamma(self.n + self.X.shape[1] + 8, self.X.dtype) * self.ridge

@@ -14,7 +14,10 @@ from ridgeformer.kernels import Kernel
 if TYPE_CHECKING:
     from ridgeformer.solvers.preconditioners.base import Preconditioner
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "LinAlgError"]
+
+LinAlgError: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+"""A factorisation that does not exist in the precision at hand; `follow` turns it into a status."""
 
 
 class Engine(ABC):
@@ -33,6 +36,8 @@ class Engine(ABC):
     """The working precision."""
     device: torch.device
     """Where columns are expected and given back."""
+    span: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    """The least and the largest k(x, x) > 0 for which `matmat64` is right to float64 round-off and underflow."""
     rounding: int = 0
     """How many units of float64 round-off the entries in `matmat64` may err beyond those of the kernel's evaluation."""
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ridgeformer.errors import InputError, RidgeformerError
 from ridgeformer.kernels import Kernel
+from ridgeformer.solvers.engines.base import LinAlgError
 from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solvers.engines.tiles import TILE, Tiles, symmetric_product
 
@@ -30,6 +31,9 @@ ATTEMPTS, PAUSE = 6, 0.1
 
 LARGEST_RANK = 4000
 """Of the preconditioner: its core of rank^2 numbers is factorised by the client."""
+
+LIFTS = 20
+"""How often the diagonal of that core is raised, tenfold each time, before it is given up."""
 
 Array = NDArray[Any]
 
@@ -85,9 +89,13 @@ class DaskTiles(Tiles):
         chosen = self.X[index.to(self.device)].to(torch.float64)
         core, lift = self.kernel.dense(chosen, chosen), torch.finfo(torch.float64).eps
         lower, info = torch.linalg.cholesky_ex(core)
-        while int(info) != 0:  # rows that are nearly alike
+        for _ in range(LIFTS):  # while rows are nearly alike
+            if int(info) == 0:
+                break
             lift *= 10
             lower, info = torch.linalg.cholesky_ex(core + lift * core.trace() * torch.eye(len(core)).to(core))
+        if int(info) != 0:
+            raise LinAlgError("the core of the preconditioner is not positive definite")
         common = (chosen.cpu().numpy(), lower.cpu().numpy(), self.dtype)
 
         def factors() -> list[Any]:

@@ -48,6 +48,10 @@ KEPT = {16: torch.int16, 32: torch.int32}
 """Bits that may be kept of what float32 leaves out."""
 
 
+SPAN = (2.0**-80, 2.0**80)
+"""Of k(x, x): what float32 leaves out of an entry below its own range, 2^-150, is then lost in a step of `low`."""
+
+
 def lost(bits: int) -> float:
     """Return what is lost of an entry at most, in parts of sqrt(k_ii k_jj): half a step, and as much for rounding.
 
@@ -72,6 +76,7 @@ class Triangle(Tiles):
     """
 
     name: ClassVar[str] = "triangle"
+    span: ClassVar[tuple[float, float]] = SPAN
 
     def __init__(
         self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype = torch.float32, *, bits: int = 32

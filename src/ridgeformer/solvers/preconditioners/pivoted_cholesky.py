@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ridgeformer.checks import whole
 from ridgeformer.solvers.engines import Engine
+from ridgeformer.solvers.engines.base import LinAlgError
 from ridgeformer.solvers.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solvers.preconditioners.base import Preconditioner
 from ridgeformer.solvers.preconditioners.neighbourhoods import neighbourhoods
@@ -31,6 +32,9 @@ STRIP = 256
 
 SKETCH = 128
 """Columns of the factor by which rows are sorted into neighbourhoods."""
+
+LIFTS = 40
+"""How often the diagonal of a block is raised, fourfold each time, before the preconditioner is given up."""
 
 
 def default_rank(n: int) -> int:
@@ -185,10 +189,14 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
         left.diagonal().add_(system.ridge)
         lower, info = torch.linalg.cholesky_ex(left)
-        while int(info) != 0:  # round-off of the working precision has made it indefinite
+        for _ in range(LIFTS):  # while round-off of the working precision makes it indefinite
+            if int(info) == 0:
+                break
             left.diagonal().add_(lift)
             lift *= 4
             lower, info = torch.linalg.cholesky_ex(left)
+        else:
+            raise LinAlgError("a block of the preconditioner is not positive definite")
         place.copy_(torch.cholesky_inverse(lower).T)  # symmetric, and transposed it is in the order of `place`
     return found
 

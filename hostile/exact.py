@@ -1,0 +1,146 @@
+"""Kernel ridge regression in ball arithmetic: every float is taken as the exact number it is.
+
+Kernels are evaluated from their definition, by rational dot products and python-flint's balls, and share no code with
+the library. A comparison that the balls cannot decide raises `UndecidedError`; with the precision used here none has been
+seen to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from flint import arb, arb_mat, ctx, fmpq
+from torch import Tensor
+
+from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+
+__all__ = ["BITS", "ExactRegression", "UndecidedError", "exceeds", "kernel_ball", "norm"]
+
+BITS = 3000
+"""Precision of the balls; condition numbers up to 1e300 and squares of their solutions are far within it."""
+
+Rows = list[list[fmpq]]
+
+
+class UndecidedError(ArithmeticError):
+    """Two balls overlap, so which number is larger cannot be said at this precision."""
+
+
+def exceeds(left: Any, right: float) -> bool:
+    """Return whether an exact quantity is larger than a float bound; an infinite bound is exceeded by nothing."""
+    if right == float("inf"):
+        return False
+    ball = arb(right)
+    if left > ball:
+        return True
+    if left <= ball or left.rel_accuracy_bits() > 100 or left.rad() < arb(2) ** -1200:
+        return False  # not above it, or equal to it in more digits than any float has
+    raise UndecidedError(f"{left.str(10)} and {right} cannot be told apart at {BITS} bits")
+
+
+def norm(values: Sequence[Any]) -> Any:
+    """Return the 2-norm of balls."""
+    total = arb(0)
+    for value in values:
+        total += value * value
+    return total.sqrt() if total > 0 else abs(total).upper().sqrt()
+
+
+def rational(X: Tensor) -> Rows:
+    """Return the entries as the rational numbers that the floats are."""
+    return [[fmpq(*value.as_integer_ratio()) for value in row] for row in X.detach().double().tolist()]
+
+
+def dot(x: list[fmpq], z: list[fmpq]) -> fmpq:
+    """Return the exact dot product."""
+    return sum((a * b for a, b in zip(x, z, strict=True)), fmpq(0))
+
+
+def kernel_ball(kernel: Kernel, x: list[fmpq], z: list[fmpq], *, scaled: bool) -> Any:
+    """Return k(x, z) as a ball; `scaled` says whether the factor e^-log_scale is part of it."""
+    if isinstance(kernel, GramPower):
+        for _ in range(kernel.order - 1):  # z <- C z, C = context'context
+            context = rational(kernel.context)
+            weights = [dot(row, z) for row in context]
+            z = [dot(weights, [row[k] for row in context]) for k in range(len(z))]
+        return arb(dot(x, z))
+    if isinstance(kernel, DotProduct):
+        return arb(dot(x, z))
+    if isinstance(kernel, Exponential):
+        if kernel.projection is not None:
+            U = rational(kernel.projection)
+            x, z = ([dot(row, v) for row in U] for v in (x, z))
+        logit = arb(dot(x, z)) / arb(kernel.temperature)
+        return (logit - arb(kernel.log_scale if scaled else 0.0)).exp()
+    if isinstance(kernel, ReluNTK):
+        return _relu(dot(x, z), dot(x, x), dot(z, z), kernel.both_layers)
+    raise TypeError(f"no exact form of {kernel!r}")
+
+
+def _relu(inner: fmpq, xx: fmpq, zz: fmpq, both_layers: bool) -> Any:
+    """Return the tangent kernel; |x| |z| sin t is the square root of a rational number >= 0."""
+    sine = arb(xx * zz - inner * inner).sqrt()
+    angle = arb.atan2(sine, arb(inner)) if xx * zz else arb.pi() / 2
+    first = arb(inner) * (arb.pi() - angle) / (2 * arb.pi())
+    return first + (sine + (arb.pi() - angle) * arb(inner)) / (2 * arb.pi()) if both_layers else first
+
+
+class ExactRegression:
+    """(K + ridge I) alpha = y, solved in balls."""
+
+    def __init__(self, kernel: Kernel, X: Tensor, y: Tensor, ridge: float) -> None:
+        ctx.prec = BITS
+        self.kernel, self.rows, n = kernel, rational(X), len(X)
+        entries = [[self._entry(x, z) for z in self.rows] for x in self.rows]
+        self.A = arb_mat(
+            n, n, [e + (arb(ridge) if i == j else 0) for i, r in enumerate(entries) for j, e in enumerate(r)]
+        )
+        self.y = [[arb(value) for value in row] for row in y.double().reshape(n, -1).tolist()]
+        self.outputs = len(self.y[0])
+        self.alpha = self.A.solve(arb_mat(n, self.outputs, [value for row in self.y for value in row]))
+
+    def _entry(self, x: list[fmpq], z: list[fmpq]) -> Any:
+        return kernel_ball(self.kernel, x, z, scaled=True)
+
+    def predictions(self, Xq: Tensor) -> list[list[Any]]:
+        """Return f*(x) for every query and output."""
+        n = len(self.rows)
+        cross = [self._entry(x, z) for x in rational(Xq) for z in self.rows]
+        found = arb_mat(len(Xq), n, cross) * self.alpha
+        return [[found[q, c] for c in range(self.outputs)] for q in range(len(Xq))]
+
+    def coefficient_errors(self, alpha: Tensor, scale: Any) -> list[Any]:
+        """Return ||alpha - scale alpha*|| per output."""
+        given = self._given(alpha)
+        n = len(self.rows)
+        return [norm([given[i][c] - scale * self.alpha[i, c] for i in range(n)]) for c in range(self.outputs)]
+
+    def residuals(self, alpha: Tensor, scale: Any) -> list[Any]:
+        """Return ||y - (K + ridge I) alpha / scale|| per output."""
+        given = self._given(alpha)
+        n = len(self.rows)
+        product = self.A * arb_mat(n, self.outputs, [value / scale for row in given for value in row])
+        return [norm([self.y[i][c] - product[i, c] for i in range(n)]) for c in range(self.outputs)]
+
+    def target_norms(self) -> list[Any]:
+        """Return ||y|| per output."""
+        return [norm([row[c] for row in self.y]) for c in range(self.outputs)]
+
+    def fit_difference(self, alpha: Tensor, scale: Any) -> list[Any]:
+        """Return, per output, the root mean square over the training rows of K alpha / scale - K alpha*."""
+        given, n = self._given(alpha), len(self.rows)
+        K = arb_mat(n, n, [self._entry(x, z) for x in self.rows for z in self.rows])
+        gap = [given[i][c] / scale - self.alpha[i, c] for i in range(n) for c in range(self.outputs)]
+        moved = K * arb_mat(n, self.outputs, gap)
+        return [norm([moved[i, c] for i in range(n)]) / arb(n).sqrt() for c in range(self.outputs)]
+
+    def leave_one_out(self) -> list[list[Any]]:
+        """Return y_i - f_{-i}(x_i) for every row and output, as alpha*_i / R_ii."""
+        inverse = self.A.inv()
+        return [[self.alpha[i, c] / inverse[i, i] for c in range(self.outputs)] for i in range(len(self.rows))]
+
+    def _given(self, alpha: Tensor) -> list[list[Any]]:
+        values = alpha.detach().to(torch.float64).reshape(len(self.rows), -1).tolist()
+        return [[arb(value) for value in row] for row in values]

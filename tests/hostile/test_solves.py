@@ -1,0 +1,77 @@
+"""The minute slice of the adversary, and proof that it notices: loosened constants and a late rounding break it."""
+
+import pytest
+import torch
+from hostile import solves
+from hostile.tally import Tally
+
+from ridgeformer.bounds import roundoff
+from ridgeformer.kernels import base, dot_product, exponential, gram_power, relu_ntk
+from ridgeformer.solvers import run, solution, system
+
+def noticed(promises, cases=range(400), seed=1):
+    """Whether one of these promises is broken in some case of the slice; stops at the first."""
+    tally = Tally()
+    for index in cases:
+        solves.attack(tally, index, seed)
+        if any(one.promise in promises for one in tally.broken):
+            return True
+    return False
+
+
+COEFFICIENTS, PREDICTIONS = "the bound on coefficients holds", "the bound on predictions holds"
+CONVERGED, RESIDUAL = "converged means converged", "the residual is as stated, up to its round-off"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_promise_is_broken(part):
+    tally = Tally()
+    for index in range(part * 75, part * 75 + 75):
+        solves.attack(tally, index, seed=1)
+    assert not tally.broken, "\n".join(f"{one.promise}: {one.case}: {one.what}" for one in tally.broken)
+    assert tally.tried[PREDICTIONS] > 300
+    assert tally.tried[CONVERGED] > 30
+    assert tally.tried["a leave-one-out residual is within its bound"] > 80
+
+
+def test_a_case_is_determined_by_its_number_and_seed():
+    first, again, other = solves.draw(3, 0), solves.draw(3, 0), solves.draw(3, 1)
+    assert str(first) == str(again) != str(other)
+    assert torch.equal(first.X, again.X)
+
+
+def test_judging_before_rounding_is_noticed(monkeypatch):
+    monkeypatch.setattr(run.Output, "rounded", lambda self, alpha: alpha.to(torch.float64))
+    assert noticed({CONVERGED})
+    assert noticed({RESIDUAL})
+
+
+def test_forgetting_the_roundoff_of_a_residual_is_noticed(monkeypatch):
+    none = lambda self, alpha, y, ridge=None: torch.zeros(y.shape[1]).double()  # noqa: E731
+    monkeypatch.setattr(system.RidgeSystem, "residual_roundoff", none)
+    assert noticed({COEFFICIENTS})
+
+
+def test_forgetting_the_roundoff_of_a_prediction_is_noticed(monkeypatch):
+    monkeypatch.setattr(solution.Solution, "_prediction_roundoff", lambda self, Xq: torch.zeros(len(Xq), 1).double())
+    assert noticed({PREDICTIONS})
+
+
+def test_forgetting_the_error_of_kernel_entries_is_noticed(monkeypatch):
+    monkeypatch.setattr(exponential.Exponential, "entry_error", lambda self, X: torch.zeros(len(X), dtype=X.dtype))
+    assert noticed({COEFFICIENTS, PREDICTIONS})
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.01])
+def test_smaller_rounding_constants_are_noticed(monkeypatch, factor):
+    for module in (solution, system, exponential, dot_product, gram_power, relu_ntk):
+        monkeypatch.setattr(module, "gamma", lambda terms, dtype: base.gamma(terms, dtype) * factor)
+    monkeypatch.setattr(roundoff, "UNIT_ROUNDOFF", factor * roundoff.UNIT_ROUNDOFF)
+    assert noticed({COEFFICIENTS, RESIDUAL})
+    assert noticed({PREDICTIONS})
+
+
+def test_forgetting_underflow_is_noticed(monkeypatch):
+    for module in (solution, system, exponential, dot_product, gram_power, relu_ntk):
+        monkeypatch.setattr(module, "underflow", lambda operations, dtype: 0.0)
+    assert noticed({COEFFICIENTS, PREDICTIONS})
