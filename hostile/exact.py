@@ -92,7 +92,7 @@ class ExactRegression:
 
     def __init__(self, kernel: Kernel, X: Tensor, y: Tensor, ridge: float) -> None:
         ctx.prec = BITS
-        self.kernel, self.rows, n = kernel, rational(X), len(X)
+        self.kernel, self.rows, n = kernel, self.read(X), len(X)
         entries = [[self._entry(x, z) for z in self.rows] for x in self.rows]
         self.A = arb_mat(
             n, n, [e + (arb(ridge) if i == j else 0) for i, r in enumerate(entries) for j, e in enumerate(r)]
@@ -101,13 +101,17 @@ class ExactRegression:
         self.outputs = len(self.y[0])
         self.alpha = self.A.solve(arb_mat(n, self.outputs, [value for row in self.y for value in row]))
 
+    def read(self, X: Tensor) -> Rows:
+        """Return rows as the kernel is given them."""
+        return rational(X)
+
     def _entry(self, x: list[fmpq], z: list[fmpq]) -> Any:
         return kernel_ball(self.kernel, x, z, scaled=True)
 
     def predictions(self, Xq: Tensor) -> list[list[Any]]:
         """Return f*(x) for every query and output."""
         n = len(self.rows)
-        cross = [self._entry(x, z) for x in rational(Xq) for z in self.rows]
+        cross = [self._entry(x, z) for x in self.read(Xq) for z in self.rows]
         found = arb_mat(len(Xq), n, cross) * self.alpha
         return [[found[q, c] for c in range(self.outputs)] for q in range(len(Xq))]
 

@@ -54,10 +54,11 @@ def prove(evidence: Evidence) -> Proof:
     try:
         solution = solve_exactly(evidence.spec, evidence.projection, evidence.rows, y)
         exact, solved = _judged(solution, evidence)
+        solved = np.where(y.numpy().any(0), solved, 0.0)  # targets of zero have the solution zero
     except RidgeformerError as error:
         nothing = np.full(answers.shape, inf)
         return Proof(evidence.true.f.numpy(), nothing, nothing, nothing.max(0), str(error).rstrip("."))
-    by_solve = _added(np.abs(answers.numpy() - exact), solved)
+    by_solve = _added(answers.numpy(), exact, solved)
     by_residual = _from_coefficients(solution, evidence)
     own = bool(by_residual.max() < by_solve.max())
     how = "the network's own coefficients, their float64 residual and its readout" if own else (
@@ -83,11 +84,9 @@ def check_accuracy(proof: Proof, tolerance: float) -> Finding:
 
 def _judged(solution: Solution, evidence: Evidence) -> tuple[Array, Array]:
     """Return the predictions of a solution and the bounds on their distance from the exact ones."""
-    found, bound = (np.asarray(part(evidence.query_rows)) for part in (solution.predict, solution.prediction_bound))
-    n, d = solution.X.shape
-    evaluated = 1 + bounds.rounding_gamma(8 * (n + d) + 64)  # the bound is itself evaluated in float64
-    proved = np.isfinite(found) & np.isfinite(bound)
-    return found, np.where(proved, bound * evaluated, inf)
+    answer = solution.answer(evidence.query_rows)
+    found, bound = answer.values.numpy(), answer.bound.numpy()
+    return found, np.where(np.isfinite(found), bound, inf)
 
 
 def _from_coefficients(solution: Solution, evidence: Evidence) -> Array:
@@ -105,22 +104,26 @@ def _from_coefficients(solution: Solution, evidence: Evidence) -> Array:
     residual, roundoff = system.residual(alpha, y), system.residual_roundoff(alpha, y)
     if not bool(torch.isfinite(residual).all() & torch.isfinite(roundoff).all()):
         return nothing
-    norms = torch.from_numpy(bounds.residual_norm_bound(residual, torch.zeros_like(roundoff)))
-    own = replace(solution, alpha=alpha, residual_norm=norms, roundoff=roundoff)
+    own = replace(solution, alpha=alpha, residual_norm=residual.norm(dim=0), roundoff=roundoff)
     predicted, bound = _judged(own, evidence)
-    return _added(np.abs(evidence.predictions.numpy() - predicted), bound)
+    return _added(evidence.predictions.numpy(), predicted, bound)
 
 
-def _added(distance: Array, bound: Array) -> Array:
-    """Return their sum, rounded up; infinite where the distance is not a number."""
-    return np.where(np.isfinite(distance), (distance + bound) * (1 + bounds.rounding_gamma(8)), inf)
+def _added(answers: Array, predicted: Array, bound: Array) -> Array:
+    """Return abs(answers - predicted) + bound, rounded up; infinite where the distance is not a number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = np.abs(answers - predicted)
+        return np.where(np.isfinite(distance), (distance + bound) * (1 + bounds.rounding_gamma(8)), inf)
 
 
 def _sizes(exact: Array, solved: Array) -> Array:
-    return np.asarray((np.abs(exact) - solved).clip(0).max(0) * (1 - bounds.rounding_gamma(8)))
+    with np.errstate(invalid="ignore"):
+        known = np.where(np.isfinite(solved), np.abs(exact) - solved, 0.0)
+    return np.asarray(known.clip(0).max(0) * (1 - bounds.rounding_gamma(8)))
 
 
 def _relative(bound: Array, sizes: Array) -> Array:
     """Return bound/size, rounded up: 0 where the bound is 0, infinite where only the size is."""
-    worst = bound.max(0) * (1 + bounds.rounding_gamma(8))
-    return np.divide(worst, sizes, out=np.where(worst > 0, inf, 0.0), where=sizes > 0)
+    with np.errstate(over="ignore"):
+        worst = bound.max(0) * (1 + bounds.rounding_gamma(8))
+        return np.divide(worst, sizes, out=np.where(worst > 0, inf, 0.0), where=sizes > 0)

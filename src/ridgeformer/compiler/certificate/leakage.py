@@ -9,7 +9,7 @@ from torch import Tensor
 from ridgeformer.compiler.certificate.certificate import Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.roles import QUERY, Tokens
-from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.sublayers import Attention
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.seeds import torch_generator
 
@@ -22,7 +22,7 @@ SUPPORTS, QUERIES, TOKENS = 256, 64, 1024
 def check_leakage(model: CompiledTransformer, evidence: list[Evidence]) -> Finding:
     """Return the finding that in no sublayer a row of another role changes with anything a query holds.
 
-    Each sublayer is differentiated once, in a random direction that moves every column of every query row, at a stream
+    Gated sublayers act on one row at a time. Each attention sublayer is differentiated once, in a random direction that moves every column of every query row, at a stream
     whose features, constants and targets are those of the task and whose state is random: a derivative that is not
     zero for all states vanishes at a random one with probability zero. If no other row moves in any sublayer, then by
     the chain rule no other row depends on the query inputs. That the queries' own rows do move is checked as well: a
@@ -39,9 +39,9 @@ def check_leakage(model: CompiledTransformer, evidence: list[Evidence]) -> Findi
     X, y, Xq = (torch.stack(parts).to(model.spec.torch_dtype) for parts in zip(*some, strict=True))
     tokens, generator = model.tokens(supports, queries), torch_generator(0, "leakage")
     stream = _generic(model, model.stream(X, y, Xq), generator)
-    places = [(f"{section}.{i.name}", layer) for section, i, layer in model.schedule if layer is not None]
+    places = [(f"{section}.{i.name}", layer) for section, i, layer in model.schedule if isinstance(layer, Attention)]
     with torch.no_grad():
-        found = {layer: _derivative(layer, stream, tokens, generator) for layer in dict.fromkeys(l for _, l in places)}
+        found = {layer: _derivative(layer, stream, tokens, generator) for layer in {layer: 0 for _, layer in places}}
     given = len(evidence) * (len(first.rows) + len(first.query_rows))
     probed = (
         f"{supports} of {len(first.rows)} supports and {queries} of {len(first.query_rows)} queries of {tasks} of "
@@ -61,7 +61,7 @@ def _generic(model: CompiledTransformer, stream: Tensor, generator: torch.Genera
 
 
 def _derivative(
-    sublayer: Attention | GatedMLP, stream: Tensor, tokens: Tokens, generator: torch.Generator
+    sublayer: Attention, stream: Tensor, tokens: Tokens, generator: torch.Generator
 ) -> tuple[float, float]:
     """Return the largest derivative of other rows, and of query rows, when the query rows move."""
     queries = tokens.rows(QUERY)
@@ -87,7 +87,7 @@ def _finding(leaks: list[tuple[str, float]], alive: bool, probed: str) -> Findin
     return Finding(
         "leakage",
         what,
-        f"the Jacobian with respect to the query rows is exactly 0.0 in every sublayer, in a random "
+        f"the Jacobian with respect to the query rows is exactly 0.0 in every attention sublayer, in a random "
         f"direction at a random state; probed: {probed}",
         measured,
         np.zeros_like(measured),

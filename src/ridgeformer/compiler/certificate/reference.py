@@ -12,14 +12,10 @@ from torch import Tensor
 
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
-from ridgeformer.kernels.base import gamma
+from ridgeformer.kernels.base import gamma, underflow
 from ridgeformer.solvers import Solution, solve
 
 __all__ = ["LinearFeatures", "kernel_of", "solve_exactly"]
-
-UNDERFLOW = 2.0**-1074
-"""The absolute error of a float64 product that underflows."""
-
 
 @dataclass(frozen=True, eq=False)
 class LinearFeatures(Kernel):
@@ -54,8 +50,8 @@ class LinearFeatures(Kernel):
         return left @ (left if Z is X else self.features(Z)).T
 
     def diagonal(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """Return upper bounds on k(x, x): centring cancels, so the computed value may have no correct digit."""
-        return self.features(X).square().sum(1) + self.entry_error(X).square()
+        """Return the squared lengths of the features."""
+        return self.features(X).square().sum(1)
 
     def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return w with |computed k(x_i, x_j) - k(x_i, x_j)| <= w_i w_j.
@@ -70,7 +66,8 @@ class LinearFeatures(Kernel):
         projected = X.shape[1] if self.projection is None else self.projection.shape[1]
         error = gamma(2 * (supports + X.shape[1]) + projected + 10, X.dtype)
         evaluated = 1 + gamma(supports + X.shape[1] + projected + 8, X.dtype)
-        return sqrt(error) * evaluated * lengths + sqrt((projected + 1) * UNDERFLOW)
+        small = underflow(2 * (supports + X.shape[1]) + projected, X.dtype)
+        return sqrt(error) * evaluated * lengths + sqrt(small) * (1 + evaluated * lengths)
 
 
 def kernel_of(spec: Specification, projection: Tensor | None, X: Tensor) -> Kernel:
