@@ -113,7 +113,9 @@ def _hold_bounds(tally: Tally, name: str, certificate: rf.Certificate, task: int
             tally.hold(BOUND, name, not exceeds(error, bound), f"query {query}: {error.str(6)}, proved {bound:.6g}")
             kept = exceeds(error, 0.0) is False or (largest > 0 and not exceeds(error / largest, float(within)))
             kept = kept or within == math.inf
-            tally.hold(RELATIVE, name, kept, f"query {query}: off by {error.str(6)} of {largest.str(6)}, proved {within:.6g}")
+            tally.hold(
+                RELATIVE, name, kept, f"query {query}: off by {error.str(6)} of {largest.str(6)}, proved {within:.6g}"
+            )
     if certificate.accurate:
         kept = bool((certificate.curves["accuracy"].measured[task] <= certificate.tolerance).all())
         tally.hold(ACCURATE, name, kept, certificate.verdict)
@@ -152,7 +154,9 @@ def draw(index: int, seed: int) -> Case:
         X, Xq = X + offset, Xq + offset
     if rng.random() < 0.2 and supports > 1:
         X[..., -1, :] = X[..., 0, :]  # the same row twice
-    y = torch.from_numpy(rng.standard_normal((*lead, supports, outputs)) * (10.0 ** rng.uniform(-12, 12) if wild else 1))
+    y = torch.from_numpy(
+        rng.standard_normal((*lead, supports, outputs)) * (10.0 ** rng.uniform(-12, 12) if wild else 1)
+    )
     if rng.random() < 0.1:
         y[..., 0] = 0.0
     options: dict[str, Any] = {

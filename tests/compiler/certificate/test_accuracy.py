@@ -120,7 +120,9 @@ def test_where_steps_do_not_help_the_reason_is_said(options, words):
 
 def test_float32_rounding_is_named():
     X, y, Xq = draw(size=1.0)
-    certificate = rf.certify(build("softmax", "cg", X, ridge=1e-5, dtype="float32", steps=200), X, y, Xq, tolerance=1e-7)
+    certificate = rf.certify(
+        build("softmax", "cg", X, ridge=1e-5, dtype="float32", steps=200), X, y, Xq, tolerance=1e-7
+    )
     assert not certificate.accurate
     assert "float32" in certificate.verdict or "would not be enough" in certificate.verdict
 

@@ -58,7 +58,10 @@ def certificate(within, *failing, tolerance=0.01, advice=""):
     [
         (certificate(0.00795), "Proved within 0.8 % of exact ridge regression."),
         (certificate(0.0), "Proved within 0 % of exact ridge regression."),
-        (certificate(0.001, "leakage"), "Proved within 0.1 % of exact ridge regression, but other checks fail: leakage."),
+        (
+            certificate(0.001, "leakage"),
+            "Proved within 0.1 % of exact ridge regression, but other checks fail: leakage.",
+        ),
         (
             certificate(2.45, advice="run 14 more steps"),
             "Not shown to be accurate: proved only within 250 % of exact ridge regression; run 14 more steps.",

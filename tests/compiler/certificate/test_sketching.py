@@ -9,6 +9,7 @@ import ridgeformer as rf
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.sketching import measure_sketch
 
+
 def narrow(route, X, kept, sketch, **options):
     full = build(route, None, X)
     width = full.budget.overhead + kept

@@ -26,7 +26,8 @@ def advise(evidence: list[Evidence], proofs: list[Proof], tolerance: float, *, c
     """Return a clause that says what to do, for the tasks whose bound is above the tolerance.
 
     Args:
-        evidence, proofs: All tasks.
+        evidence: All tasks.
+        proofs: What is proved of each.
         tolerance: What the bound was to be below.
         compiled: Whether the weights are those of the specification.
     """
@@ -52,7 +53,11 @@ def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None
     if not np.isfinite(proof.solved).all():
         return proof.how
     if not bool((proof.solved.max(0) <= tolerance * proof.sizes).all()):
-        return "float64 cannot prove even its direct solve to be that near: raise the ridge, or scale the rows"
+        least = float(np.abs(proof.exact).max(0).min())
+        return (
+            f"float64 cannot prove even its direct solve to be that near, whose predictions reach {least:.1e} in some "
+            "output: raise the ridge or the temperature, or scale the rows"
+        )
     if evidence.true is not evidence.problem:
         lost = np.abs(evidence.problem.f.numpy() - proof.exact).max(0) / np.where(proof.sizes > 0, proof.sizes, 1.0)
         if float(lost.max()) > tolerance:

@@ -11,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ridgeformer.compiler.certificate.rounding import MODEL
+
 __all__ = ["Certificate", "Check", "Curve", "Finding", "Kind", "merge", "percent"]
 
 Array = NDArray[np.float64]
@@ -150,6 +152,7 @@ class Certificate:
             numbers = f"{check.measured:>10.2e}  {check.bound:>10.2e}"
             lines.append(f"{mark:<7}{check.kind:<10}{check.name:<22}{numbers}  {check.what}")
         lines += ["", "conditions", *(f"  {check.name}: {check.condition}" for check in self.checks)]
+        lines += ["model of rounding", f"  {MODEL}"]
         return "\n".join(lines)
 
     def _scale(self) -> str:
@@ -166,6 +169,7 @@ class Certificate:
             "verdict": self.verdict,
             "proved_within": self.within,
             "tolerance": self.tolerance,
+            "rounding_model": MODEL,
             "subject": self.subject,
             "checks": [asdict(check) for check in self.checks],
             "condition_numbers": self.kappa.tolist(),

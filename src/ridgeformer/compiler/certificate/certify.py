@@ -64,7 +64,9 @@ def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any, *, tolerance: A
     if model.spec.primitives != "exact":
         whole.append(check_ranges(model, X, y, Xq))
     proofs = [prove(task) for task in evidence]
-    checks, curves = merge([[check_accuracy(p, tolerance), *_examine(e)] for e, p in zip(evidence, proofs, strict=True)])
+    checks, curves = merge(
+        [[check_accuracy(p, tolerance), *_examine(e)] for e, p in zip(evidence, proofs, strict=True)]
+    )
     about_model, curves_of_model = merge([whole])
     compiled = about_model[0].holds
     return Certificate(
@@ -86,7 +88,10 @@ def _examine(evidence: Evidence) -> list[Finding]:
     if evidence.spec.solver == "nadaraya-watson":
         return check_average(evidence)
     if evidence.approximate:
-        return [*([check_useful(evidence, measured_error(evidence))] if "r" in evidence.values else []), *check_precision(evidence)]
+        return [
+            *([check_useful(evidence, measured_error(evidence))] if "r" in evidence.values else []),
+            *check_precision(evidence),
+        ]
     promise = promise_of(evidence)
     sketch = measure_sketch(evidence) if evidence.true is not evidence.problem else None
     findings = check_outcome(evidence, promise, sketch) + report_promise(evidence, promise)

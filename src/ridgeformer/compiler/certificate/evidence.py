@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
+from ridgeformer.compiler.certificate.rounding import FLOOR
 from ridgeformer.compiler.certificate.weights import as_specified
 from ridgeformer.compiler.program import Program, Record
 from ridgeformer.compiler.roles import SUPPORT
@@ -19,13 +20,7 @@ from ridgeformer.compiler.task import check_squares, check_task
 from ridgeformer.compiler.trace import collect
 from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = ["FLOOR", "MODEL", "Evidence", "gather"]
-
-FLOOR = 4.0
-"""The model of rounding: it leaves a relative A-norm error of FLOOR (1 + largest logit) eps kappa (`Evidence.floor`)."""
-
-MODEL = f"model of rounding: FLOOR (1 + largest logit) eps kappa, FLOOR = {FLOOR:g}, kappa of the system or the method"
-"""The model in words, as it stands in the conditions of expected lines."""
+__all__ = ["Evidence", "gather"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +157,8 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence
         problem = pose(spec, carried, rows[i], targets[i], queries[i])
         true = problem if full is carried else pose(spec, full, rows[i], targets[i], queries[i])
         kept = {name: value[:, i] for name, value in values.items()}
-        given = (rows[i], queries[i], projection, predictions[i])
-        found.append(Evidence(spec, model.program, problem, true, *given, kept, eta[i]))
+        run = (predictions[i], kept, eta[i])
+        found.append(Evidence(spec, model.program, problem, true, rows[i], queries[i], projection, *run))
     return found
 
 

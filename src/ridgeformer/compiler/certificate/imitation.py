@@ -17,8 +17,9 @@ from torch import Tensor
 
 from ridgeformer.compiler.certificate.apriori import Promise
 from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.inexact import check_useful, measured_error, promise_inexact, steps_taken
+from ridgeformer.compiler.certificate.rounding import FLOOR
 
 __all__ = ["check_products", "promise_imitation"]
 
@@ -40,7 +41,7 @@ def check_products(evidence: Evidence) -> list[Finding]:
         Finding(
             "imitated product",
             "a product is as far from linear attention's as the tilt makes it, relative to norm(A)",
-            f"supports centred in context; model of rounding: FLOOR eps n/epsilon, FLOOR = {FLOOR:g}, two means cancel",
+            "supports centred in context; rounding modelled as FLOOR eps n/epsilon, since two means cancel",
             np.asarray(error),
             np.asarray(expected / norm),
         ),

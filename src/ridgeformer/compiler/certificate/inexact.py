@@ -14,7 +14,8 @@ from torch import Tensor
 from ridgeformer import bounds
 from ridgeformer.compiler.certificate.apriori import Promise, relative
 from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.rounding import FLOOR, MODELLED
 
 __all__ = ["check_useful", "measured_error", "promise_inexact", "steps_taken"]
 
@@ -60,7 +61,7 @@ def promise_inexact(evidence: Evidence, product: float, readout: Tensor) -> Prom
     residual = evidence.values["r"].norm(dim=-2) + gap + rounding
     return Promise(
         what="the true residual stays below the carried one plus what inexact products may do to it",
-        condition=f"products as inexact as the tilt makes them; model of rounding: FLOOR eps, FLOOR = {FLOOR:g}",
+        condition=f"products as inexact as the tilt makes them; {MODELLED}",
         met=bool(torch.isfinite(residual).all()),
         measured=relative(true, size),
         bound=relative(residual, size),

@@ -22,11 +22,12 @@ SUPPORTS, QUERIES, TOKENS = 256, 64, 1024
 def check_leakage(model: CompiledTransformer, evidence: list[Evidence]) -> Finding:
     """Return the finding that in no sublayer a row of another role changes with anything a query holds.
 
-    Gated sublayers act on one row at a time. Each attention sublayer is differentiated once, in a random direction that moves every column of every query row, at a stream
-    whose features, constants and targets are those of the task and whose state is random: a derivative that is not
-    zero for all states vanishes at a random one with probability zero. If no other row moves in any sublayer, then by
-    the chain rule no other row depends on the query inputs. That the queries' own rows do move is checked as well: a
-    derivative that is zero because nothing was differentiated shows nothing.
+    Gated sublayers act on one row at a time. Each attention sublayer is differentiated once, in a random direction that
+    moves every column of every query row, at a stream whose features, constants and targets are those of the task and
+    whose state is random: a derivative that is not zero for all states vanishes at a random one with probability zero.
+    If no other row moves in any sublayer, then by the chain rule no other row depends on the query inputs. That the
+    queries' own rows do move is checked as well: a derivative that is zero because nothing was differentiated shows
+    nothing.
 
     Args:
         model: What is examined.
@@ -60,9 +61,7 @@ def _generic(model: CompiledTransformer, stream: Tensor, generator: torch.Genera
     return torch.where(state, 0.5 + torch.rand(stream.shape, generator=generator, dtype=stream.dtype), stream)
 
 
-def _derivative(
-    sublayer: Attention, stream: Tensor, tokens: Tokens, generator: torch.Generator
-) -> tuple[float, float]:
+def _derivative(sublayer: Attention, stream: Tensor, tokens: Tokens, generator: torch.Generator) -> tuple[float, float]:
     """Return the largest derivative of other rows, and of query rows, when the query rows move."""
     queries = tokens.rows(QUERY)
     direction = torch.zeros_like(stream)

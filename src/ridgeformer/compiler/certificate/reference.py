@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -16,6 +15,7 @@ from ridgeformer.kernels.base import gamma, underflow
 from ridgeformer.solvers import Solution, solve
 
 __all__ = ["LinearFeatures", "kernel_of", "solve_exactly"]
+
 
 @dataclass(frozen=True, eq=False)
 class LinearFeatures(Kernel):
@@ -28,6 +28,7 @@ class LinearFeatures(Kernel):
         centred: The supports whose mean is c, or None for c = 0.
 
     Example:
+        >>> import torch
         >>> X = torch.tensor([[1.0], [3.0]], dtype=torch.float64)
         >>> LinearFeatures(centred=X)(X)
         tensor([[ 1., -1.], [-1.,  1.]], dtype=torch.float64)

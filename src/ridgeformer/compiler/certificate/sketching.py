@@ -9,10 +9,12 @@ import torch
 
 from ridgeformer import bounds
 from ridgeformer.compiler.certificate.certificate import Array
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.rounding import FLOOR
 from ridgeformer.errors import NotPositiveSemidefiniteError
 
 __all__ = ["Sketch", "measure_sketch"]
+
 
 @dataclass(frozen=True, eq=False)
 class Sketch:

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from ridgeformer.compiler.certificate.apriori import relative
 from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import MODEL, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.problem import Problem
+from ridgeformer.compiler.certificate.rounding import MODELLED
 from ridgeformer.compiler.certificate.vanilla import diagonal
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import PRECONDITIONERS, Workshop
@@ -45,8 +46,8 @@ def check_steps(evidence: Evidence) -> list[Finding]:
         Finding(
             "textbook steps",
             f"steps 1 to {claimed} of {steps} are those of the textbook, relative to the size of the solution",
-            f"claimed while the textbook agrees with itself in {CONTROLS} other orders of the rows to sqrt(eps); at most "
-            f"{MARGIN:g} (1 + largest logit) times as far off, plus (1 + largest logit) eps a step; {MODEL}",
+            f"claimed while the textbook agrees with itself in {CONTROLS} other orders of the rows to sqrt(eps); at "
+            f"most {MARGIN:g} (1 + largest logit) times as far off, plus (1 + largest logit) eps a step; {MODELLED}",
             torch.nn.functional.pad(measured, (0, 0, 0, steps - claimed)).numpy(),
             (MARGIN * evidence.relative_eps / evidence.eps * drift + evidence.floor + rounding).numpy(),
             ("step", "output"),

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.certificate.apriori import Promise, relative
-from ridgeformer.compiler.certificate.evidence import MODEL, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.rounding import MODELLED
 from ridgeformer.compiler.program import Attend
 
 __all__ = ["diagonal", "kept_of_a_query", "promise_vanilla"]
@@ -38,7 +39,7 @@ def promise_vanilla(evidence: Evidence) -> Promise:
     errors = (factors + evidence.floor) * whole
     return Promise(
         what=f"the D-norm error falls by 1 - ridge/(e^c + Z_max) = {contraction:.6g} a step",
-        condition=f"e^c >= ridge; for predictions also Z_x + e^c > half the slot's step; {MODEL}",
+        condition=f"e^c >= ridge; for predictions also Z_x + e^c > half the slot's step; {MODELLED}",
         met=exp(spec.sink) >= problem.ridge * (1 - 1e-9) and bool((kept_of_a_query(evidence).abs() <= 1).all()),
         measured=relative(d_norm(evidence.alpha - problem.alpha), whole),
         bound=relative(errors[1:], whole) if bool((whole > 0).all()) else factors[1:] + evidence.floor + 0 * whole,

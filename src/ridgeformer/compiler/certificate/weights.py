@@ -27,7 +27,7 @@ def check_weights(model: CompiledTransformer) -> Finding:
     compiled, found = sound.state_dict(), model.state_dict()
     differing = {name: _differing(weight, found.get(name)) for name, weight in compiled.items()}
     differing |= {name: weight.numel() for name, weight in found.items() if name not in compiled}
-    differing |= {name: 1 for name in _differing_sublayers(sound, model)}
+    differing |= dict.fromkeys(_differing_sublayers(sound, model), 1)
     entries = sum(differing.values())
     what = f"all {sum(weight.numel() for weight in compiled.values()):,} weights are, bit by bit, those of the "
     what += "specification compiled again"
