@@ -75,7 +75,7 @@ def test_the_networks_own_coefficients_are_a_proof_as_well(monkeypatch):
     solve_exactly = accuracy.solve_exactly
     monkeypatch.setattr(accuracy, "solve_exactly", useless)
     by_residual = prove(evidence)
-    assert "direct solve" in by_solve.how
+    assert "direct float64 solve" in by_solve.how
     assert "own coefficients" in by_residual.how
     assert by_solve.bound.max() < by_residual.bound.max() < 1.0
     assert (np.abs(evidence.predictions.numpy() - by_solve.exact) <= by_residual.bound).all()

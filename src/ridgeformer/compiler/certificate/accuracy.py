@@ -20,6 +20,7 @@ from ridgeformer.compiler.certificate.reference import solve_exactly
 from ridgeformer.errors import RidgeformerError
 from ridgeformer.solvers import RidgeSystem, Solution
 from ridgeformer.solvers.engines import Stored
+from ridgeformer.solvers.solve import exact_unit
 
 __all__ = ["Proof", "check_accuracy", "prove"]
 
@@ -60,11 +61,13 @@ def prove(evidence: Evidence) -> Proof:
         return Proof(evidence.true.f.numpy(), nothing, nothing, nothing.max(0), str(error).rstrip("."))
     by_solve = _added(answers.numpy(), exact, solved)
     by_residual = _from_coefficients(solution, evidence)
-    own = bool(by_residual.max() < by_solve.max())
-    how = "the network's own coefficients, their float64 residual and its readout" if own else (
-        f"a direct solve in float64 that is itself proved within {float(solved.max()):.1e} of exact ridge regression"
-    )  # fmt: skip
     bound = np.fmin(by_solve, by_residual)
+    if not np.isfinite(solved).all():
+        how = "the exact prediction of some query is beyond float64: scale the rows, or raise the temperature"
+    elif by_residual.max() < by_solve.max():
+        how = "from the network's own coefficients, their float64 residual and its readout"
+    else:
+        how = f"from a direct float64 solve, itself proved within {float(solved.max()):.1e} of exact ridge regression"
     return Proof(exact, solved, bound, _relative(bound, _sizes(exact, solved)), how)
 
 
@@ -74,7 +77,7 @@ def check_accuracy(proof: Proof, tolerance: float) -> Finding:
         "accuracy",
         "every answer is proved to be this near to exact ridge regression, relative to the largest exact prediction of "
         "its output over the queries",
-        f"none on the weights; rounding is bounded rigorously; by {proof.how}",
+        f"none on the weights; rounding is bounded rigorously; {proof.how}",
         proof.relative,
         np.full_like(proof.relative, tolerance),
         ("output",),
@@ -98,13 +101,14 @@ def _from_coefficients(solution: Solution, evidence: Evidence) -> Array:
     alpha = evidence.alpha[-1] * (exp(scale) if scale < 700 else inf)
     if not bool(torch.isfinite(alpha).all()):
         return nothing
-    y = evidence.true.y
+    unit = exact_unit(evidence.true.y)  # so that squares of small residuals do not underflow
+    y, scaled = evidence.true.y / unit, alpha / unit
     engine = Stored(solution.kernel, solution.X, torch.float64, exact=True)
     system = RidgeSystem(solution.kernel, solution.X, solution.ridge, engine)
-    residual, roundoff = system.residual(alpha, y), system.residual_roundoff(alpha, y)
-    if not bool(torch.isfinite(residual).all() & torch.isfinite(roundoff).all()):
+    norms, roundoff = system.residual(scaled, y).norm(dim=0), system.residual_roundoff(scaled, y)
+    if not bool(torch.isfinite(norms).all() & torch.isfinite(roundoff).all()):
         return nothing
-    own = replace(solution, alpha=alpha, residual_norm=residual.norm(dim=0), roundoff=roundoff)
+    own = replace(solution, alpha=alpha, residual_norm=norms * unit, roundoff=roundoff * unit)
     predicted, bound = _judged(own, evidence)
     return _added(evidence.predictions.numpy(), predicted, bound)
 

@@ -40,9 +40,17 @@ def advise(evidence: list[Evidence], proofs: list[Proof], tolerance: float, *, c
         return found
     more = [_more_steps(e, p, tolerance) for e, p in failing]
     if any(steps is None for steps in more):
-        return f"{MOST_STEPS:,} steps would not be enough: use solver 'cg' in float64, or raise the ridge"
+        return _too_slow(failing[more.index(None)][0])
     steps = max(steps for steps in more if steps is not None)
     return f"run {steps:,} more step{'s' * (steps != 1)}" if steps > 0 else _beyond_steps(failing[0][0])
+
+
+def _too_slow(evidence: Evidence) -> str:
+    """Return what to do if no number of steps that was tried is enough."""
+    todo = "raise the ridge"
+    if evidence.spec.solver not in ("cg", "pcg") or evidence.spec.dtype != "float64":
+        todo = "compile solver 'cg' of route 'softmax' or 'linear' in float64, or raise the ridge"
+    return f"{_most(evidence):,} steps would not be enough: {todo}"
 
 
 def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None:
@@ -74,11 +82,15 @@ def _more_steps(evidence: Evidence, proof: Proof, tolerance: float) -> int | Non
     allowed = torch.from_numpy(tolerance * proof.sizes - proof.solved.max(0))
     limit = problem.f - torch.from_numpy(proof.exact)
     errors = _iterated(evidence) if evidence.spec.solver in ("cg", "pcg") else _polynomial(evidence)
-    most = max(steps + 1, min(MOST_STEPS, MOST_WORK // problem.system.n**2))
-    for step, error in enumerate(islice(errors, most), start=1):
+    for step, error in enumerate(islice(errors, _most(evidence)), start=1):
         if step >= steps and bool(((limit + error).abs().amax(0) <= allowed).all()):
             return step - steps
     return None
+
+
+def _most(evidence: Evidence) -> int:
+    """Return how many steps are tried."""
+    return max(evidence.spec.steps + 1, min(MOST_STEPS, MOST_WORK // evidence.problem.system.n**2))
 
 
 def _iterated(evidence: Evidence) -> Iterator[Tensor]:
