@@ -82,10 +82,14 @@ def run(kind: str, cases: int, seed: int, deadline: float, workers: int) -> tupl
                 total.add(Tally.from_json(result.get(max(1.0, min(deadline - time.monotonic(), size * CASE_SECONDS)))))
             except multiprocessing.TimeoutError:
                 if time.monotonic() < deadline:
-                    total.hold(HANG, f"{kind} {chunk.start}-{chunk.stop - 1} (seed {seed})", False, "compiled code hangs")
+                    total.hold(
+                        HANG, f"{kind} {chunk.start}-{chunk.stop - 1} (seed {seed})", False, "compiled code hangs"
+                    )
                 break
             reached += len(chunk)
-            print(f"\r{kind}: {reached:,} of {cases:,}, {len(total.broken)} broken", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{kind}: {reached:,} of {cases:,}, {len(total.broken)} broken", end="", file=sys.stderr, flush=True
+            )
     print(file=sys.stderr)
     return total, reached
 
