@@ -1,7 +1,7 @@
 """Kernel ridge regression in ball arithmetic: every float is taken as the exact number it is.
 
 Kernels are evaluated from their definition, by rational dot products and python-flint's balls, and share no code with
-the library. A comparison that the balls cannot decide raises `UndecidedError`; with the precision used here none has been
+the library. A comparison that the balls cannot decide raises `UndecidedError`; at the precision used here none has been
 seen to.
 """
 

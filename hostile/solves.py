@@ -67,7 +67,9 @@ def draw(index: int, seed: int) -> Problem:
     if hard and rng.random() < 0.4:
         ridge = float(10 ** (rng.uniform(-45, 45) if rng.random() < 0.7 else rng.uniform(-300, 300)))
     y, queries, tile = _targets(rng, X, hard), _queries(rng, X, hard), int(rng.choice([2, 3, 5]))
-    return Problem(kernel, X, y, ridge, queries, *_options(rng, dtype), tile if rng.random() < 0.3 else None)
+    return Problem(
+        kernel, X, y, ridge, queries, *_options(rng, dtype), tile if n <= 10 and rng.random() < 0.3 else None
+    )
 
 
 def _rows(rng: np.random.Generator, n: int, d: int, hard: bool) -> Any:
