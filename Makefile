@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
-.PHONY: help audit test test-slow check format bench claims-deep figures docs clean
+.PHONY: help audit test test-slow check format bench hostile claims-deep figures docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -57,6 +57,9 @@ bench: $(VENV)/bench.stamp  ## benchmarks against rivals in one run; tables here
 	@$(BIN)/python benchmarks/leave_one_out.py
 	@$(BIN)/python benchmarks/solve_at_scale.py --timeout 180 --growth --products
 	@$(BIN)/python benchmarks/ridge_path.py
+
+hostile: $(VENV)/dev.stamp  ## try to break every promise, against exact arithmetic; writes docs/reliability.md
+	@$(BIN)/python -m hostile --solves 20000 --certificates 1000 --files 2000 --page docs/reliability.md
 
 claims-deep: $(VENV)/base.stamp  ## the ledger of claims with 100,000 cases a search
 	@$(BIN)/ridgeformer claims --deep

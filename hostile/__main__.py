@@ -82,10 +82,14 @@ def run(kind: str, cases: int, seed: int, deadline: float, workers: int) -> tupl
                 total.add(Tally.from_json(result.get(max(1.0, min(deadline - time.monotonic(), size * CASE_SECONDS)))))
             except multiprocessing.TimeoutError:
                 if time.monotonic() < deadline:
-                    total.hold(HANG, f"{kind} {chunk.start}-{chunk.stop - 1} (seed {seed})", False, "compiled code hangs")
+                    total.hold(
+                        HANG, f"{kind} {chunk.start}-{chunk.stop - 1} (seed {seed})", False, "compiled code hangs"
+                    )
                 break
             reached += len(chunk)
-            print(f"\r{kind}: {reached:,} of {cases:,}, {len(total.broken)} broken", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{kind}: {reached:,} of {cases:,}, {len(total.broken)} broken", end="", file=sys.stderr, flush=True
+            )
     print(file=sys.stderr)
     return total, reached
 
@@ -116,8 +120,8 @@ def main() -> int:
 
 INTRODUCTION = """# Reliability
 
-Trust is what this library sells, so it comes with an adversary. `make hostile` draws problems that are ordinary, extreme
-and malicious, runs them through the public functions, and compares every number with exact arithmetic: rational dot
+Trust is what this library sells, so it comes with an adversary. `make hostile` draws problems that are ordinary,
+extreme and malicious, runs them through the public functions, and compares every number with exact arithmetic: rational dot
 products and [python-flint](https://python-flint.readthedocs.io)'s ball arithmetic at 3,000 bits, which shares no code
 with the solvers. A refusal in a plain sentence is an honest answer; a wrong number, a bound that does not hold, a
 foreign exception or a hang is a broken promise. Every case is determined by its kind, number and seed, so any

@@ -1,7 +1,7 @@
 """Kernel ridge regression in ball arithmetic: every float is taken as the exact number it is.
 
 Kernels are evaluated from their definition, by rational dot products and python-flint's balls, and share no code with
-the library. A comparison that the balls cannot decide raises `UndecidedError`; with the precision used here none has been
+the library. A comparison that the balls cannot decide raises `UndecidedError`; at the precision used here none has been
 seen to.
 """
 
@@ -58,22 +58,26 @@ def dot(x: list[fmpq], z: list[fmpq]) -> fmpq:
     return sum((a * b for a, b in zip(x, z, strict=True)), fmpq(0))
 
 
-def kernel_ball(kernel: Kernel, x: list[fmpq], z: list[fmpq], *, scaled: bool) -> Any:
-    """Return k(x, z) as a ball; `scaled` says whether the factor e^-log_scale is part of it."""
-    if isinstance(kernel, GramPower):
-        for _ in range(kernel.order - 1):  # z <- C z, C = context'context
-            context = rational(kernel.context)
-            weights = [dot(row, z) for row in context]
-            z = [dot(weights, [row[k] for row in context]) for k in range(len(z))]
-        return arb(dot(x, z))
-    if isinstance(kernel, DotProduct):
+def transformed(kernel: Kernel, rows: Rows) -> tuple[Rows, Rows]:
+    """Return the rows as they stand left and right in a kernel's dot products: U x, or x and C^(order-1) x."""
+    if isinstance(kernel, Exponential) and kernel.projection is not None:
+        U = rational(kernel.projection)
+        rows = [[dot(u, x) for u in U] for x in rows]
+    if not isinstance(kernel, GramPower):
+        return rows, rows
+    context, right = rational(kernel.context), rows
+    columns = [[row[k] for row in context] for k in range(len(context[0]))]
+    for _ in range(kernel.order - 1):  # z <- C z with C = context'context
+        right = [[dot(column, [dot(c, z) for c in context]) for column in columns] for z in right]
+    return rows, right
+
+
+def kernel_ball(kernel: Kernel, x: list[fmpq], z: list[fmpq]) -> Any:
+    """Return k(x, z) as a ball, given x as it stands on the left and z on the right."""
+    if isinstance(kernel, DotProduct | GramPower):
         return arb(dot(x, z))
     if isinstance(kernel, Exponential):
-        if kernel.projection is not None:
-            U = rational(kernel.projection)
-            x, z = ([dot(row, v) for row in U] for v in (x, z))
-        logit = arb(dot(x, z)) / arb(kernel.temperature)
-        return (logit - arb(kernel.log_scale if scaled else 0.0)).exp()
+        return (arb(dot(x, z)) / arb(kernel.temperature) - arb(kernel.log_scale)).exp()
     if isinstance(kernel, ReluNTK):
         return _relu(dot(x, z), dot(x, x), dot(z, z), kernel.both_layers)
     raise TypeError(f"no exact form of {kernel!r}")
@@ -92,11 +96,10 @@ class ExactRegression:
 
     def __init__(self, kernel: Kernel, X: Tensor, y: Tensor, ridge: float) -> None:
         ctx.prec = BITS
-        self.kernel, self.rows, n = kernel, self.read(X), len(X)
-        entries = [[self._entry(x, z) for z in self.rows] for x in self.rows]
-        self.A = arb_mat(
-            n, n, [e + (arb(ridge) if i == j else 0) for i, r in enumerate(entries) for j, e in enumerate(r)]
-        )
+        self.kernel, n = kernel, len(X)
+        left, self.rows = transformed(kernel, self.read(X))
+        self.K = arb_mat(n, n, [kernel_ball(kernel, x, z) for x in left for z in self.rows])
+        self.A = self.K + arb(ridge) * arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
         self.y = [[arb(value) for value in row] for row in y.double().reshape(n, -1).tolist()]
         self.outputs = len(self.y[0])
         self.alpha = self.A.solve(arb_mat(n, self.outputs, [value for row in self.y for value in row]))
@@ -105,13 +108,11 @@ class ExactRegression:
         """Return rows as the kernel is given them."""
         return rational(X)
 
-    def _entry(self, x: list[fmpq], z: list[fmpq]) -> Any:
-        return kernel_ball(self.kernel, x, z, scaled=True)
-
     def predictions(self, Xq: Tensor) -> list[list[Any]]:
         """Return f*(x) for every query and output."""
         n = len(self.rows)
-        cross = [self._entry(x, z) for x in self.read(Xq) for z in self.rows]
+        left, _ = transformed(self.kernel, self.read(Xq))
+        cross = [kernel_ball(self.kernel, x, z) for x in left for z in self.rows]
         found = arb_mat(len(Xq), n, cross) * self.alpha
         return [[found[q, c] for c in range(self.outputs)] for q in range(len(Xq))]
 
@@ -135,9 +136,8 @@ class ExactRegression:
     def fit_difference(self, alpha: Tensor, scale: Any) -> list[Any]:
         """Return, per output, the root mean square over the training rows of K alpha / scale - K alpha*."""
         given, n = self._given(alpha), len(self.rows)
-        K = arb_mat(n, n, [self._entry(x, z) for x in self.rows for z in self.rows])
         gap = [given[i][c] / scale - self.alpha[i, c] for i in range(n) for c in range(self.outputs)]
-        moved = K * arb_mat(n, self.outputs, gap)
+        moved = self.K * arb_mat(n, self.outputs, gap)
         return [norm([moved[i, c] for i in range(n)]) / arb(n).sqrt() for c in range(self.outputs)]
 
     def leave_one_out(self) -> list[list[Any]]:

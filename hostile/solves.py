@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +20,7 @@ from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, Relu
 from ridgeformer.seeds import numpy_generator
 from ridgeformer.solvers import Solution, Status, UnansweredWarning, solve
 from ridgeformer.solvers.arguments import METHODS, PRECONDITIONED, TOLERANCE
-from ridgeformer.solvers.engines import ENGINES, build_engine
+from ridgeformer.solvers.engines import ENGINES, build_engine, stored, tiles, triangle
 from ridgeformer.solvers.preconditioners import PRECONDITIONERS
 from ridgeformer.solvers.ridge_path import ridge_path
 
@@ -40,10 +42,13 @@ class Problem:
     options: dict[str, Any] = field(default_factory=dict)
     built: str | None = None
     """Name of an engine that is built beforehand and given as an object."""
+    tile: int | None = None
+    """Rows of a tile, where small ones stand for what only large problems have: several tiles."""
 
     def __str__(self) -> str:
         options = ", ".join(f"{key} {value}" for key, value in self.options.items())
         given = f", a {self.built} object" if self.built else ""
+        given += f", tiles of {self.tile} rows" if self.tile else ""
         return f"{self.kernel.name}, {tuple(self.X.shape)} {self.X.dtype}, ridge {self.ridge:.3g}, {options}{given}"
 
 
@@ -52,6 +57,8 @@ def draw(index: int, seed: int) -> Problem:
     rng = numpy_generator(seed, "hostile solves", index)
     dtype = torch.float32 if rng.random() < 0.5 else torch.float64
     n, d, hard = int(rng.integers(1, 11)), int(rng.integers(1, 6)), rng.random() > 1 / 3
+    if index % 50 == 7:
+        n, d = int(rng.integers(20, 50)), int(rng.integers(1, 30))
     X = torch.from_numpy(_rows(rng, n, d, hard)).to(dtype)
     if not bool(torch.isfinite(X).all()):
         X = torch.nan_to_num(X, posinf=1.0, neginf=-1.0)
@@ -59,7 +66,10 @@ def draw(index: int, seed: int) -> Problem:
     ridge = float(10 ** rng.uniform(-12, 4))
     if hard and rng.random() < 0.4:
         ridge = float(10 ** (rng.uniform(-45, 45) if rng.random() < 0.7 else rng.uniform(-300, 300)))
-    return Problem(kernel, X, _targets(rng, X, hard), ridge, _queries(rng, X, hard), *_options(rng, dtype))
+    y, queries, tile = _targets(rng, X, hard), _queries(rng, X, hard), int(rng.choice([2, 3, 5]))
+    return Problem(
+        kernel, X, y, ridge, queries, *_options(rng, dtype), tile if n <= 10 and rng.random() < 0.3 else None
+    )
 
 
 def _rows(rng: np.random.Generator, n: int, d: int, hard: bool) -> Any:
@@ -151,7 +161,20 @@ def attack(tally: Tally, index: int, seed: int) -> None:
         problem = draw(index, seed)
         what = "ridge path" if index % 10 == 9 else "solve"
         case = f"solves {index} (seed {seed}), {what}: {problem}"
-        (judge_path if index % 10 == 9 else judge)(tally, problem, case)
+        with _small_tiles(problem.tile):
+            (judge_path if index % 10 == 9 else judge)(tally, problem, case)
+
+
+@contextmanager
+def _small_tiles(rows: int | None) -> Iterator[None]:
+    """Let engines cut K into tiles of so many rows, so that a small problem takes the way of a large one."""
+    before = tiles.PASSING, stored.TILE, triangle.SIZES
+    if rows is not None:
+        tiles.PASSING, stored.TILE, triangle.SIZES = rows, rows, (triangle.STRIP,)
+    try:
+        yield
+    finally:
+        tiles.PASSING, stored.TILE, triangle.SIZES = before
 
 
 def judge(tally: Tally, problem: Problem, case: str) -> None:

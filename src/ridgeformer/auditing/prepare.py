@@ -51,7 +51,11 @@ class Prepared:
         return float(self.row_scores(outputs, train=train).mean())
 
     def row_scores(self, outputs: Tensor, *, train: bool = False) -> Tensor:
-        """Return what every row adds to the score, which is their mean: right or wrong, or its part of R^2."""
+        """Return what every row adds to the score, which is their mean: right or wrong, or its part of R^2.
+
+        A row without a prediction (NaN) is scored as if the mean of the targets had been predicted.
+        """
+        outputs = outputs.nan_to_num(nan=0.0)
         truth, labels = (self.y, self.labels) if train else (self.yt, self.labels_t)
         if labels is not None:
             return ((outputs + self.mean).argmax(1) == labels).double()

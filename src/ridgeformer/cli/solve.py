@@ -137,7 +137,8 @@ def _number(text: str) -> float:
 
 
 def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
-    outputs = solution.predict(data.Xt).to(torch.float64)
+    answer = solution.answer(data.Xt)
+    outputs = answer.values.to(torch.float64)
     return {
         "data": data.dataset.name,
         "notes": list(data.notes),
@@ -149,7 +150,10 @@ def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> 
         "steps": solution.steps,
         "relative_residual": solution.relative_residual,
         "held_out_score": data.score(outputs),
-        "largest_prediction_bound": float(solution.prediction_bound(data.Xt).max()),
+        "largest_prediction_bound": float(answer.bound[answer.answered].max()) if bool(answer.answered.any()) else None,
+        "held_out_rows": len(answer.answered),
+        "rows_without_prediction": (~answer.answered).nonzero()[:, 0].tolist(),
+        "rows_outside_the_training_rows": answer.extrapolated.nonzero()[:, 0].tolist(),
         "coefficient_bound": float(solution.alpha_bound.max()),
         "condition_number": solution.spectrum.kappa,
         "preconditioned": solution.spectrum.preconditioned,
@@ -167,13 +171,20 @@ def _show(facts: dict[str, Any]) -> None:
     console.print()
     console.print(facts["advice"], style="bold", markup=False)
     what = "condition number of the preconditioned system" if facts["preconditioned"] else "condition number"
+    bound, count = facts["largest_prediction_bound"], facts["held_out_rows"]
     lines = {
         "held-out score": show_score(facts["held_out_score"], facts["task"]),
-        "error of any held-out prediction": f"at most {facts['largest_prediction_bound']:.1e} (proved)",
+        "error of any held-out prediction": "no row has a prediction"
+        if bound is None
+        else f"at most {bound:.1e} (proved)",
         "error of the coefficients": f"at most {facts['coefficient_bound']:.1e} (proved)",
         "steps": f"{facts['steps']} ({facts['method']}), {facts['seconds']:.2f} s",
         f"{what}, about": f"{facts['condition_number']:.1e}",
     }
+    if missing := facts["rows_without_prediction"]:
+        lines["held-out rows beyond the logit range"] = f"{len(missing)} of {count}, not predicted"
+    if outside := facts["rows_outside_the_training_rows"]:
+        lines["held-out rows outside the training rows"] = f"{len(outside)} of {count}, extrapolated"
     if facts["log_scale"]:
         lines["kernel rescaled by"] = f"e^-{facts['log_scale']:.4g}, to stay in range; predictions are unaffected"
     for name, value in lines.items():
