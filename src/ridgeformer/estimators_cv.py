@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
+from ridgeformer.errors import InputError, unknown_name
 from ridgeformer.estimators import Array, AttentionKernelClassifier, AttentionKernelRidge
+from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.solvers.ridge_path import RidgePath, ridge_path
 
 __all__ = ["AttentionKernelClassifierCV", "AttentionKernelRidgeCV"]
 
 RIDGES = tuple(float(ridge) for ridge in np.geomspace(1e-4, 1e2, 20))
-"""The grid unless told: six decades, about three ridges in each."""
+"""Where the default grid starts, over the mean diagonal of K: six decades, about three ridges in each."""
 
 
 TRUSTED = 1e-3
@@ -28,7 +31,12 @@ class _OwnRidge:
     ridges: Any
 
     def _choose_ridge(self, kernel: Any, rows: torch.Tensor, targets: Array) -> float:
-        path = ridge_path(kernel, rows, targets, self.ridges)
+        if isinstance(self.ridges, str):
+            path, place, self.on_edge_ = self._widened(kernel, rows, targets)
+        else:
+            path = ridge_path(kernel, rows, targets, self.ridges)
+            place = self._best(path)
+            self.on_edge_ = len(path.ridges) > 1 and float(path.ridges[place]) in (path.ridges.min(), path.ridges.max())
         error = max(path.error, path.unsolved)
         if not error <= TRUSTED:
             warnings.warn(
@@ -39,9 +47,45 @@ class _OwnRidge:
             )
         self.path_ = path
         self.loo_errors_: Array = self._loss(path).numpy()
-        order = np.lexsort((-path.ridges.numpy(), path.mean_squared.numpy(), self.loo_errors_))
-        self.ridge_ = float(path.ridges[int(order[0])])
+        self.ridge_ = float(path.ridges[place])
         return self.ridge_
+
+    def _widened(self, kernel: Any, rows: torch.Tensor, targets: Array) -> tuple[RidgePath, int, bool]:
+        """Return the path of the default grid, widened while its choice is on an edge, the choice, and if it still is.
+
+        Widening ends where K and the ridge no longer determine the errors in float64.
+        """
+        if self.ridges != "auto":
+            raise unknown_name("ridges", self.ridges, ["auto"])
+        paths: list[RidgePath] = []
+
+        def judge(ridges: list[float]) -> torch.Tensor:
+            try:
+                path = ridge_path(kernel, rows, targets, ridges)
+            except InputError:
+                if not paths:
+                    raise
+                return torch.full((len(ridges), *paths[0].residuals.shape[1:]), torch.inf, dtype=torch.float64)
+            if paths and not max(path.error, path.unsolved) <= TRUSTED:
+                return torch.full_like(path.residuals, torch.inf)
+            paths.append(path)
+            return path.residuals
+
+        def joined(ridges: torch.Tensor, residuals: torch.Tensor) -> RidgePath:
+            worst = {name: max(getattr(path, name) for path in paths) for name in ("error", "unsolved")}
+            return replace(paths[0], ridges=ridges, residuals=residuals, **worst)
+
+        def best(residuals: torch.Tensor) -> int:  # their order is that of the ridges
+            return self._best(joined(torch.arange(len(residuals), dtype=torch.float64), residuals))
+
+        scale = float(kernel.diagonal(rows.to(torch.float64)).mean()) or 1.0
+        found = search_grid([scale * ridge for ridge in RIDGES], judge, best, limits=ridge_limits(len(rows), scale))
+        return joined(torch.tensor(found.values, dtype=torch.float64), found.judged), found.place, found.on_edge
+
+    def _best(self, path: RidgePath) -> int:
+        squared = path.mean_squared.numpy()
+        loss = np.where(np.isfinite(squared), self._loss(path).numpy(), np.inf)
+        return int(np.lexsort((-path.ridges.numpy(), squared, loss))[0])
 
     def _loss(self, path: RidgePath) -> torch.Tensor:
         raise NotImplementedError
@@ -55,7 +99,8 @@ class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
 
     Args:
         kernel: as for `AttentionKernelRidge`, like every parameter but `ridges`.
-        ridges: the grid, each > 0.
+        ridges: the grid, each > 0, which is then searched as it is; "auto" starts with 20 ridges from 1e-4 to 100 times
+            the mean diagonal of K and widens that while the choice lies on its edge.
         temperature: see there.
         order: see there.
         method: see there; for the fit at the ridge chosen.
@@ -66,6 +111,7 @@ class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
 
     Attributes:
         ridge_: the ridge chosen.
+        on_edge_: whether it is the least or the largest that was tried, so that a better one may lie beyond.
         loo_errors_: the mean squared leave-one-out error of every ridge, over rows and outputs.
         path_: the `RidgePath`, with every leave-one-out residual and what its error is.
         solution_: of the ridge chosen; it and the others are as in `AttentionKernelRidge`.
@@ -82,7 +128,7 @@ class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
         self,
         kernel: Any = "exponential",
         *,
-        ridges: Any = RIDGES,
+        ridges: Any = "auto",
         temperature: Any = "auto",
         order: Any = 3,
         method: Any = "auto",

@@ -30,8 +30,11 @@ def scored(fit, rows):
     [
         ([1.0] * 40, [0.0] * 40, "better than the best simpler method"),
         ([0.0] * 40, [1.0] * 40, "WORSE than the best simpler method"),
-        ([1.0] * 40, [1.0] * 40, "exactly as well as"),
-        ([1.0] * 39 + [0.0], [1.0] * 40, "as far as these rows can tell"),
+        ([1.0] * 40, [1.0] * 40, "statistically no different from the best simpler method"),
+        ([1.0] * 39 + [0.0], [1.0] * 40, "wrong on 1 where the other is right (exact p = 1)"),
+        ([1.0] * 40, [1.0] * 36 + [0.0] * 4, "no different from"),  # 4 : 0, p = 0.125
+        ([1.0] * 40, [1.0] * 34 + [0.0] * 6, "better than"),
+        ([1.0] * 40, [1.0] * 34 + [0.0] * 6, "right on 6 rows where the other is wrong"),
     ],
 )
 def test_the_comparison_knows_its_noise(own, other, words):

@@ -25,15 +25,10 @@ def test_the_numbers_are_the_measurement_s():
     assert row["kernel_drift"] == direct.kernel_drift
 
 
-def test_seeds_draw_rows_and_widths_of_one_seed_share_them():
-    """The predictor of ridge regression depends on rows and targets alone."""
-    errors = {
-        (seed, width): measure(**POINT, model="relu", setting="published", width=width, seed=seed)["ridge_test_error"]
-        for seed in range(4)
-        for width in (8, 16)
-    }
-    assert all(errors[seed, 8] == errors[seed, 16] for seed in range(4))
-    assert len({errors[seed, 8] for seed in range(4)}) > 1
+def test_seeds_draw_rows_and_not_the_network_alone():
+    """Ridge regression with the limit kernel depends on the rows alone; once all seeds had the same."""
+    rows = [measure(**POINT, model="relu", setting="published", width=8, seed=seed) for seed in range(4)]
+    assert len({row["ridge_test_error"] for row in rows}) > 1
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -72,8 +72,7 @@ def measure(
 ) -> dict[str, Any]:
     """Return what is measured of one network: distances of its outputs and kernel, movement, errors.
 
-    The seed draws the rows, the initialisation and the batches, so intervals over seeds allow for all three; networks
-    of one seed see the same rows at every width and under every setting.
+    The seed draws the rows, the initialisation and the batches, so intervals over seeds allow for all three.
 
     Example:
         >>> found = measure("digits", "relu", "descent-unit", 64, 40, 20, 20, "float64", seed=0)
