@@ -145,7 +145,7 @@ def _size(spectra: Spectra, convergence: Convergence) -> str:
 
 
 def _explanations(regime: KernelRegime | Skipped, malleability: Malleable | Skipped) -> str:
-    return f"Explanations: {_describes(regime)}; {_firm(malleability)}."
+    return f"Explanations: {_describes(regime)}; {_robustness(malleability)}."
 
 
 def _describes(regime: KernelRegime | Skipped) -> str:
@@ -161,13 +161,13 @@ def _describes(regime: KernelRegime | Skipped) -> str:
     return f"they do not carry over to {width}" + (f" ({good} of {len(last)} draws)" if good else "")
 
 
-def _firm(malleability: Malleable | Skipped) -> str:
+def _robustness(malleability: Malleable | Skipped) -> str:
     if isinstance(malleability, Skipped):
-        return "how firm they are could not be measured here"
+        return "their robustness could not be measured here"
     model, size = malleability.models[0], malleability.sizes[0]
     found = {name: malleability.of(model, size, name) for name in ("adaptive", "noise")}
     shares = {name: f"{100 * flips.mean:.0f} %" for name, flips in found.items() if flips is not None}
     return (
-        f"moving the most influential rows by {100 * size:.0f} % of a typical value turns {shares['adaptive']} of "
-        f"their influences around if someone aims at it, {shares['noise']} by chance"
+        f"with the most influential rows moved by {100 * size:.0f} % of a typical value, a targeted attack flips the "
+        f"sign of {shares['adaptive']} of their influences and random noise of the same size flips {shares['noise']}"
     )
