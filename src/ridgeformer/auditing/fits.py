@@ -126,7 +126,7 @@ def nadaraya_watson(data: Prepared, settings: Settings) -> Fit:
     begin = time.perf_counter()
     length = mean_square_length(data.X)
     found = search_grid(
-        settings.temperatures, lambda taus: torch.tensor([_smoother_error(tau * length, data) for tau in taus])
+        settings.temperatures, lambda taus: data.X.new_tensor([_smoother_error(tau * length, data) for tau in taus])
     )
     best = found.value * length
     model = NadarayaWatson(temperature=best).fit(data.X.numpy(), data.y.numpy())
@@ -192,7 +192,7 @@ def _choose_kernel(data: Prepared, settings: Settings) -> tuple[Exponential, flo
         ridges[tau] = ridge, on_edge
         return least
 
-    found = search_grid(settings.temperatures, lambda taus: torch.tensor([error(tau) for tau in taus]))
+    found = search_grid(settings.temperatures, lambda taus: data.X.new_tensor([error(tau) for tau in taus]))
     kernel = _scaled(Exponential(found.value * length), everything)
     ridge, on_edge = ridges[found.value]
     return kernel, ridge, on_edge or found.on_edge
