@@ -100,7 +100,7 @@ def export(
     path: Annotated[Path, typer.Option("--out", help="The file to write.")],
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
     preset: Annotated[str | None, typer.Option(help="Only this preset's tasks; all there are without it.")] = None,
-    means: Annotated[bool, typer.Option("--intervals", help="Means over seeds with bootstrap intervals.")] = False,
+    means: Annotated[bool, typer.Option("--intervals", help="Means over seeds with 95 % intervals.")] = False,
     version: Annotated[int | None, typer.Option(help="Results of another version of the study.")] = None,
     json: Json = False,
 ) -> None:
