@@ -97,17 +97,21 @@ class ExactRegression:
     def __init__(self, kernel: Kernel, X: Tensor, y: Tensor, ridge: float) -> None:
         ctx.prec = BITS
         self.kernel, n = kernel, len(X)
-        left, self.rows = transformed(kernel, rational(X))
+        left, self.rows = transformed(kernel, self.read(X))
         self.K = arb_mat(n, n, [kernel_ball(kernel, x, z) for x in left for z in self.rows])
         self.A = self.K + arb(ridge) * arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
         self.y = [[arb(value) for value in row] for row in y.double().reshape(n, -1).tolist()]
         self.outputs = len(self.y[0])
         self.alpha = self.A.solve(arb_mat(n, self.outputs, [value for row in self.y for value in row]))
 
+    def read(self, X: Tensor) -> Rows:
+        """Return rows as the kernel is given them."""
+        return rational(X)
+
     def predictions(self, Xq: Tensor) -> list[list[Any]]:
         """Return f*(x) for every query and output."""
         n = len(self.rows)
-        left, _ = transformed(self.kernel, rational(Xq))
+        left, _ = transformed(self.kernel, self.read(Xq))
         cross = [kernel_ball(self.kernel, x, z) for x in left for z in self.rows]
         found = arb_mat(len(Xq), n, cross) * self.alpha
         return [[found[q, c] for c in range(self.outputs)] for q in range(len(Xq))]

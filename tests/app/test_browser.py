@@ -227,9 +227,14 @@ def test_play_walks_through_the_sublayers(explorer):
 
 
 def test_the_certificate_is_shown(explorer):
-    explorer.open("steps=2&rows=6")
+    explorer.open("steps=1&rows=6")
     explorer.page.click("#certify")
-    explorer.page.wait_for_function("() => document.getElementById('certificate').textContent.includes('Certified')")
+    explorer.page.wait_for_function("() => document.querySelector('#certificate .alarm')")
+    assert explorer.page.text_content("#certificate .alarm").startswith("Not shown to be accurate")
+    explorer.open("steps=20&rows=6")
+    explorer.page.click("#certify")
+    explorer.page.wait_for_function("() => document.querySelector('#certificate .proved')")
+    assert explorer.page.text_content("#certificate .proved").startswith("Proved within")
 
 
 def test_a_phone_and_a_dark_room(explorer):

@@ -6,7 +6,18 @@ from dataclasses import replace
 import pytest
 from dash import no_update
 
-from ridgeformer.app.callbacks import BLOCKED, PANELS, _page_of, _panel, headline, next_state, place, show, take_file
+from ridgeformer.app.callbacks import (
+    BLOCKED,
+    PANELS,
+    _page_of,
+    _panel,
+    certify,
+    headline,
+    next_state,
+    place,
+    show,
+    take_file,
+)
 from ridgeformer.app.controls import PRESETS, scope, settle, shown
 from ridgeformer.app.layout import INPUTS
 from ridgeformer.app.state import State
@@ -139,3 +150,18 @@ def test_facts_are_those_of_the_run():
     ]
     assert facts[-1].children[0].children == "203"
     assert "sines and cosines" in notes
+
+
+@pytest.mark.parametrize(
+    ("address", "colour", "words"),
+    [
+        ("?steps=1", "alarm", "Not shown to be accurate: proved only within "),
+        ("?steps=40", "proved", "Proved within "),
+        ("?steps=x", "alarm", "steps"),
+    ],
+)
+def test_the_certificate_is_red_where_it_fails(address, colour, words):
+    verdict, *rest = certify(1, address)
+    assert verdict.className == colour
+    assert words in verdict.children
+    assert bool(rest) is ("x" not in address)

@@ -119,4 +119,6 @@ def test_states_of_one_problem_share_its_result():
 
 
 def test_the_certificate_is_the_librarys():
-    assert certify_run(State(steps=3)).holds
+    few, enough = certify_run(State(steps=3)), certify_run(State(steps=30))
+    assert [check.name for check in few.failed] == ["accuracy"]
+    assert enough.holds

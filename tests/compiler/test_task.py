@@ -90,3 +90,13 @@ def test_no_advice_to_compile_with_an_infinite_sink():
     with pytest.raises(errors.LogitRangeError, match="raise the temperature") as caught:
         call(model("softmax cg"), X * 1e200, y, Xq)
     assert "sink=inf" not in str(caught.value)
+
+
+def test_targets_that_the_precision_loses_are_refused():
+    """Without this, a float32 model answers targets of 1e-60 with zeros."""
+    X, y, Xq = task()
+    for name in ("softmax richardson", "vanilla", "linear chebyshev"):
+        with pytest.raises(errors.InputError, match=r"float32 holds all digits of numbers from 1e-31 on: divide y"):
+            model(name, dtype="float32")(X, 1e-60 * y, Xq)
+        assert model(name)(X, 1e-60 * y, Xq).abs().max() > 0
+        assert not model(name, dtype="float32")(X, 0 * y, Xq).any()

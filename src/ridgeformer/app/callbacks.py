@@ -271,12 +271,14 @@ def place(state: states.State) -> tuple[str, str]:
     return f"{view.title} ({view.number} of {view.last}, {view.kind})", view.formula
 
 
-def certify(clicks: Any, address: Any) -> str:
-    """Return the certificate of the state shown."""
+def certify(clicks: Any, address: Any) -> list[Any]:
+    """Return the certificate of the state shown, its verdict first: green, or red where it does not hold."""
     try:
-        return str(compute.certify_run(states.State.parse(address or "")))
+        certificate = compute.certify_run(states.State.parse(address or ""))
     except RidgeformerError as error:
-        return _sentence(error)
+        return [html.Strong(_sentence(error), className="alarm")]
+    verdict, _, rest = str(certificate).partition("\n")
+    return [html.Strong(verdict, className="proved" if certificate.holds else "alarm"), "\n" + rest]
 
 
 def _panel(name: str, state: states.State) -> tuple[Any, str]:

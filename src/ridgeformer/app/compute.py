@@ -223,6 +223,6 @@ def width_range(state: State) -> tuple[int, int]:
 
 
 def certify_run(state: State) -> Certificate:
-    """Return the full certificate of a run: seconds, where the panels take milliseconds."""
+    """Return the full certificate of a run: up to a second, where the panels take milliseconds."""
     task = pose(state)
     return certify(compiled(state), task.X, task.y, task.Xq)

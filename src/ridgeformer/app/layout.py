@@ -231,7 +231,9 @@ def _panels() -> html.Main:
             html.Section(
                 [
                     html.H2("Certificate"),
-                    html.P("Every number of this run held against what theory allows; it takes a few seconds."),
+                    html.P(
+                        "How near this run is proved to be to exact ridge regression, and every check of the network."
+                    ),
                     html.Button("Certify this run", id="certify", className="quiet", type="button", n_clicks=0),
                     dcc.Loading(html.Pre(id="certificate", tabIndex=0), type="dot", delay_show=200),
                 ],

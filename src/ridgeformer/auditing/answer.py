@@ -119,14 +119,13 @@ def _trust(certified: Certified) -> str:
 
 
 def _transformers(compiled: tuple[Compiled, ...]) -> str:
-    failed = [model for model in compiled if not model.certificate.holds]
-    if failed:
-        routes = " and ".join(model.route for model in failed)
-        return f"As a transformer: compiled, but the certificate of {routes} attention does NOT hold; see below."
+    for model in compiled:
+        if not model.certificate.holds:
+            return f"As a transformer: compiled for {model.route} attention. {model.certificate.verdict} See below."
     last = compiled[-1]
     return (
         f"As a transformer: one of {last.budget.sublayers} layers, whose weights know nothing of the data, reads "
-        f"{last.supports} labelled rows and gives the same answers to {one_in(last.agreement)}; the run is certified."
+        f"{last.supports} labelled rows. {last.certificate.verdict}"
     )
 
 

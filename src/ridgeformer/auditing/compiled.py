@@ -43,7 +43,7 @@ class Compiled:
         budget: Width, layers and weights.
         difference: Largest distance of a prediction from the direct solve's.
         typical_output: Root mean square of the direct solve's predictions.
-        certificate: What is certain about the run.
+        certificate: What is proved about the run, and checked of the network.
     """
 
     route: str
@@ -73,9 +73,10 @@ class Compiled:
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         facts = {key: value for key, value in vars(self).items() if key not in ("budget", "certificate")}
-        checks = [asdict(check) for check in self.certificate.checks]
+        certificate = self.certificate.as_dict()
+        proved = {key: certificate[key] for key in ("holds", "accurate", "verdict", "proved_within", "checks")}
         curves = {"errors": self.errors.tolist(), "bound": self.bound.tolist()}
-        return {**facts, **asdict(self.budget), "holds": self.certificate.holds, "checks": checks, **curves}
+        return {**facts, **asdict(self.budget), **proved, **curves}
 
 
 def examine_compiled(
@@ -135,7 +136,7 @@ def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Co
         features=model.spec.carried,
         supports=len(X),
         budget=model.budget,
-        difference=float(certificate.curves["predictions"].measured.max()),
+        difference=float(np.abs(certificate.predictions - certificate.exact).max()),
         typical_output=float(np.sqrt(np.square(certificate.exact).mean())),
         certificate=certificate,
     )

@@ -1,4 +1,4 @@
-"""`ridgeformer certify`: what is certain about a saved model's answers on a dataset."""
+"""`ridgeformer certify`: how near a saved model's answers on a dataset are proved to be to exact ridge regression."""
 
 from __future__ import annotations
 
@@ -21,21 +21,26 @@ def certify(
     preprocessing: Preprocessing = "auto",
     max_rows: MaxRows = 300,
     seed: Seed = 0,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest proved distance that counts as accurate, relative to the largest prediction.")
+    ] = 0.01,
     curves: Annotated[bool, typer.Option(help="With --json: add what was measured at every step.")] = False,
     json: Json = False,
 ) -> None:
-    """Certify a compiled model on a dataset; exit code 1 if a check does not hold.
+    """Prove how near a compiled model is to exact ridge regression; exit code 1 if that or a check fails.
 
     Example: ridgeformer certify model digits
     """
     model = load(directory)
     prepared = prepare_for(model, data, target, preprocessing, max_rows, seed)
-    certificate = run_certify(model, prepared.X, prepared.y, prepared.Xt)
+    certificate = run_certify(model, prepared.X, prepared.y, prepared.Xt, tolerance=tolerance)
     if json:
         facts: dict[str, Any] = {"data": prepared.dataset.name, **certificate.as_dict()}
         print_json(facts if curves else {key: value for key, value in facts.items() if key != "curves"})
     else:
-        out().print(str(certificate), markup=False, soft_wrap=True)
+        verdict, _, rest = str(certificate).partition("\n")
+        out().print(verdict, style="bold green" if certificate.holds else "bold red", markup=False, soft_wrap=True)
+        out().print(rest, markup=False, soft_wrap=True)
         for note in prepared.notes:
             out().print(f"[dim]{note}[/dim]")
     if not certificate.holds:

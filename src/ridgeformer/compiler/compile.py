@@ -12,7 +12,7 @@ from ridgeformer.checks import as_matrix, positive, whole
 from ridgeformer.compiler.layout import arrange
 from ridgeformer.compiler.primitives import choose
 from ridgeformer.compiler.sketch import sketch_matrix
-from ridgeformer.compiler.specification import DTYPES, POSITIVE, SOLVERS, Specification, write_program
+from ridgeformer.compiler.specification import DTYPES, POSITIVE, SOLVERS, Specification, digest, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.errors import InputError, ShapeError, unknown_name
 
@@ -101,19 +101,21 @@ def compile(
     solver = SOLVERS[route][0] if solver is None else solver
     units = choose(primitives, reciprocal_range=reciprocal_range, relu_bound=relu_bound, relu_knots=relu_knots)
 
-    def specify(carried: int, stream: int | None) -> Specification:
+    def specify(carried: int, stream: int | None, named: str | None) -> Specification:
         return Specification.of(
             route=route, solver=solver, features=features, projected=U.shape[0], carried=carried, ridge=ridge,
             steps=1 if solver == "nadaraya-watson" else steps, temperature=temperature, outputs=outputs,
             sink=sink, spectrum=spectrum, step_size=step_size, epsilon=epsilon,
             through_aggregator=through_aggregator, share_channels=share_channels,
             tied=False if solver == "chebyshev" else tied, width=stream, dtype=name,
-            primitives=primitives, **units.options,
+            primitives=primitives, embedding_digest=named, **units.options,
         )  # fmt: skip
 
-    carried = _carried(specify(U.shape[0], None), width)
+    as_given = projection is None
+    carried = _carried(specify(U.shape[0], None, None if as_given else digest(U.T, U.T)), width)
     kept = sketch_matrix(sketch, U, carried, reference, seed) if carried < U.shape[0] else U
-    return CompiledTransformer(specify(carried, width), kept.T, U.T)
+    named = None if as_given and kept is U else digest(kept.T, U.T)
+    return CompiledTransformer(specify(carried, width, named), kept.T, U.T)
 
 
 def _projection(projection: Any, features: int) -> Tensor:

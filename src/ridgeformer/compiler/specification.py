@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from math import inf, isfinite, log
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ridgeformer.checks import positive, whole
 from ridgeformer.compiler.primitives import PRIMITIVES, Primitives, choose
@@ -26,7 +29,7 @@ from ridgeformer.compiler.programs import (
 )
 from ridgeformer.errors import InputError, unknown_name
 
-__all__ = ["SOLVERS", "Specification", "write_program"]
+__all__ = ["SOLVERS", "Specification", "digest", "write_program"]
 
 SOLVERS: dict[str, tuple[str, ...]] = {
     "linear": ("cg", "pcg", "richardson", "neumann", "chebyshev"),
@@ -76,6 +79,8 @@ class Specification:
         reciprocal_range: Smallest and largest divisor (swiglu, relu); None where there is no such option.
         relu_bound: Largest factor of a product (relu).
         relu_knots: Pieces of a square and of a reciprocal (relu).
+        embedding_digest: SHA-256 of the projection and its sketch (`digest`); None where tokens carry their features
+            as given. It lets a certificate pose its problem from the specification instead of from the weights.
     """
 
     route: str
@@ -100,6 +105,7 @@ class Specification:
     reciprocal_range: tuple[float, float] | None = None
     relu_bound: float | None = None
     relu_knots: int | None = None
+    embedding_digest: str | None = None
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS[self.route]:
@@ -118,6 +124,12 @@ class Specification:
             raise InputError(
                 f"sink is {self.sink:.4g}; the vanilla route converges if e^sink >= ridge, that is sink >= "
                 f"{log(self.ridge):.4g}."
+            )
+
+        if self.embedding_digest is None and not self.features == self.projected == self.carried:
+            raise InputError(
+                f"{self.features} features become {self.projected} and then {self.carried}, and no SHA-256 of the "
+                "projection was given: compile or save the model again."
             )
 
     def _refuse_what_would_be_ignored(self) -> None:
@@ -178,6 +190,7 @@ def _settled(values: dict[str, Any]) -> dict[str, Any]:
         "width": lambda given: whole(given, "width", 1),
         "step_size": lambda given: positive(given, "step_size", "alpha moves against the gradient"),
         "spectrum": _ends,
+        "embedding_digest": _sha256,
         **CHECKS,
     }
     return found | {name: check(found[name]) for name, check in optional.items() if found[name] is not None}
@@ -202,6 +215,13 @@ def _ends(given: Any) -> tuple[float, float]:
     return low, high
 
 
+def _sha256(given: Any) -> str:
+    """Return a SHA-256 in hexadecimal digits."""
+    if not isinstance(given, str) or not re.fullmatch("[0-9a-f]{64}", given):
+        raise InputError(f"embedding_digest is {given!r}; a SHA-256 in hexadecimal digits was expected.")
+    return given
+
+
 def _sink(given: Any, route: str) -> float:
     """Return the sink as a float whose exponential, where the weights hold it, is neither lost nor infinite."""
     try:
@@ -215,6 +235,23 @@ def _sink(given: Any, route: str) -> float:
             "largest logit."
         )
     return sink
+
+
+def digest(embedding: Tensor, unsketched: Tensor) -> str:
+    """Return the SHA-256 of what the features are multiplied by, with and without the sketch, in float64.
+
+    Args:
+        embedding: (features, carried).
+        unsketched: (features, projected); the same where nothing is sketched.
+
+    Example:
+        >>> digest(torch.eye(2), torch.eye(2))[:8] == digest(torch.eye(2), 2 * torch.eye(2))[:8]
+        False
+    """
+    found = hashlib.sha256()
+    for matrix in (embedding, unsketched):
+        found.update(matrix.detach().cpu().to(torch.float64).contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def write_program(spec: Specification) -> Program:

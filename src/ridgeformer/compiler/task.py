@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import torch
@@ -45,10 +45,11 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
         LogitRangeError: logits the precision cannot hold beside the sink's.
     """
     X, Xq = (_rows(value, name, spec) for value, name in ((X, "X"), (Xq, "Xq")))
-    targets = cast(as_tensor(y, "y"), X, "y")
+    given = as_tensor(y, "y")
+    targets = cast(given, X, "y")
     flat = targets.ndim == X.ndim - 1
     if flat:
-        targets = targets[..., None]
+        given, targets = given[..., None], targets[..., None]
     if X.shape[:-2] != Xq.shape[:-2]:
         raise ShapeError(f"X has shape {tuple(X.shape)} and Xq {tuple(Xq.shape)}: give both the same number of tasks.")
     if targets.shape != (*X.shape[:-1], spec.outputs):
@@ -56,6 +57,7 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
             f"y has shape {tuple(as_tensor(y, 'y').shape)}; {(*X.shape[:-1], spec.outputs)} was expected: one row per "
             f"support and {spec.outputs} output(s), as compiled."
         )
+    _check_sizes(given.detach(), targets.dtype)
     if spec.solver in ("cg", "pcg"):
         check_squares(targets.detach())
     if spec.route in ("softmax", "vanilla"):
@@ -80,6 +82,18 @@ def _rows(value: Any, name: str, spec: Specification) -> Tensor:
             "features of your data."
         )
     return rows
+
+
+def _check_sizes(y: Tensor, dtype: torch.dtype) -> None:
+    """Refuse targets (..., k, outputs) of an output that are so small that the model's precision loses them."""
+    largest, least = y.abs().amax(-2), torch.finfo(dtype).tiny / torch.finfo(dtype).eps
+    lost = (largest > 0) & (largest < least)
+    if bool(lost.any()):
+        name = str(dtype).removeprefix("torch.")
+        raise InputError(
+            f"the targets of an output reach {float(largest[lost][0]):.3g}, and {name} holds all digits of numbers from "
+            f"{least:.1g} on: divide y by a constant near that, and multiply the predictions by it."
+        )
 
 
 def check_squares(y: Tensor) -> None:
@@ -121,7 +135,8 @@ def _check_logits(spec: Specification, X: Tensor, Xq: Tensor) -> None:
 def _check_neumann(spec: Specification, X: Tensor) -> None:
     logits = X @ X.mT
     K = logits if spec.route == "linear" else (logits / spec.temperature).exp()
-    norm = float(torch.linalg.matrix_norm(K, ord=2).max())
+    finite = bool(torch.isfinite(K).all())
+    norm = float(torch.linalg.matrix_norm(K, ord=2).max()) if finite else inf
     if norm >= spec.ridge:
         raise InputError(
             f"the Neumann series needs ||K|| < ridge, and ||K|| is {norm:.4g} with ridge {spec.ridge:.4g}: use "

@@ -37,15 +37,23 @@ class CompiledTransformer(nn.Module):
     length. Made by `ridgeformer.compile`.
     """
 
+    embedding: Tensor | None
+    """The projection, sketched to what the stream carries, (features, carried); None where it is the identity.
+
+    No layer reads it, certificates do: the specification names it by its SHA-256.
+    """
+
     unsketched: Tensor | None
-    """What the sketch is a sketch of, (features, projected): no layer reads it, certificates do."""
+    """What the sketch is a sketch of, (features, projected); None without one. Named by the same SHA-256."""
 
     def __init__(self, spec: Specification, embedding: Tensor, unsketched: Tensor | None = None) -> None:
         super().__init__()
         self.spec = spec
         if unsketched is None:
             unsketched = torch.zeros(spec.features, spec.projected)
-        self.register_buffer("unsketched", unsketched.double() if spec.carried < spec.projected else None)
+        named = spec.embedding_digest is not None
+        self.register_buffer("embedding", _own(embedding) if named else None)
+        self.register_buffer("unsketched", _own(unsketched) if spec.carried < spec.projected else None)
         self.program: Program = write_program(spec)
         self.layout: Layout = arrange(
             self.program, spec.carried, spec.outputs, share=spec.share_channels, width=spec.width
@@ -267,3 +275,8 @@ class CompiledTransformer(nn.Module):
     def channel(self, name: str, stream: Tensor, role: Role, tokens: Tokens) -> Tensor:
         """Return a channel of the stream on the tokens of a role: (..., tokens, size)."""
         return stream[..., tokens.rows(role), :][..., list(self.layout.columns[name])]
+
+
+def _own(matrix: Tensor) -> Tensor:
+    """Return a copy in float64."""
+    return matrix.to(torch.float64).clone(memory_format=torch.contiguous_format)

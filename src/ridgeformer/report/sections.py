@@ -55,6 +55,7 @@ class Table:
         values: The same unrounded, for the CSV; the cells themselves if there are none.
         name: What the file with the CSV is called; without one there is no file to take.
         links: Where a cell of this text leads to.
+        alarms: Cells shown in red.
     """
 
     kind: ClassVar[str] = "table"
@@ -64,6 +65,7 @@ class Table:
     values: tuple[tuple[Any, ...], ...] = ()
     name: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
+    alarms: frozenset[str] = frozenset()
 
     @property
     def numeric(self) -> tuple[bool, ...]:

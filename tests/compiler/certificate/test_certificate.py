@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ridgeformer.compiler.certificate.certificate import Certificate, Finding, merge
+from ridgeformer.compiler.certificate.certificate import Certificate, Finding, merge, percent
 
 
 def finding(measured, bound, met=True):
@@ -39,6 +41,45 @@ def test_a_nan_is_the_tightest_point():
 
 
 def test_nothing_checked_is_not_certified():
-    empty = Certificate("nothing", (), {}, np.ones(1), np.ones(1), np.ones((1, 1, 1)))
-    assert not empty.holds
-    assert "nothing could be checked" in str(empty)
+    one = np.ones((1, 1, 1))
+    assert not Certificate("nothing", 0.01, (), {}, np.ones(1), np.ones(1), one, one, one).holds
+
+
+def certificate(within, *failing, tolerance=0.01, advice=""):
+    findings = [Finding("accuracy", "what", "none", np.array([within]), np.array([tolerance]), kind="proved")]
+    findings += [replace(finding([2.0], [1.0]), name=name) for name in failing]
+    checks, curves = merge([findings])
+    one = np.ones((1, 1, 1))
+    return Certificate("subject", tolerance, checks, curves, np.ones(1), np.ones(1), one, one, one, advice)
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict"),
+    [
+        (certificate(0.00795), "Proved within 0.8 % of exact ridge regression."),
+        (certificate(0.0), "Proved within 0 % of exact ridge regression."),
+        (
+            certificate(0.001, "leakage"),
+            "Proved within 0.1 % of exact ridge regression, but other checks fail: leakage.",
+        ),
+        (
+            certificate(2.45, advice="run 14 more steps"),
+            "Not shown to be accurate: proved only within 250 % of exact ridge regression; run 14 more steps.",
+        ),
+        (
+            certificate(np.inf, "weights", advice="compile the model again"),
+            "Not shown to be accurate: no distance from exact ridge regression could be proved; compile the model "
+            "again. Other checks that fail: weights.",
+        ),
+    ],
+)
+def test_the_verdict_leads_with_what_is_proved(made, verdict):
+    assert made.verdict == str(made).splitlines()[0] == made.as_dict()["verdict"] == verdict
+    assert made.holds is (verdict.startswith("Proved") and "but" not in verdict)
+
+
+@pytest.mark.parametrize("fraction", [1e-12, 3.14e-5, 0.0123, 0.1, 0.999, 1.0, 2.4401, 99.5, 12345.6, 7e9])
+def test_a_percentage_is_never_rounded_down(fraction):
+    shown = float(percent(fraction).removesuffix(" %").replace(",", "")) / 100
+    assert fraction <= shown * (1 + 1e-12)
+    assert shown <= max(1.1 * fraction, 1e-6)

@@ -45,7 +45,7 @@ def test_every_sublayer_is_looked_at():
     X, y, Xq = draw()
     model = build("softmax", "cg", X)
     measured = rf.certify(model, X, y, Xq).curves["leakage"].measured
-    assert measured.shape == (1, model.budget.sublayers)
+    assert measured.shape == (1, sum(isinstance(layer, Attention) for _, _, layer in model.schedule))
     assert (measured == 0.0).all()
 
 
@@ -58,5 +58,23 @@ def test_long_after_convergence_it_is_still_exactly_zero():
 def test_a_network_whose_queries_nothing_moves_proves_nothing():
     from ridgeformer.compiler.certificate.leakage import _finding
 
-    assert not _finding([("step 1.mean", 0.0)], alive=False).met
-    assert _finding([("step 1.mean", 0.0)], alive=True).met
+    assert not _finding([("step 1.mean", 0.0)], alive=False, probed="all").met
+    assert _finding([("step 1.mean", 0.0)], alive=True, probed="all").met
+
+
+def test_all_is_probed_up_to_the_budget_and_the_fraction_is_said():
+    X, y, Xq = draw(supports=40, queries=5, outputs=3, tasks=2)
+    model = build("linear", "cg", X, outputs=3)
+    condition = rf.certify(model, X, y, Xq)["leakage"].condition
+    assert "40 of 40 supports and 5 of 5 queries of 2 of 2 tasks, 100 % of the tokens; every output of 3" in condition
+    X, y, Xq = draw(supports=500, queries=100)
+    condition = rf.certify(build("linear", "cg", X, steps=2), X, y, Xq)["leakage"].condition
+    assert "256 of 500 supports and 64 of 100 queries of 1 of 1 tasks, 53.3 % of the tokens" in condition
+
+
+def test_a_leak_of_one_output_into_late_supports_is_caught():
+    """The head of the second output alone, in a batch of more than sixteen supports."""
+    X, y, Xq = draw(supports=40, outputs=2, tasks=2)
+    model = build("linear", "cg", X, outputs=2)
+    leak(model, "p'u 2", SUPPORT)
+    assert not rf.certify(model, X, y, Xq)["leakage"].holds

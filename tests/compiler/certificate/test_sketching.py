@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from certified_tasks import build, draw
+from certified_tasks import build, draw, wrong
 
 import ridgeformer as rf
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.sketching import measure_sketch
-
-SKETCHES = ("sketch, kernel", "sketch, resolvent", "sketch, in sample", "sketch, predictions")
 
 
 def narrow(route, X, kept, sketch, **options):
@@ -25,15 +23,26 @@ def test_every_sketch_holds(route, sketch, dtype):
     X, y, Xq = draw(outputs=1)
     model = narrow(route, X, 3, sketch, reference=draw(seed=5)[0], dtype=dtype)
     certificate = rf.certify(model, X, y, Xq)
-    assert certificate.holds, str(certificate)
-    assert {check.name for check in certificate.checks} >= set(SKETCHES)
-    assert certificate["sketch, predictions"].measured > 0
+    assert not wrong(certificate), str(certificate)
+    assert "plus that of the sketch" in certificate["predictions"].condition
+    (evidence,) = gather(model, X, y, Xq)
+    moved = (evidence.true.f - evidence.problem.f).abs().numpy()
+    assert moved.max() > 0
+    assert (moved <= measure_sketch(evidence).predictions).all()
+
+
+def test_the_proved_distance_includes_the_sketch_and_the_advice_names_it():
+    X, y, Xq = draw()
+    certificate = rf.certify(narrow("linear", X, 2, "orthogonal"), X, y, Xq)
+    exact = Xq @ X.T @ torch.linalg.solve(X @ X.T + 0.5 * torch.eye(len(X), dtype=torch.float64), y)
+    lost = np.abs(certificate.predictions[0] - exact.numpy()).max() / exact.abs().max()
+    assert certificate.within == pytest.approx(float(lost), rel=1e-6)
+    assert "its sketch of 5 features to 2 alone costs" in certificate.verdict
 
 
 def test_a_model_that_keeps_all_features_has_no_sketch():
     X, y, Xq = draw()
-    names = {check.name for check in rf.certify(build("linear", "cg", X), X, y, Xq).checks}
-    assert not names & set(SKETCHES)
+    assert "sketch" not in rf.certify(build("linear", "cg", X), X, y, Xq)["predictions"].condition
 
 
 def test_the_supports_own_directions_get_the_sharper_bound():
@@ -42,7 +51,7 @@ def test_the_supports_own_directions_get_the_sharper_bound():
     sketches = [measure_sketch(gather(model, X, y, Xq)[0]) for model in (own, other)]
     assert [sketch.leading for sketch in sketches] == [True, False]
     assert sketches[0].predictions.max() < sketches[1].predictions.max()
-    assert rf.certify(own, X, y, Xq).holds
+    assert not wrong(rf.certify(own, X, y, Xq))
 
 
 def test_the_error_is_against_the_full_features():

@@ -19,6 +19,7 @@ from ridgeformer.report.audit_page.influence import influence_section
 from ridgeformer.report.audit_page.regime import regime_section
 from ridgeformer.report.audit_page.settings import settings_section
 from ridgeformer.report.audit_page.size import depth_figure, size_section
+from ridgeformer.report.page import Page, render_page
 from ridgeformer.report.writing import tidy
 
 ORDER = ["data", "fit", "compiled", "size", "regime", "influence", "claims", "settings"]
@@ -94,11 +95,17 @@ def test_the_bars_are_the_scores():
 def test_a_certificate_that_does_not_hold_is_said():
     wine = small_audit("wine")
     (table,) = [part for part in compiled_section(wine).body if isinstance(part, Table)]
-    assert [row[-1].startswith("holds (") for row in table.rows] == [True, True]
+    assert [row[-1].startswith("Proved within ") for row in table.rows] == [True, True]
+    assert not table.alarms
     model = wine.compiled[0]
-    bad = replace(model.certificate, checks=(replace(model.certificate.checks[0], holds=False),))
-    section = compiled_section(replace(wine, compiled=(replace(model, certificate=bad), wine.compiled[1])))
-    assert "does NOT hold: predictions" in str(section.body)
+    checks = tuple(replace(check, holds=check.name != "accuracy") for check in model.certificate.checks)
+    bad = replace(model.certificate, checks=checks)
+    audit = replace(wine, compiled=(replace(model, certificate=bad), wine.compiled[1]))
+    (table,) = [part for part in compiled_section(audit).body if isinstance(part, Table)]
+    assert [row[-1].startswith("Not shown to be accurate") for row in table.rows] == [True, False]
+    assert table.alarms == {table.rows[0][-1]}
+    page = render_page(Page("title", "subtitle", ("answer",), (compiled_section(audit),)))
+    assert page.count('<td class="alarm">Not shown to be accurate') == 1
 
 
 def test_a_violated_rate_is_said():

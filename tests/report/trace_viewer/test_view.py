@@ -7,7 +7,7 @@ from viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 import ridgeformer as rf
 from ridgeformer.errors import InputError, ShapeError
-from ridgeformer.report.trace_viewer import few_rows, trace_view
+from ridgeformer.report.trace_viewer import few_rows, render_viewer, trace_view
 
 every_model = pytest.mark.parametrize("name", MODELS)
 GIVEN = (TASK.X, TASK.y, TASK.Xq)
@@ -62,8 +62,16 @@ def test_errors_stay_below_the_bound_of_the_certificate():
     certificate = rf.certify(model_of("softmax cg"), *GIVEN)
     assert np.array_equal(view.bound, certificate.curves["prediction per step"].bound[0])
     assert (np.abs(view.predictions - view.exact) <= view.bound).all()
-    assert view.verdict == str(certificate).splitlines()[0]
+    assert (view.verdict, view.holds) == (certificate.verdict, certificate.holds)
     assert view_of("softmax nadaraya-watson").bound is None
+
+
+def test_a_run_that_is_not_shown_to_be_accurate_is_red():
+    few, enough = (trace_view(rf.compile(features=2, ridge=5.0, steps=n, temperature=0.25), *GIVEN) for n in (1, 12))
+    for view, start, shown in ((few, "Not shown to be accurate", "tv-alarm"), (enough, "Proved within", None)):
+        assert view.verdict.startswith(start)
+        opened = '<span class="tv-verdict tv-alarm">' if shown else '<span class="tv-verdict">'
+        assert f"{opened}{start}" in render_viewer(view)
 
 
 def test_roles_groups_and_shown_queries():

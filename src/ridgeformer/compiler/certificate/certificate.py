@@ -1,17 +1,26 @@
-"""The certificate itself: what was measured, what it must not exceed, and whether it does."""
+"""The certificate itself: what is proved of a run, what was expected of it, what was observed, and the verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from decimal import ROUND_CEILING, Decimal
+from math import isfinite
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Certificate", "Check", "Curve", "Finding", "merge"]
+from ridgeformer.compiler.certificate.rounding import MODEL
+
+__all__ = ["Certificate", "Check", "Curve", "Finding", "Kind", "merge", "percent"]
 
 Array = NDArray[np.float64]
+
+
+Kind = Literal["proved", "expected", "observed"]
+"""proved: a rigorous bound for this run, whatever the weights are. expected: a theorem of exact arithmetic plus a model
+of rounding, named in the condition. observed: a comparison."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +29,16 @@ class Check:
 
     Attributes:
         name: Short name.
+        kind: "proved", "expected" or "observed".
         what: The claim in plain words.
-        measured: What was measured where it comes closest to its bound, over tasks, steps, queries and outputs.
+        measured: What was found where it comes closest to its bound, over tasks, steps, queries and outputs.
         bound: What it must not exceed there.
         holds: Whether the claim's condition is met and nothing measured is above its bound; never with a NaN.
-        condition: Under which condition the bound is a theorem, and what was added to it for rounding.
+        condition: Under which condition the bound holds, and what was added to it for rounding.
     """
 
     name: str
+    kind: Kind
     what: str
     measured: float
     bound: float
@@ -49,7 +60,7 @@ class Finding:
     """One claim about one task, before tasks are put together.
 
     Attributes:
-        name, what, condition: As in `Check`.
+        name, what, condition, kind: As in `Check`.
         measured, bound: Arrays of one shape.
         axes: Names of their axes.
         met: Whether the condition is met on this task.
@@ -62,31 +73,53 @@ class Finding:
     bound: Array
     axes: tuple[str, ...] = ()
     met: bool = True
+    kind: Kind = "expected"
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What is certain about the run of a compiled transformer on one batch of tasks.
+    """How near the answers of one run are to exact ridge regression, and whether the network did what it should.
 
     Attributes:
         subject: The run in one line.
+        tolerance: The largest proved relative distance that counts as accurate.
         checks: Every claim, measured.
         curves: Check name to the arrays behind it; tasks are the first axis.
         kappa: Condition number of the system the network solves, one a task.
-        floor: Relative error that rounding alone may leave, one a task.
+        floor: Relative error that the model of rounding allows, one a task.
         exact: Predictions of the direct solve, (tasks, queries, outputs).
+        predictions: The network's answers.
+        proved: Proved bound on abs(answer - exact ridge regression); infinite where nothing is proved.
+        advice: What to do where the bound is not within the tolerance.
     """
 
     subject: str
+    tolerance: float
     checks: tuple[Check, ...]
     curves: Mapping[str, Curve] = field(repr=False)
     kappa: Array
     floor: Array
     exact: Array = field(repr=False)
+    predictions: Array = field(repr=False)
+    proved: Array = field(repr=False)
+    advice: str = ""
+
+    @property
+    def within(self) -> float:
+        """The proved distance from exact ridge regression.
+
+        Relative to the largest exact prediction of each output over the queries, and the worst over outputs and tasks.
+        """
+        return float(self.curves["accuracy"].measured.max())
+
+    @property
+    def accurate(self) -> bool:
+        """Whether every answer is proved to be within the tolerance."""
+        return self["accuracy"].holds
 
     @property
     def holds(self) -> bool:
-        """Whether every check holds."""
+        """Whether the answers are proved accurate and every other check holds."""
         return bool(self.checks) and all(check.holds for check in self.checks)
 
     @property
@@ -94,38 +127,73 @@ class Certificate:
         """The checks that do not hold."""
         return tuple(check for check in self.checks if not check.holds)
 
+    @property
+    def verdict(self) -> str:
+        """The certificate in one sentence, the proved distance first."""
+        others = ", ".join(check.name for check in self.failed if check.name != "accuracy")
+        if self.accurate:
+            but = f", but other checks fail: {others}" if others else ""
+            return f"Proved within {percent(self.within)} of exact ridge regression{but}."
+        only = f"proved only within {percent(self.within)} of exact ridge regression"
+        if not isfinite(self.within):
+            only = "no distance from exact ridge regression could be proved"
+        todo = f"; {self.advice}" if self.advice else ""
+        return f"Not shown to be accurate: {only}{todo}." + (f" Other checks that fail: {others}." if others else "")
+
     def __getitem__(self, name: str) -> Check:
         """Return the check of this name."""
         return next(check for check in self.checks if check.name == name)
 
     def __str__(self) -> str:
-        lines = [self._verdict(), self.subject, ""]
-        lines.append(f"{'':<6}{'check':<22}{'measured':>10}  {'at most':>10}  what it says")
+        lines = [self.verdict, self.subject, self._scale(), ""]
+        lines.append(f"{'':<7}{'kind':<10}{'check':<22}{'measured':>10}  {'at most':>10}  what it says")
         for check in self.checks:
             mark = "holds" if check.holds else "FAILS"
-            lines.append(f"{mark:<6}{check.name:<22}{check.measured:>10.2e}  {check.bound:>10.2e}  {check.what}")
+            numbers = f"{check.measured:>10.2e}  {check.bound:>10.2e}"
+            lines.append(f"{mark:<7}{check.kind:<10}{check.name:<22}{numbers}  {check.what}")
         lines += ["", "conditions", *(f"  {check.name}: {check.condition}" for check in self.checks)]
+        lines += ["model of rounding", f"  {MODEL}"]
         return "\n".join(lines)
 
-    def _verdict(self) -> str:
-        if self.holds:
-            return f"Certified: all {len(self.checks)} checks hold."
-        names = ", ".join(check.name for check in self.failed) or "nothing could be checked"
-        return f"NOT certified: {len(self.failed)} of {len(self.checks)} checks do not hold ({names})."
+    def _scale(self) -> str:
+        return (
+            "Per cent are of the largest exact prediction of each output over the queries; tolerance "
+            f"{percent(self.tolerance)}."
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON values, the arrays as nested lists."""
         return {
             "holds": self.holds,
+            "accurate": self.accurate,
+            "verdict": self.verdict,
+            "proved_within": self.within,
+            "tolerance": self.tolerance,
+            "rounding_model": MODEL,
             "subject": self.subject,
             "checks": [asdict(check) for check in self.checks],
             "condition_numbers": self.kappa.tolist(),
             "floors": self.floor.tolist(),
+            "proved_bounds": self.proved.tolist(),
             "curves": {
                 name: {"axes": list(curve.axes), "measured": curve.measured.tolist(), "bound": curve.bound.tolist()}
                 for name, curve in self.curves.items()
             },
         }
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction as a percentage of two digits, rounded up so that a bound stays one.
+
+    Example:
+        >>> percent(0.00801), percent(2.4411), percent(1e-13), percent(0.0), percent(7e9)
+        ('0.81 %', '250 %', '0.0001 %', '0 %', '7e+11 %')
+    """
+    if fraction == 0 or not isfinite(fraction):
+        return "0 %" if fraction == 0 else "no finite %"
+    value = max(100 * Decimal(repr(fraction)), Decimal("0.0001"))
+    rounded = value.quantize(Decimal(1).scaleb(value.adjusted() - 1), rounding=ROUND_CEILING).normalize()
+    return f"{rounded:,f} %" if rounded < 10**6 else f"{float(rounded):.2g} %"
 
 
 def merge(tasks: Iterable[Sequence[Finding]]) -> tuple[tuple[Check, ...], dict[str, Curve]]:
@@ -146,6 +214,7 @@ def merge(tasks: Iterable[Sequence[Finding]]) -> tuple[tuple[Check, ...], dict[s
         checks.append(
             Check(
                 name=first.name,
+                kind=first.kind,
                 what=next((f.what for f in findings if not f.met), first.what),
                 measured=float(measured.flat[worst]),
                 bound=float(bound.flat[worst]),

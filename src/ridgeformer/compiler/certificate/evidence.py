@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import nan
+from math import exp, nan
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.certificate.problem import Problem, embedding, pose, pose_true
+from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
+from ridgeformer.compiler.certificate.rounding import FLOOR
+from ridgeformer.compiler.certificate.weights import as_specified
 from ridgeformer.compiler.program import Program, Record
 from ridgeformer.compiler.roles import SUPPORT
 from ridgeformer.compiler.specification import Specification
@@ -18,10 +20,7 @@ from ridgeformer.compiler.task import check_squares, check_task
 from ridgeformer.compiler.trace import collect
 from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = ["FLOOR", "Evidence", "gather"]
-
-FLOOR = 4.0
-"""Rounding may leave a relative A-norm error of FLOOR (1 + largest logit) eps kappa (see `Evidence.floor`)."""
+__all__ = ["Evidence", "gather"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +33,7 @@ class Evidence:
         problem: The problem with the features the stream carries.
         true: The problem with all features; the same object unless the model is sketched.
         rows, query_rows: Supports and queries as they were given.
+        projection: What the specification multiplies them by, (features, projected); None for the identity.
         predictions: What the model returned, (queries, outputs).
         values: Channels of the trace, name to (steps, tokens, outputs); alpha in the scale of `problem`.
         eta: The step size found in context, in that scale, where the program has one.
@@ -45,6 +45,7 @@ class Evidence:
     true: Problem
     rows: Tensor
     query_rows: Tensor
+    projection: Tensor | None
     predictions: Tensor
     values: dict[str, Tensor]
     eta: float
@@ -81,11 +82,31 @@ class Evidence:
     def floor(self) -> float:
         """FLOOR relative_eps kappa: the relative A-norm error that rounding may leave, where curves flatten.
 
-        A relative error e of the entries of A moves the solution by at most about e kappa; the constant pays
-        for the sums of a step and for what steps pile up. Stock reciprocals idle below their range as well, and
-        what they leave is added.
+        This is a model, not a theorem. A relative error e of the entries of A moves the solution by at most about
+        e kappa; the constant pays for the sums of a step, and `amplification` for what steps pile up. Stock
+        reciprocals idle below their range as well, and what they leave is added.
         """
-        return FLOOR * self.relative_eps * self.problem.kappa + self._idle
+        return FLOOR * self.relative_eps * self.amplification + self._idle
+
+    @cached_property
+    def amplification(self) -> float:
+        """The condition number, or that of a method with fixed coefficients, if it is larger.
+
+        A method that contracts by c a step piles up the roundings of 1/(1 - c) steps, and Chebyshev's of the ends it
+        was given, however well the system itself is conditioned: with one support the system's number is 1.
+        """
+        spec, problem = self.spec, self.problem
+        low, high = float(problem.eigenvalues[0]), float(problem.eigenvalues[-1])
+        slowest = 0.0
+        if spec.spectrum is not None:
+            return max(problem.kappa, spec.spectrum[1] / spec.spectrum[0])
+        if spec.route == "vanilla":
+            slowest = 1 - problem.ridge / (float(problem.K.sum(1).max()) + exp(spec.sink))
+        elif spec.solver == "neumann":
+            slowest = (high - problem.ridge) / problem.ridge
+        elif spec.solver == "richardson":
+            slowest = max(abs(1 - self.eta * low), abs(1 - self.eta * high))
+        return max(problem.kappa, 1 / (1 - slowest)) if slowest < 1 else problem.kappa
 
     @cached_property
     def _idle(self) -> float:
@@ -110,9 +131,13 @@ class Evidence:
 
 
 def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence]:
-    """Run the model and return the evidence of every task; inputs are checked as the model checks them."""
+    """Run the model and return the evidence of every task; inputs are checked as the model checks them.
+
+    What it should have solved comes from the specification, and from no weight.
+    """
     spec = model.spec
-    carried = embedding(model)
+    carried = carried_features(model)
+    full = carried if model.unsketched is None else model.unsketched
     task = check_task(replace(spec, dtype="float64"), X, y, Xq, carried)
     rows, targets, queries = (t.detach() if t.ndim == 3 else t.detach()[None] for t in task.given)
     check_squares(targets)  # norms of the targets are in every bound
@@ -126,13 +151,14 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence
     values = {name: (value[:, None] if lone else value).to(torch.float64) for name, value in trace.items()}
     if "alpha" in values:
         values["alpha"] = values["alpha"] / _alpha_scale(model.program)
+    projection = None if spec.embedding_digest is None else full
     found = []
     for i in range(len(rows)):
         problem = pose(spec, carried, rows[i], targets[i], queries[i])
-        sketched = model.unsketched is not None
-        true = pose_true(model, rows[i], targets[i], queries[i]) if sketched else problem
+        true = problem if full is carried else pose(spec, full, rows[i], targets[i], queries[i])
         kept = {name: value[:, i] for name, value in values.items()}
-        found.append(Evidence(spec, model.program, problem, true, rows[i], queries[i], predictions[i], kept, eta[i]))
+        run = (predictions[i], kept, eta[i])
+        found.append(Evidence(spec, model.program, problem, true, rows[i], queries[i], projection, *run))
     return found
 
 
@@ -142,15 +168,15 @@ def _alpha_scale(program: Program) -> float:
 
 
 def _step_sizes(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> list[float]:
-    """Return the step size of every task, read from its channel before the first step; NaN without one."""
+    """Return the step size of every task, as the specification's own weights find it in context; NaN without one."""
     if "eta" not in model.program.channels:
         return [nan] * len(X)
-    dtype = model.spec.torch_dtype
-    tokens = model.tokens(X.shape[-2], Xq.shape[-2])
-    stream = model.stream(X.to(dtype), y.to(dtype), Xq.to(dtype))
-    for section, _, sublayer in model.schedule:
+    sound, dtype = as_specified(model), model.spec.torch_dtype
+    tokens = sound.tokens(X.shape[-2], Xq.shape[-2])
+    stream = sound.stream(X.to(dtype), y.to(dtype), Xq.to(dtype))
+    for section, _, sublayer in sound.schedule:
         if section != "prelude":
             break
         stream = stream if sublayer is None else sublayer(stream, tokens)
-    eta = model.channel("eta", stream, SUPPORT, tokens).to(torch.float64)
+    eta = sound.channel("eta", stream, SUPPORT, tokens).to(torch.float64)
     return [float(value) for value in eta.amax(dim=(-2, -1))]

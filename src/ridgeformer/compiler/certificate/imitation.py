@@ -9,14 +9,17 @@ the imitated product is off by E v. What rounding adds to the difference of two 
 
 from __future__ import annotations
 
+from math import inf, isfinite
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from ridgeformer.compiler.certificate.apriori import Promise
 from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.inexact import check_useful, measured_error, promise_inexact, steps_taken
+from ridgeformer.compiler.certificate.rounding import FLOOR
 
 __all__ = ["check_products", "promise_imitation"]
 
@@ -27,23 +30,31 @@ def promise_imitation(evidence: Evidence) -> Promise:
     travelled = steps_taken(evidence)[1].cumsum(0)
     rounding = cancellation(evidence) / problem.system.n**0.5
     row_error = remainder(problem.cross, evidence.spec.epsilon).norm(dim=1) + rounding
-    return promise_inexact(evidence, row_error[:, None] * travelled[:, None, :])
+    return promise_inexact(evidence, product_error(evidence), row_error[:, None] * travelled[:, None, :])
 
 
 def check_products(evidence: Evidence) -> list[Finding]:
     """Return the findings on the products themselves: their error, and whether kappa times it is small."""
-    problem, norm = evidence.problem, float(evidence.problem.eigenvalues[-1])
-    expected = float(torch.linalg.matrix_norm(remainder(problem.K, evidence.spec.epsilon), ord=2))
+    norm, error = float(evidence.problem.eigenvalues[-1]), measured_error(evidence)
+    expected = product_error(evidence)
     return [
         Finding(
             "imitated product",
             "a product is as far from linear attention's as the tilt makes it, relative to norm(A)",
-            f"supports centred in context; {FLOOR:g} eps n/epsilon is added for the difference of two means",
-            np.asarray(measured_error(evidence)),
-            np.asarray((expected + cancellation(evidence)) / norm),
+            "supports centred in context; rounding modelled as FLOOR eps n/epsilon, since two means cancel",
+            np.asarray(error),
+            np.asarray(expected / norm),
         ),
-        check_useful(evidence),
+        check_useful(evidence, error if isfinite(expected) else inf),
     ]
+
+
+def product_error(evidence: Evidence) -> float:
+    """Return what norm(E v)/norm(v) is at most, rounding included; infinite where the tilt overflows."""
+    E = remainder(evidence.problem.K, evidence.spec.epsilon)
+    if not bool(torch.isfinite(E).all()):
+        return inf
+    return float(torch.linalg.matrix_norm(E, ord=2)) + cancellation(evidence)
 
 
 def remainder(S: Tensor, epsilon: float) -> Tensor:

@@ -14,9 +14,10 @@ from torch import Tensor
 from ridgeformer import bounds
 from ridgeformer.compiler.certificate.apriori import Promise, relative
 from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.rounding import FLOOR, MODELLED
 
-__all__ = ["check_useful", "measured_error", "promise_approximate", "promise_inexact", "steps_taken"]
+__all__ = ["check_useful", "measured_error", "promise_inexact", "steps_taken"]
 
 
 def steps_taken(evidence: Evidence) -> tuple[Tensor, Tensor]:
@@ -43,23 +44,24 @@ def measured_error(evidence: Evidence) -> float:
     return float(ratio[moving].max())
 
 
-def promise_inexact(evidence: Evidence, readout: Tensor) -> Promise:
+def promise_inexact(evidence: Evidence, product: float, readout: Tensor) -> Promise:
     """Return the promise of inexact CG.
 
     Args:
         evidence: One task.
+        product: Bound on norm(e_j)/norm(alpha_{j+1} - alpha_j), the error of a product.
         readout: Bound on abs(f_t(x) - k(x)'alpha_t), (steps, queries, outputs).
     """
     problem = evidence.problem
     norm, size = float(problem.eigenvalues[-1]), problem.y.norm(dim=0)
     true = torch.stack([problem.system.residual(alpha, problem.y).norm(dim=0) for alpha in evidence.alpha])
     travelled = steps_taken(evidence)[1].cumsum(0)
-    gap = measured_error(evidence) * norm * travelled
+    gap = product * travelled
     rounding = FLOOR * evidence.relative_eps * (size + norm * travelled)
     residual = evidence.values["r"].norm(dim=-2) + gap + rounding
     return Promise(
-        what="the true residual stays below the carried one plus what inexact steps did to it",
-        condition=f"none; {FLOOR:g} (1 + largest logit) eps is added for rounding",
+        what="the true residual stays below the carried one plus what inexact products may do to it",
+        condition=f"products as inexact as the tilt makes them; {MODELLED}",
         met=bool(torch.isfinite(residual).all()),
         measured=relative(true, size),
         bound=relative(residual, size),
@@ -70,32 +72,13 @@ def promise_inexact(evidence: Evidence, readout: Tensor) -> Promise:
     )
 
 
-def promise_approximate(evidence: Evidence) -> Promise:
-    """Return the promise for units that only approximate (relu): inexact CG, the readout measured.
-
-    Methods that carry no residual have no such bound: their promise is not met.
-    """
-    if "r" in evidence.values:
-        return promise_inexact(evidence, (evidence.f - evidence.problem.cross @ evidence.alpha).abs())
-    unknown = torch.full_like(evidence.alpha[:, 0], torch.nan)
-    return Promise(
-        what="approximate units have a bound where the network carries its residual: conjugate gradients",
-        condition="not met: this solver carries no residual; use solver='cg'",
-        met=False,
-        measured=unknown,
-        bound=unknown,
-        predictions=torch.full_like(evidence.f, torch.nan),
-        coefficients=unknown[-1],
-    )
-
-
-def check_useful(evidence: Evidence) -> Finding:
-    """Return the finding that inexact steps still solve the same problem."""
+def check_useful(evidence: Evidence, error: float) -> Finding:
+    """Return the finding that steps with this relative error still solve the same problem."""
     return Finding(
         "inexactness",
         "condition number times the relative error of a step is below 1: it is still the same problem",
         "none",
-        np.asarray(evidence.problem.kappa * measured_error(evidence)),
+        np.asarray(evidence.problem.kappa * error),
         np.asarray(1.0),
     )
 

@@ -7,64 +7,69 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.certificate.certificate import Finding
+from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.roles import QUERY, Tokens
-from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.sublayers import Attention
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.seeds import torch_generator
 
 __all__ = ["check_leakage"]
 
-SUPPORTS, QUERIES = 16, 2
-"""Masks know roles, not numbers of tokens: a few tokens of each role show every path there is."""
-
-PROBES = 4
-"""Random directions; a Jacobian that is not zero vanishes along a random direction with probability zero."""
+SUPPORTS, QUERIES, TOKENS = 256, 64, 1024
+"""The budget: supports and queries of one task, and of all tasks together, that are probed at most."""
 
 
-def check_leakage(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> list[Finding]:
+def check_leakage(model: CompiledTransformer, evidence: list[Evidence]) -> Finding:
     """Return the finding that in no sublayer a row of another role changes with anything a query holds.
 
-    Along a run, each sublayer is differentiated at the stream it sees, in directions that move every column of
-    every query row. If that moves no other row in any sublayer, then by the chain rule no other row depends on
-    the query inputs. Gated sublayers are differentiated at a generic stream instead: after convergence the slope
-    of a reciprocal overflows. That the queries' own rows do move is checked as well: a derivative that is zero
-    because nothing was differentiated proves nothing.
+    Gated sublayers act on one row at a time. Each attention sublayer is differentiated once, in a random direction that
+    moves every column of every query row, at a stream whose features, constants and targets are those of the task and
+    whose state is random: a derivative that is not zero for all states vanishes at a random one with probability zero.
+    If no other row moves in any sublayer, then by the chain rule no other row depends on the query inputs. That the
+    queries' own rows do move is checked as well: a derivative that is zero because nothing was differentiated shows
+    nothing.
 
     Args:
         model: What is examined.
-        X: Supports of one task, (k, features).
-        y: Targets, (k, outputs).
-        Xq: Queries, (q, features).
+        evidence: Its tasks; all outputs are probed, supports, queries and tasks up to the budget.
     """
-    X, y, Xq = (t.to(model.spec.torch_dtype) for t in (X[:SUPPORTS], y[:SUPPORTS], Xq[:QUERIES]))
-    tokens = model.tokens(len(X), len(Xq))
-    generator = torch_generator(0, "leakage")
-    leaks: list[tuple[str, float]] = []
-    alive: list[float] = []
-
-    def watch(place: str, sublayer: Attention | GatedMLP, before: Tensor, after: Tensor) -> None:
-        if isinstance(sublayer, GatedMLP):
-            before = 0.5 + torch.rand(before.shape, generator=generator, dtype=before.dtype)
-        leak, moved = _derivative(sublayer, before, tokens, generator)
-        leaks.append((place, leak))
-        alive.append(moved)
-
+    first = evidence[0]
+    supports, queries = min(SUPPORTS, len(first.rows)), min(QUERIES, len(first.query_rows))
+    tasks = max(1, min(len(evidence), TOKENS // (supports + queries)))
+    some = [(e.rows[:supports], e.true.y[:supports], e.query_rows[:queries]) for e in evidence[:tasks]]
+    X, y, Xq = (torch.stack(parts).to(model.spec.torch_dtype) for parts in zip(*some, strict=True))
+    tokens, generator = model.tokens(supports, queries), torch_generator(0, "leakage")
+    stream = _generic(model, model.stream(X, y, Xq), generator)
+    places = [(f"{section}.{i.name}", layer) for section, i, layer in model.schedule if isinstance(layer, Attention)]
     with torch.no_grad():
-        model.run_with_hook(watch, X, y, Xq)
-    return [_finding(leaks, bool(alive) and min(alive) > 0)]
+        found = {layer: _derivative(layer, stream, tokens, generator) for layer in {layer: 0 for _, layer in places}}
+    given = len(evidence) * (len(first.rows) + len(first.query_rows))
+    probed = (
+        f"{supports} of {len(first.rows)} supports and {queries} of {len(first.query_rows)} queries of {tasks} of "
+        f"{len(evidence)} tasks, {100 * tasks * (supports + queries) / given:.3g} % of the tokens; every output of "
+        f"{model.spec.outputs}"
+    )
+    alive = all(moved > 0 for _, moved in found.values())
+    return _finding([(place, found[layer][0]) for place, layer in places], alive, probed)
 
 
-def _derivative(
-    sublayer: Attention | GatedMLP, stream: Tensor, tokens: Tokens, generator: torch.Generator
-) -> tuple[float, float]:
+def _generic(model: CompiledTransformer, stream: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a stream with random numbers between 1/2 and 3/2 wherever the embedding puts nothing."""
+    given = [c for name, c in model.layout.columns.items() if model.program.channels[name].source is not None]
+    state = torch.ones(stream.shape[-1], dtype=torch.bool)
+    state[[column for columns in given for column in columns]] = False
+    return torch.where(state, 0.5 + torch.rand(stream.shape, generator=generator, dtype=stream.dtype), stream)
+
+
+def _derivative(sublayer: Attention, stream: Tensor, tokens: Tokens, generator: torch.Generator) -> tuple[float, float]:
     """Return the largest derivative of other rows, and of query rows, when the query rows move."""
     queries = tokens.rows(QUERY)
-    probes = stream.new_zeros(PROBES, *stream.shape)
-    probes[:, queries] = torch.randn(probes[:, queries].shape, generator=generator, dtype=stream.dtype)
-    batch = stream.repeat(PROBES, 1, 1)
-    moved: Tensor = torch.func.jvp(lambda at: sublayer(at, tokens), (batch,), (probes,))[1]
-    others = [_largest(moved[:, tokens.rows(role)]) for role in tokens.counts if role != QUERY]
-    return max(others), _largest(moved[:, queries])
+    direction = torch.zeros_like(stream)
+    moving = direction[..., queries, :]
+    moving.copy_(torch.randn(moving.shape, generator=generator, dtype=stream.dtype))
+    moved: Tensor = torch.func.jvp(lambda at: sublayer(at, tokens), (stream,), (direction,))[1]
+    others = [_largest(moved[..., tokens.rows(role), :]) for role in tokens.counts if role != QUERY]
+    return max(others), _largest(moved[..., queries, :])
 
 
 def _largest(value: Tensor) -> float:
@@ -72,7 +77,7 @@ def _largest(value: Tensor) -> float:
     return float(value.abs().max())
 
 
-def _finding(leaks: list[tuple[str, float]], alive: bool) -> Finding:
+def _finding(leaks: list[tuple[str, float]], alive: bool, probed: str) -> Finding:
     measured = np.array([leak for _, leak in leaks])
     leaky = [place for place, leak in leaks if leak != 0.0]
     what = "no support, anchor or aggregator depends on any query, in any sublayer"
@@ -81,10 +86,11 @@ def _finding(leaks: list[tuple[str, float]], alive: bool) -> Finding:
     return Finding(
         "leakage",
         what,
-        f"the Jacobian with respect to the query rows is exactly 0.0 in every sublayer, along {PROBES} random "
-        f"directions, on at most {SUPPORTS} supports and {QUERIES} queries",
+        f"the Jacobian with respect to the query rows is exactly 0.0 in every attention sublayer, in a random "
+        f"direction at a random state; probed: {probed}",
         measured,
         np.zeros_like(measured),
         ("sublayer",),
         met=alive and not leaky,
+        kind="observed",
     )

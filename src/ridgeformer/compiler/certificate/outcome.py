@@ -6,7 +6,8 @@ import numpy as np
 
 from ridgeformer.compiler.certificate.apriori import Promise
 from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.rounding import FLOOR, MODELLED
 from ridgeformer.compiler.certificate.sketching import Sketch
 
 __all__ = ["check_average", "check_outcome", "check_precision"]
@@ -24,7 +25,7 @@ def check_outcome(evidence: Evidence, promise: Promise, sketch: Sketch | None) -
         Finding(
             "predictions",
             "the answers are this near to the float64 direct solve of the full problem",
-            f"the bound of the last step{with_sketch}, rounding included",
+            f"the bound of the last step{with_sketch}; {MODELLED}",
             (evidence.predictions - evidence.true.f).abs().numpy(),
             predictions,
             ("query", "output"),
@@ -33,7 +34,7 @@ def check_outcome(evidence: Evidence, promise: Promise, sketch: Sketch | None) -
         Finding(
             "coefficients",
             "the coefficients alpha are this near to the direct solve's, in norm",
-            f"the bound of the last step{with_sketch}, rounding included",
+            f"the bound of the last step{with_sketch}; {MODELLED}",
             (evidence.alpha[-1] - evidence.true.alpha).norm(dim=0).numpy(),
             coefficients,
             ("output",),
@@ -48,7 +49,7 @@ def check_precision(evidence: Evidence) -> list[Finding]:
         Finding(
             "precision",
             f"rounding in {evidence.spec.dtype} leaves a relative error below 1: errors flatten at this floor",
-            f"floor = {FLOOR:g} (1 + largest logit) eps kappa; at 1 or more no digit is certain",
+            f"at 1 or more no digit is certain; {MODELLED}",
             np.asarray(evidence.floor),
             np.asarray(1.0),
         )
@@ -64,7 +65,7 @@ def check_average(evidence: Evidence) -> list[Finding]:
         Finding(
             "kernel-weighted mean",
             "the answers are the kernel-weighted means of the targets; that is not ridge regression",
-            f"{FLOOR:g} (1 + largest logit) eps times the largest target is allowed for rounding",
+            "rounding modelled as FLOOR (1 + largest logit) eps times the largest target",
             (evidence.predictions - mean).abs().numpy(),
             allowed.numpy(),
             ("query", "output"),

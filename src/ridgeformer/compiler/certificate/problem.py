@@ -9,14 +9,14 @@ from math import exp
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.roles import SUPPORT
-from ridgeformer.compiler.specification import Specification
+from ridgeformer.compiler.specification import Specification, digest
 from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.errors import InputError
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.solvers import RidgeSystem
 from ridgeformer.solvers.direct import cholesky_solve
 
-__all__ = ["Problem", "embedding", "pose", "pose_true"]
+__all__ = ["Problem", "all_features", "carried_features", "pose", "pose_true"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +129,31 @@ def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tenso
 
 def pose_true(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Problem:
     """Return the problem of one task with all features, sketched or not by the model; arguments as in `pose`."""
-    full = model.unsketched
-    return pose(model.spec, embedding(model) if full is None else full, X, y, Xq)
+    return pose(model.spec, all_features(model), X, y, Xq)
 
 
-def embedding(model: CompiledTransformer) -> Tensor:
-    """Return what the weights do to the features of a support, in float64, (features, carried)."""
-    channel = next(name for name, c in model.program.channels.items() if c.source == "features" and SUPPORT in c.on)
-    weights = model.embed[SUPPORT.value].detach()
-    return weights[: model.spec.features, list(model.layout.columns[channel])].to(torch.float64)
+def carried_features(model: CompiledTransformer) -> Tensor:
+    """Return what the specification multiplies the features of a row by, float64, (features, carried).
+
+    No weight is read: without a projection it is the identity, and a projection or a sketch is the matrix whose
+    SHA-256 the specification holds.
+
+    Raises:
+        InputError: that matrix was changed.
+    """
+    spec = model.spec
+    if spec.embedding_digest is None:
+        return torch.eye(spec.features, dtype=torch.float64)
+    kept = model.embedding
+    if kept is None or digest(kept, kept if model.unsketched is None else model.unsketched) != spec.embedding_digest:
+        raise InputError(
+            "the projection kept beside the weights is not the one that the specification names by its SHA-256, so "
+            "the problem it was compiled for is unknown: compile the model again."
+        )
+    return kept
+
+
+def all_features(model: CompiledTransformer) -> Tensor:
+    """Return what the specification multiplies the features by before any sketch, float64, (features, projected)."""
+    carried = carried_features(model)
+    return carried if model.unsketched is None else model.unsketched

@@ -24,9 +24,10 @@ def check_ranges(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> Finding
     excess = max(found.largest_divisor / largest_divisor, found.largest_factor / (options["relu_bound"] or np.inf))
     return Finding(
         "operand range",
-        "largest divisor and factor of the program, as a share of what its units were compiled for",
+        "largest divisor and factor of the program, as a fraction of what its units were compiled for",
         f"divisors up to {largest_divisor:g} ({found.largest_divisor:.3g} met), factors up to "
         f"{options['relu_bound'] or np.inf:g} ({found.largest_factor:.3g} met); compile with a wider range otherwise",
         np.asarray(excess),
         np.asarray(1.0),
+        kind="observed",
     )

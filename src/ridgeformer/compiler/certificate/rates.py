@@ -7,11 +7,10 @@ from torch import Tensor
 
 from ridgeformer import bounds
 from ridgeformer.compiler.certificate.apriori import Promise, relative
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.rounding import MODELLED
 
 __all__ = ["promise_rate"]
-
-ROUNDING = f"{FLOOR:g} (1 + largest logit) eps kappa is added for rounding"
 
 
 def promise_rate(evidence: Evidence) -> Promise:
@@ -23,7 +22,7 @@ def promise_rate(evidence: Evidence) -> Promise:
     product = problem.energies[:, None] * whole
     return Promise(
         what=what,
-        condition=f"{condition}; {ROUNDING}",
+        condition=f"{condition}; {MODELLED}",
         met=met,
         measured=relative(problem.a_norm(evidence.alpha - problem.alpha), whole),
         bound=bound,

@@ -1,4 +1,4 @@
-"""Fewer feature columns than features: what the sketch costs, beside the corrected bounds W1, W2, W3 and W6."""
+"""Fewer feature columns than features: what the sketch may cost, by the corrected bounds W2, W3 and W6."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ridgeformer import bounds
-from ridgeformer.compiler.certificate.certificate import Array, Finding
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.certificate import Array
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.rounding import FLOOR
 from ridgeformer.errors import NotPositiveSemidefiniteError
 
-__all__ = ["Sketch", "check_sketch", "measure_sketch"]
-
-ROUNDING = f"{FLOOR:g} (1 + largest logit) eps64 kappa is added for rounding"
+__all__ = ["Sketch", "measure_sketch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,65 +54,6 @@ def measure_sketch(evidence: Evidence) -> Sketch:
     return Sketch(difference, s, resolvent * size, predictions, leading, rounding)
 
 
-def check_sketch(evidence: Evidence, sketch: Sketch) -> list[Finding]:
-    """Return the findings: kernel, resolvent, in sample, predictions, all between the two direct solves."""
-    true, kept = evidence.true, evidence.problem
-    inverses = [(Q / values) @ Q.T for values, Q in (true.spectrum, kept.spectrum)]
-    resolvent = float(torch.linalg.matrix_norm(inverses[0] - inverses[1], ord=2))
-    fitted = (true.K @ true.alpha - kept.K @ kept.alpha).norm(dim=0).numpy()
-    size = true.y.norm(dim=0).numpy()
-    spare = sketch.rounding
-    form = "W3 for the supports' own leading directions" if sketch.leading else "W2 and W3, for any linear sketch"
-    return [
-        _kernel_finding(evidence, sketch),
-        Finding(
-            "sketch, resolvent",
-            "norm(R(K) - R(Kh)) is at most s/(ridge (ridge + s)), s = norm(K - Kh) or its bound (W2)",
-            f"both kernels positive semidefinite; {ROUNDING}",
-            np.asarray(resolvent),
-            np.asarray(bounds.resolvent_error_bound(sketch.bound, true.ridge) + spare / true.ridge),
-        ),
-        Finding(
-            "sketch, in sample",
-            "the fits of the full and of the sketched features differ by at most s/(ridge + s) norm(y) (W3)",
-            f"both kernels positive semidefinite; {ROUNDING}",
-            fitted,
-            bounds.in_sample_bound(sketch.bound, true.ridge, size) + spare * size,
-            ("output",),
-        ),
-        Finding(
-            "sketch, predictions",
-            "the exact predictions of the full and of the sketched features differ by at most the bound",
-            f"{form}; {ROUNDING}",
-            (true.f - kept.f).abs().numpy(),
-            sketch.predictions + _prediction_spare(evidence, spare),
-            ("query", "output"),
-        ),
-    ]
-
-
-def _kernel_finding(evidence: Evidence, sketch: Sketch) -> Finding:
-    """Return W1's floor for linear attention (no rank-m kernel is nearer), W6's ceiling for softmax."""
-    true = evidence.true
-    spare = sketch.rounding * float(true.eigenvalues[-1])
-    if evidence.spec.route in ("linear", "imitation"):
-        spectrum = (true.eigenvalues - true.ridge).clamp_min(0)
-        return Finding(
-            "sketch, kernel",
-            "norm(K - Kh) is not below the eigenvalue number m + 1 of K, the best any m columns can do (W1)",
-            "Kh has rank at most m; measured is the eigenvalue, the bound is norm(K - Kh)",
-            np.asarray(bounds.sketch_error_floor(spectrum, evidence.spec.carried)),
-            np.asarray(sketch.difference + spare),
-        )
-    return Finding(
-        "sketch, kernel",
-        "norm(K - Kh) is at most what the lost logits allow (W6)",
-        "the sketch projects orthogonally; otherwise the bound is norm(K - Kh) itself",
-        np.asarray(sketch.difference),
-        np.asarray(sketch.bound + spare),
-    )
-
-
 def _from_logits(evidence: Evidence) -> float | None:
     """Return W6's bound on norm(K - Kh) in the scale of the problem, where the lost logits are a kernel."""
     if evidence.spec.route in ("linear", "imitation"):
@@ -145,9 +84,3 @@ def _leading_bound(evidence: Evidence) -> Array:
     outside = Q[:, :-m].T @ true.y
     lost = (true.own - evidence.problem.own).clamp_min(0).sqrt()
     return bounds.pca_prediction_bound(values.clamp_min(0), m, true.ridge, lost, outside.norm(dim=0))
-
-
-def _prediction_spare(evidence: Evidence, spare: float) -> Array:
-    true = evidence.true
-    scale: Tensor = true.energies[:, None] * true.solution_norms
-    return np.asarray(spare * scale + spare * true.own.sqrt()[:, None] * true.y.norm(dim=0) / true.ridge**0.5)

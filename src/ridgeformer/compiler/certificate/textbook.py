@@ -14,8 +14,9 @@ from torch import Tensor
 
 from ridgeformer.compiler.certificate.apriori import relative
 from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import FLOOR, Evidence
+from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.problem import Problem
+from ridgeformer.compiler.certificate.rounding import MODELLED
 from ridgeformer.compiler.certificate.vanilla import diagonal
 from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import PRECONDITIONERS, Workshop
@@ -23,7 +24,7 @@ from ridgeformer.solvers.chebyshev import chebyshev
 from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
 from ridgeformer.solvers.richardson import fixed_step
 
-__all__ = ["check_steps"]
+__all__ = ["check_steps", "iterates"]
 
 MARGIN = 1000.0
 """How many times further from the textbook than the control the network may be, logits of order one."""
@@ -36,7 +37,7 @@ def check_steps(evidence: Evidence) -> list[Finding]:
     """Return the finding that every step, up to the loss of orthogonality, is the textbook's."""
     problem, steps = evidence.problem, evidence.spec.steps
     whole = problem.solution_norms
-    reference = torch.stack(list(islice(_iterates(evidence, problem, None), steps)))
+    reference = torch.stack(list(islice(iterates(evidence, problem, None), steps)))
     drift = _drift(evidence, reference)
     claimed = int((drift.amax(1) <= evidence.eps**0.5).sum())
     measured = relative(problem.a_norm(evidence.alpha - reference), whole)[:claimed]
@@ -45,13 +46,13 @@ def check_steps(evidence: Evidence) -> list[Finding]:
         Finding(
             "textbook steps",
             f"steps 1 to {claimed} of {steps} are those of the textbook, relative to the size of the solution",
-            f"claimed while the textbook agrees with itself under permuted rows to sqrt(eps); at most {MARGIN:g} "
-            f"(1 + largest logit) times that, plus {FLOOR:g} (1 + largest logit) eps kappa, "
-            "plus (1 + largest logit) eps a step",
+            f"claimed while the textbook agrees with itself in {CONTROLS} other orders of the rows to sqrt(eps); at "
+            f"most {MARGIN:g} (1 + largest logit) times as far off, plus (1 + largest logit) eps a step; {MODELLED}",
             torch.nn.functional.pad(measured, (0, 0, 0, steps - claimed)).numpy(),
             (MARGIN * evidence.relative_eps / evidence.eps * drift + evidence.floor + rounding).numpy(),
             ("step", "output"),
             met=claimed > 0,
+            kind="observed",
         )
     ]
 
@@ -63,13 +64,13 @@ def _drift(evidence: Evidence, reference: Tensor) -> Tensor:
     for _ in range(CONTROLS):
         order = torch.randperm(problem.system.n, generator=generator)
         control = problem.in_precision(evidence.spec.torch_dtype, order)
-        shuffled = torch.stack(list(islice(_iterates(evidence, control, order), len(reference)))).to(torch.float64)
+        shuffled = torch.stack(list(islice(iterates(evidence, control, order), len(reference)))).to(torch.float64)
         gap = problem.a_norm(shuffled[:, order.argsort()] - reference)
         worst = torch.maximum(worst, relative(gap, problem.solution_norms).cummax(0).values)
     return worst
 
 
-def _iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iterator[Tensor]:
+def iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iterator[Tensor]:
     """Return the textbook's coefficients after step 1, 2, ..."""
     spec = evidence.spec
     if spec.route == "vanilla":

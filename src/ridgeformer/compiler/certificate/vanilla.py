@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ridgeformer.compiler.certificate.apriori import Promise, relative
 from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.certificate.rates import ROUNDING
+from ridgeformer.compiler.certificate.rounding import MODELLED
 from ridgeformer.compiler.program import Attend
 
-__all__ = ["diagonal", "promise_vanilla"]
+__all__ = ["diagonal", "kept_of_a_query", "promise_vanilla"]
 
 
 def diagonal(evidence: Evidence) -> Tensor:
@@ -39,8 +39,8 @@ def promise_vanilla(evidence: Evidence) -> Promise:
     errors = (factors + evidence.floor) * whole
     return Promise(
         what=f"the D-norm error falls by 1 - ridge/(e^c + Z_max) = {contraction:.6g} a step",
-        condition=f"e^c >= ridge; for predictions also Z_x + e^c > half the slot's step; {ROUNDING}",
-        met=exp(spec.sink) >= problem.ridge * (1 - 1e-9) and bool((_keep(evidence).abs() <= 1).all()),
+        condition=f"e^c >= ridge; for predictions also Z_x + e^c > half the slot's step; {MODELLED}",
+        met=exp(spec.sink) >= problem.ridge * (1 - 1e-9) and bool((kept_of_a_query(evidence).abs() <= 1).all()),
         measured=relative(d_norm(evidence.alpha - problem.alpha), whole),
         bound=relative(errors[1:], whole) if bool((whole > 0).all()) else factors[1:] + evidence.floor + 0 * whole,
         predictions=_predictions(evidence, D, errors),
@@ -48,7 +48,7 @@ def promise_vanilla(evidence: Evidence) -> Promise:
     )
 
 
-def _keep(evidence: Evidence) -> Tensor:
+def kept_of_a_query(evidence: Evidence) -> Tensor:
     """Return what a step keeps of a query's own error, one minus its step size, (queries,)."""
     return 1 - _slot_step(evidence) / (evidence.problem.cross.sum(1) + exp(evidence.spec.sink))
 
@@ -62,7 +62,7 @@ def _slot_step(evidence: Evidence) -> float:
 
 def _predictions(evidence: Evidence, D: Tensor, errors: Tensor) -> Tensor:
     """Return bounds on abs(f_t - f*): g <- keep g + (1 - keep) k(x)'e, and abs(k'e) <= norm(D^-1/2 k) norm(e)_D."""
-    problem, keep = evidence.problem, _keep(evidence)[:, None]
+    problem, keep = evidence.problem, kept_of_a_query(evidence)[:, None]
     reach = (problem.cross / D.sqrt()).norm(dim=1)[:, None] * errors[:, None, :]
     bound, found = problem.f.abs(), []
     for t in range(evidence.spec.steps):

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
 from ridgeformer.auditing.skipped import Skipped
-from ridgeformer.compiler import Certificate
+from ridgeformer.compiler.certificate.certificate import percent
 from ridgeformer.report.figures import PALETTE, log_axis, styled
 from ridgeformer.report.sections import Fragment, Part, Picture, Section, Table
 from ridgeformer.report.trace_viewer import render_viewer, trace_view
@@ -26,8 +26,9 @@ def compiled_section(audit: Audit) -> Section:
             "their layers. The width is the features plus what the program needs for its state, which every output has "
             "of its own.",
             _table(audit),
-            "A certificate holds if the answers, the error after every step, the steps themselves and the residual are "
-            "all within their bounds, and no training row depends on a question.",
+            f"Proved means: no answer on these held-out rows is further from exact ridge regression than this "
+            "percentage of the largest exact answer of its output, whatever the weights are. The certificate is red "
+            f"above {percent(first.certificate.tolerance)}, or if another check of the network fails.",
             Picture(compiled_figure(audit), _caption(audit),
                     "Error of two compiled transformers against the step, each below its dashed bound.", "compiled"),
             *_watch(audit),
@@ -92,21 +93,16 @@ def _table(audit: Audit) -> Table:
             f"{model.budget.parameters:,}",
             f"{model.budget.nonzeros:,}",
             f"{model.agreement:.1e}",
-            _verdict(model.certificate),
+            model.certificate.verdict,
         )
         for model in audit.compiled
     )
     values = tuple(
         (
             model.route, model.steps, model.budget.width, model.budget.sublayers, model.budget.parameters,
-            model.budget.nonzeros, model.agreement, _verdict(model.certificate),
+            model.budget.nonzeros, model.agreement, model.certificate.verdict,
         )
         for model in audit.compiled
     )  # fmt: skip
-    return Table(head, rows, values, "compiled")
-
-
-def _verdict(certificate: Certificate) -> str:
-    if certificate.holds:
-        return f"holds ({len(certificate.checks)} checks)"
-    return "does NOT hold: " + ", ".join(check.name for check in certificate.failed)
+    bad = frozenset(model.certificate.verdict for model in audit.compiled if not model.certificate.holds)
+    return Table(head, rows, values, "compiled", alarms=bad)

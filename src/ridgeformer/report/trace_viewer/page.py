@@ -65,7 +65,7 @@ def view_data(view: TraceView) -> dict[str, Any]:
         facts = {key: value for key, value in asdict(shown).items() if key != "formulas"}
         delta = {"columns": changed.tolist(), "values": _packed(after[:, changed])}
         sublayers.append({**facts, "formulas": [maths[latex] for latex in shown.formulas], **delta})
-    names = ("name", "program", "subject", "verdict", "born", "modules", "reading", "smallest")
+    names = ("name", "program", "subject", "verdict", "holds", "born", "modules", "reading", "smallest")
     plain = {key: getattr(view, key) for key in names}
     at = None if view.at is None else [places.tolist() for places in view.at]
     return {

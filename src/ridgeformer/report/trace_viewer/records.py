@@ -85,7 +85,8 @@ class TraceView:
         averager: The weights of one softmax head (Nadaraya-Watson), (queries, supports).
         bound: What the certificate allows abs(prediction - exact) after every step; None where it promises nothing.
         smallest: What a reciprocal takes for zero.
-        verdict: The certificate's first line.
+        verdict: The certificate's verdict, with the proved distance from exact ridge regression.
+        holds: Whether it is proved within the tolerance and every other check holds; red if not.
         at: Where supports and queries stand on a line, if they do.
     """
 
@@ -107,6 +108,7 @@ class TraceView:
     bound: Array | None
     smallest: float
     verdict: str
+    holds: bool
     at: tuple[Array, Array] | None
 
     @property

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ridgeformer.checks import as_tensor, whole
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify
-from ridgeformer.compiler.certificate.problem import Problem, embedding, pose
+from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
 from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.program import Channel, Record
 from ridgeformer.compiler.roles import QUERY, SUPPORT, Tokens
@@ -72,7 +72,7 @@ def trace_view(
     if len(X) > MOST_SUPPORTS:
         raise InputError(f"{len(X)} supports are too many to watch; at most {MOST_SUPPORTS}: take a sample (few_rows).")
     tokens = model.tokens(len(X), len(Xq))
-    problem = pose(model.spec, embedding(model), *(given.detach().double() for given in (X, y, Xq)))
+    problem = pose(model.spec, carried_features(model), *(given.detach().double() for given in (X, y, Xq)))
     certificate = certify(model, X, y, Xq) if certificate is None else certificate
     stream, predictions = _run(model, X, y, Xq)
     modules = list(dict.fromkeys(sublayer for _, _, sublayer in model.schedule if sublayer is not None))
@@ -94,7 +94,8 @@ def trace_view(
         averager=_averager(model, problem),
         bound=_bound(certificate),
         smallest=SMALLEST_DIVISOR[model.spec.torch_dtype],
-        verdict=str(certificate).splitlines()[0],
+        verdict=certificate.verdict,
+        holds=certificate.holds,
         at=_positions(at, X, Xq),
     )
 

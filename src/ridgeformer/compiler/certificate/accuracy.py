@@ -1,0 +1,133 @@
+"""The proved line: how far the answers of this run can be from exact ridge regression, whatever the weights are.
+
+Let p be an answer and f* the exact prediction. For every alpha, abs(p - f*) <= abs(p - k(x)'alpha) +
+abs(k(x)'(alpha - alpha*)), and the last term is bounded by the float64 residual of alpha. Two choices of alpha are
+tried, and the smaller bound counts: the coefficients in the network's own stream, and those of a direct solve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp, inf
+
+import numpy as np
+import torch
+
+from ridgeformer import bounds
+from ridgeformer.compiler.certificate.certificate import Array, Finding
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.reference import solve_exactly
+from ridgeformer.errors import RidgeformerError
+from ridgeformer.solvers import RidgeSystem, Solution
+from ridgeformer.solvers.engines import Stored
+from ridgeformer.solvers.solve import exact_unit
+
+__all__ = ["Proof", "check_accuracy", "prove"]
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What is proved of one task.
+
+    Attributes:
+        exact: Predictions of the direct solve, (queries, outputs).
+        solved: Bound on their own distance from exact ridge regression.
+        bound: Bound on abs(answer - exact ridge regression); infinite where nothing is proved.
+        relative: The largest bound over the queries as a fraction of the largest exact prediction, (outputs,).
+        how: Where the bound comes from, or why there is none.
+    """
+
+    exact: Array
+    solved: Array
+    bound: Array
+    relative: Array
+    how: str
+
+    @property
+    def sizes(self) -> Array:
+        """Lower bounds on the largest exact prediction of every output over the queries, (outputs,)."""
+        return _sizes(self.exact, self.solved)
+
+
+def prove(evidence: Evidence) -> Proof:
+    """Return the proof of one task: no weight enters it, only the answers and the coefficients of the run."""
+    answers, y = evidence.predictions, evidence.true.y
+    try:
+        solution = solve_exactly(evidence.spec, evidence.projection, evidence.rows, y)
+        exact, solved = _judged(solution, evidence)
+        solved = np.where(y.numpy().any(0), solved, 0.0)  # targets of zero have the solution zero
+    except RidgeformerError as error:
+        nothing = np.full(answers.shape, inf)
+        return Proof(evidence.true.f.numpy(), nothing, nothing, nothing.max(0), str(error).rstrip("."))
+    by_solve = _added(answers.numpy(), exact, solved)
+    by_residual = _from_coefficients(solution, evidence)
+    bound = np.fmin(by_solve, by_residual)
+    if not np.isfinite(solved).all():
+        how = "the exact prediction of some query is beyond float64: scale the rows, or raise the temperature"
+    elif by_residual.max() < by_solve.max():
+        how = "from the network's own coefficients, their float64 residual and its readout"
+    else:
+        how = f"from a direct float64 solve, itself proved within {float(solved.max()):.1e} of exact ridge regression"
+    return Proof(exact, solved, bound, _relative(bound, _sizes(exact, solved)), how)
+
+
+def check_accuracy(proof: Proof, tolerance: float) -> Finding:
+    """Return the finding that the proved bound is within the tolerance."""
+    return Finding(
+        "accuracy",
+        "every answer is proved to be this near to exact ridge regression, relative to the largest exact prediction of "
+        "its output over the queries",
+        f"none on the weights; rounding is bounded rigorously; {proof.how}",
+        proof.relative,
+        np.full_like(proof.relative, tolerance),
+        ("output",),
+        kind="proved",
+    )
+
+
+def _judged(solution: Solution, evidence: Evidence) -> tuple[Array, Array]:
+    """Return the predictions of a solution and the bounds on their distance from the exact ones."""
+    answer = solution.answer(evidence.query_rows)
+    found, bound = answer.values.numpy(), answer.bound.numpy()
+    return found, np.where(np.isfinite(found), bound, inf)
+
+
+def _from_coefficients(solution: Solution, evidence: Evidence) -> Array:
+    """Return the bound by the coefficients that the network's own stream holds after its last step."""
+    nothing = np.full(evidence.predictions.shape, inf)
+    if "alpha" not in evidence.values:
+        return nothing
+    scale = solution.kernel.log_scale - evidence.problem.system.kernel.log_scale
+    alpha = evidence.alpha[-1] * (exp(scale) if scale < 700 else inf)
+    if not bool(torch.isfinite(alpha).all()):
+        return nothing
+    unit = exact_unit(evidence.true.y)  # so that squares of small residuals do not underflow
+    y, scaled = evidence.true.y / unit, alpha / unit
+    engine = Stored(solution.kernel, solution.X, torch.float64, exact=True)
+    system = RidgeSystem(solution.kernel, solution.X, solution.ridge, engine)
+    norms, roundoff = system.residual(scaled, y).norm(dim=0), system.residual_roundoff(scaled, y)
+    if not bool(torch.isfinite(norms).all() & torch.isfinite(roundoff).all()):
+        return nothing
+    own = replace(solution, alpha=alpha, residual_norm=norms * unit, roundoff=roundoff * unit)
+    predicted, bound = _judged(own, evidence)
+    return _added(evidence.predictions.numpy(), predicted, bound)
+
+
+def _added(answers: Array, predicted: Array, bound: Array) -> Array:
+    """Return abs(answers - predicted) + bound, rounded up; infinite where the distance is not a number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = np.abs(answers - predicted)
+        return np.where(np.isfinite(distance), (distance + bound) * (1 + bounds.rounding_gamma(8)), inf)
+
+
+def _sizes(exact: Array, solved: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        known = np.where(np.isfinite(solved), np.abs(exact) - solved, 0.0)
+    return np.asarray(known.clip(0).max(0) * (1 - bounds.rounding_gamma(8)))
+
+
+def _relative(bound: Array, sizes: Array) -> Array:
+    """Return bound/size, rounded up: 0 where the bound is 0, infinite where only the size is."""
+    with np.errstate(over="ignore"):
+        worst = bound.max(0) * (1 + bounds.rounding_gamma(8))
+        return np.divide(worst, sizes, out=np.where(worst > 0, inf, 0.0), where=sizes > 0)

@@ -1,0 +1,141 @@
+"""What to do about a run whose accuracy is not shown: how many more steps, or why steps would not help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice, repeat
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.certificate.accuracy import Proof
+from ridgeformer.compiler.certificate.certificate import percent
+from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.textbook import iterates
+from ridgeformer.compiler.certificate.vanilla import diagonal, kept_of_a_query
+from ridgeformer.compiler.programs.stationary import chebyshev_coefficients
+
+__all__ = ["advise"]
+
+MOST_STEPS, MOST_WORK = 2000, 2**28
+"""Steps tried at most, and multiplications spent on them, (supports)^2 a step."""
+
+
+def advise(evidence: list[Evidence], proofs: list[Proof], tolerance: float, *, compiled: bool) -> str:
+    """Return a clause that says what to do, for the tasks whose bound is above the tolerance.
+
+    Args:
+        evidence: All tasks.
+        proofs: What is proved of each.
+        tolerance: What the bound was to be below.
+        compiled: Whether the weights are those of the specification.
+    """
+    if not compiled:
+        return "the weights are not those of the specification: compile the model again"
+    failing = [(e, p) for e, p in zip(evidence, proofs, strict=True) if not bool((p.relative <= tolerance).all())]
+    reasons = [_hindrance(e, p, tolerance) for e, p in failing]
+    found = next((reason for reason in reasons if reason), None)
+    if found is not None:
+        return found
+    more = [_more_steps(e, p, tolerance) for e, p in failing]
+    if any(steps is None for steps in more):
+        return _too_slow(failing[more.index(None)][0])
+    steps = max(steps for steps in more if steps is not None)
+    return f"run {steps:,} more step{'s' * (steps != 1)}" if steps > 0 else _beyond_steps(failing[0][0])
+
+
+def _too_slow(evidence: Evidence) -> str:
+    """Return what to do if no number of steps that was tried is enough."""
+    todo = "raise the ridge"
+    if evidence.spec.solver not in ("cg", "pcg") or evidence.spec.dtype != "float64":
+        todo = "compile solver 'cg' of route 'softmax' or 'linear' in float64, or raise the ridge"
+    return f"{_most(evidence):,} steps would not be enough: {todo}"
+
+
+def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None:
+    """Return what no number of steps would mend, if there is such a thing."""
+    spec = evidence.spec
+    if spec.solver == "nadaraya-watson":
+        return "one softmax head averages the targets and does no regression: compile with solver 'cg'"
+    if not np.isfinite(proof.solved).all():
+        return proof.how
+    if not bool((proof.solved.max(0) <= tolerance * proof.sizes).all()):
+        least = float(np.abs(proof.exact).max(0).min())
+        return (
+            f"float64 cannot prove even its direct solve to be that near, whose predictions reach {least:.1e} in some "
+            "output: raise the ridge or the temperature, or scale the rows"
+        )
+    if evidence.true is not evidence.problem:
+        lost = np.abs(evidence.problem.f.numpy() - proof.exact).max(0) / np.where(proof.sizes > 0, proof.sizes, 1.0)
+        if float(lost.max()) > tolerance:
+            return (
+                f"its sketch of {spec.projected} features to {spec.carried} alone costs {percent(float(lost.max()))}: "
+                "give a larger width"
+            )
+    return None
+
+
+def _more_steps(evidence: Evidence, proof: Proof, tolerance: float) -> int | None:
+    """Return how many steps more the method needs on this task, run without a network; None if too many."""
+    problem, steps = evidence.problem, evidence.spec.steps
+    allowed = torch.from_numpy(tolerance * proof.sizes - proof.solved.max(0))
+    limit = problem.f - torch.from_numpy(proof.exact)
+    errors = _iterated(evidence) if evidence.spec.solver in ("cg", "pcg") else _polynomial(evidence)
+    for step, error in enumerate(islice(errors, _most(evidence)), start=1):
+        if step >= steps and bool(((limit + error).abs().amax(0) <= allowed).all()):
+            return step - steps
+    return None
+
+
+def _most(evidence: Evidence) -> int:
+    """Return how many steps are tried."""
+    return max(evidence.spec.steps + 1, min(MOST_STEPS, MOST_WORK // evidence.problem.system.n**2))
+
+
+def _iterated(evidence: Evidence) -> Iterator[Tensor]:
+    """Return k(x)'(alpha_t - alpha*) of conjugate gradients in the network's precision, (queries, outputs), t = 1..."""
+    problem = evidence.problem
+    order = torch.arange(problem.system.n)
+    states = iterates(evidence, problem.in_precision(evidence.spec.torch_dtype, order), order)
+    return (problem.cross @ alpha.to(torch.float64) - problem.f for alpha in states)
+
+
+def _polynomial(evidence: Evidence) -> Iterator[Tensor]:
+    """Return the same for methods with fixed coefficients: the error is a polynomial in the eigenvalues of A."""
+    problem, spec = evidence.problem, evidence.spec
+    values, Q, scale = *problem.spectrum, torch.ones(problem.system.n, dtype=torch.float64)
+    if spec.route == "vanilla":  # gradient descent on D^-1/2 A D^-1/2
+        scale = diagonal(evidence).sqrt()
+        values, Q = torch.linalg.eigh(problem.A / torch.outer(scale, scale))
+    left, right = (problem.cross / scale) @ Q, Q.T @ (scale[:, None] * problem.alpha)
+    last, change = torch.ones_like(values), torch.zeros_like(values)
+    keep = kept_of_a_query(evidence)[:, None] if spec.route == "vanilla" else None
+    slot = -problem.f
+    for carry, push in _coefficients(evidence):
+        if keep is not None:  # the slot of a query is one step behind alpha
+            slot = keep * slot - (1 - keep) * ((left * last) @ right)
+        change = carry * change - push * values * last
+        last = last + change
+        yield slot if keep is not None else -((left * last) @ right)
+
+
+def _coefficients(evidence: Evidence) -> Iterable[tuple[float, float]]:
+    """Return (carry, push) of every step: change = carry * change - push * gradient."""
+    spec = evidence.spec
+    if spec.spectrum is None:
+        return repeat((0.0, 1.0 if spec.route == "vanilla" else evidence.eta))
+    shrink = evidence.problem.ridge / spec.ridge
+    return chebyshev_coefficients((spec.spectrum[0] * shrink, spec.spectrum[1] * shrink), MOST_STEPS + spec.steps)
+
+
+def _beyond_steps(evidence: Evidence) -> str:
+    """Return why a network is off whose method, run without a network, is not."""
+    spec = evidence.spec
+    if evidence.approximate:
+        return "its ReLU units approximate too coarsely: compile with primitives 'exact', or more relu_knots"
+    if spec.route == "imitation":
+        return f"its tilt (epsilon {spec.epsilon:g}) is too large or drowns in rounding: compile route 'linear'"
+    if spec.dtype == "float32":
+        return "rounding in float32 keeps it there: compile with dtype 'float64'"
+    return "rounding keeps it there: raise the ridge"
