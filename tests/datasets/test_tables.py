@@ -183,7 +183,7 @@ def test_a_bad_parquet_says_what_to_do(parquet, tmp_path) -> None:
 
 
 def test_nested_and_missing_parquet_columns_are_named(parquet) -> None:
-    with pytest.raises(InputError, match=r"feature column 'v' .type list"):
+    with pytest.raises(InputError, match=r"lists or records in column 'v'"):
         read_parquet(parquet({"v": [[1, 2], [3]], "y": [0.5, 1.5]}), "y", None)
     with pytest.raises(InputError, match=r"missing values in column 'a'"):
         read_parquet(parquet({"a": [1.0, np.nan], "y": [0.5, 1.5]}), "y", None)
