@@ -15,6 +15,7 @@ from ridgeformer.compiler.sketch import sketch_matrix
 from ridgeformer.compiler.specification import DTYPES, POSITIVE, SOLVERS, Specification, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.errors import InputError, ShapeError, unknown_name
+from ridgeformer.memory import require_memory
 
 __all__ = ["compile"]
 
@@ -95,6 +96,8 @@ def compile(
     features, ridge = whole(features, "features", 1), positive(ridge, "ridge", POSITIVE["ridge"])
     temperature, seed = positive(temperature, "temperature", POSITIVE["temperature"]), whole(seed, "seed", 0)
     width = None if width is None else whole(width, "width", 1)
+    if projection is None:
+        _require(features * features, torch.float64, f"{features:,} features without a projection")
     U = _projection(projection, features)
     if sink is None:
         sink = log(ridge) if route == "vanilla" else 1 / temperature
@@ -111,9 +114,15 @@ def compile(
             primitives=primitives, **units.options,
         )  # fmt: skip
 
+    wish = specify(1 if width else U.shape[0], width)  # with a width, the features carried follow from it
+    _require(wish.least_numbers, wish.torch_dtype, f"{features:,} features and {wish.outputs:,} outputs")
     carried = _carried(specify(U.shape[0], None), width)
     kept = sketch_matrix(sketch, U, carried, reference, seed) if carried < U.shape[0] else U
     return CompiledTransformer(specify(carried, width), kept.T, U.T)
+
+
+def _require(numbers: int, dtype: torch.dtype, what: str) -> None:
+    require_memory(numbers * dtype.itemsize, f"a model of {what}", "choose fewer, or a width to sketch to")
 
 
 def _projection(projection: Any, features: int) -> Tensor:
