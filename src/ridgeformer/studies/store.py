@@ -108,8 +108,12 @@ class Row:
 COLUMNS = tuple(field.name for field in fields(Row))
 SELECT = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM results"
 TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 """What SQLite says where it cannot put files beside a store."""
+
+NOT_ITS_FAULT = (*BUSY, *UNWRITABLE, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM)
+"""What SQLite says for reasons outside the file."""
 
 
 class Store:
@@ -145,7 +149,8 @@ class Store:
                     raise DataFileError(f"{self.path} does not exist: run the study with --store {self.path} first.")
                 self._create()
             here = _examine(self.path, None if write else self._closing)
-            self._db = _connect(here, "rw" if write else "ro")
+            self._db = _connect(here, "rw")  # to read as well: it removes the index and the log that it made
+            self._db.execute(f"PRAGMA query_only = {not write:d}")
             self._db.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last results, never the file
 
     def __enter__(self) -> Store:
@@ -316,13 +321,12 @@ def _examine(path: Path, copies: ExitStack | None) -> Path:
     made = [other for other in (log, index) if not other.exists()]
     try:
         _check_content(path)
-    except sqlite3.OperationalError as error:
-        if copies is None or error.sqlite_errorcode & 0xFF not in UNWRITABLE:
+    except (sqlite3.Error, DataFileError) as error:
+        if _code(error) not in BUSY:
+            for new in made:
+                new.unlink(missing_ok=True)
+        if copies is None or _code(error) not in UNWRITABLE:
             raise
-    except (sqlite3.DatabaseError, DataFileError):
-        for new in made:
-            new.unlink(missing_ok=True)
-        raise
     else:
         return path
     copy = Path(copies.enter_context(tempfile.TemporaryDirectory(prefix="ridgeformer-"))) / "store"
@@ -331,6 +335,12 @@ def _examine(path: Path, copies: ExitStack | None) -> Path:
         shutil.copyfile(log, copy.with_name("store-wal"))
     _check_content(copy)
     return copy
+
+
+def _code(error: BaseException) -> int | None:
+    """Return SQLite's primary result code, if the error has one."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
 
 
 def _check_head(path: Path) -> None:
@@ -366,9 +376,11 @@ def _plain_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system say into one sentence."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        raise RidgeformerError(f"{path} cannot be used now ({error}): check the disk and its permissions.") from None
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error as error:
+        if _code(error) in NOT_ITS_FAULT:
+            raise RidgeformerError(
+                f"{path} cannot be used now ({error}): check the disk and its permissions."
+            ) from None
         raise DataFileError(
             f"{path} is damaged ({error}); it was left as it is: restore a copy, or give another path."
         ) from None
