@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import resource
@@ -13,6 +14,9 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from hostile.mutations import Damage, damage
 from hostile.specimens import Specimen, specimens
 from hostile.tally import Tally
@@ -20,7 +24,7 @@ from ridgeformer.cli import main
 from ridgeformer.errors import RidgeformerError
 from ridgeformer.seeds import numpy_generator
 
-__all__ = ["attack"]
+__all__ = ["attack", "choose"]
 
 INTACT = "an intact file is read exactly"
 DAMAGED = "a damaged file is refused, or read as what it was"
@@ -40,10 +44,7 @@ GUARD = 6 * 2**30
 
 def attack(tally: Tally, index: int, seed: int) -> None:
     """Make a file, damage it (or not), read it, and hold what happened against the promises."""
-    draw = numpy_generator(seed, "hostile.files", index)
-    kinds = specimens()
-    specimen = kinds[draw.integers(len(kinds))]
-    done = Damage("intact", specimen.files) if draw.random() < 0.05 else damage(specimen, draw)
+    specimen, done, draw = choose(index, seed)
     case = f"files {index} (seed {seed}): {specimen.name}, {done.what}"
     with tempfile.TemporaryDirectory(prefix="hostile-") as name:
         folder = Path(name)
@@ -54,6 +55,14 @@ def attack(tally: Tally, index: int, seed: int) -> None:
         if refusal is not None and specimen.command is not None and draw.random() < 0.3:
             _try_command(tally, case, specimen.command(folder))
     _judge(tally, case, specimen, done, found, refusal)
+
+
+def choose(index: int, seed: int) -> tuple[Specimen, Damage, np.random.Generator]:
+    """Return the kind of file of a case, the damage, and the generator for what is left to draw."""
+    draw = numpy_generator(seed, "hostile.files", index)
+    kinds = specimens()
+    specimen = kinds[draw.integers(len(kinds))]
+    return specimen, Damage("intact", specimen.files) if draw.random() < 0.05 else damage(specimen, draw), draw
 
 
 def _write(folder: Path, done: Damage) -> None:
@@ -153,6 +162,8 @@ def _peak_memory() -> Iterator[Any]:
         with open("/proc/self/status") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith(what))
 
+    pa.default_memory_pool().release_unused()
+    ctypes.CDLL(None).malloc_trim(0)  # else memory that an earlier case gave back would be taken again unseen
     with suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the peak starts again from here
     before = measure("VmRSS")

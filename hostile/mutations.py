@@ -6,9 +6,12 @@ import io
 import json
 import os
 import pickle
+import sqlite3
 import struct
+import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +22,8 @@ import pyarrow.parquet as pq
 
 from hostile.specimens import Files, Specimen
 from ridgeformer.compiler import saving
+from ridgeformer.compiler.specification import Specification
+from ridgeformer.errors import InputError
 
 __all__ = ["Damage", "damage"]
 
@@ -56,7 +61,7 @@ def damage(specimen: Specimen, draw: Draw) -> Damage:
         return found
     name = _pick(specimen, draw)
     content, done = specimen.files[name], []
-    for _ in range(draw.integers(1, 4)):
+    for _ in range(draw.choice([1, 2, 3], p=[0.6, 0.2, 0.2])):
         how = list(BYTES)[draw.integers(len(BYTES))]
         content = BYTES[how](content, draw)
         done.append(how)
@@ -74,7 +79,7 @@ def _pick(specimen: Specimen, draw: Draw) -> str:
 def _at(content: bytes, draw: Draw) -> int:
     """Return a place, most often near one of the ends, where headers are."""
     size = max(len(content), 1)
-    where = draw.choice(["start", "end", "anywhere"])
+    where = draw.choice(["start", "end", "anywhere"], p=[0.25, 0.25, 0.5])
     if where == "anywhere":
         return int(draw.integers(size))
     near = min(int(draw.integers(200)), size - 1)
@@ -83,7 +88,7 @@ def _at(content: bytes, draw: Draw) -> int:
 
 def _flip(content: bytes, draw: Draw) -> bytes:
     changed = bytearray(content)
-    for _ in range(draw.integers(1, 9)):
+    for _ in range(draw.choice([1, 2, 8])):
         if changed:
             changed[_at(content, draw)] ^= 1 << int(draw.integers(8))
     return bytes(changed)
@@ -173,10 +178,10 @@ def foreign() -> dict[str, bytes]:
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         for key in ("X", "y"):
             with archive.open(f"{key}.npy", "w") as member:
-                member.write(npy_header("(20971520, 1)"))
-                for _ in range(160):
+                member.write(npy_header("(15728640, 1)"))
+                for _ in range(120):
                     member.write(bytes(2**20))
-    zeros = pa.array(np.zeros(9_000_000, np.int8))
+    zeros = pa.array(np.zeros(15_000_000, np.int8))
     pq.write_table(pa.table({"a": zeros, "b": zeros, "y": zeros}), rle)
     long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(50_000, np.int32)), pa.array(["long" * 20_000]))
     shared, nested = io.BytesIO(), io.BytesIO()
@@ -217,7 +222,7 @@ def _structure(specimen: Specimen, draw: Draw) -> Damage | None:
     """Return a file that is whole and says something hostile; None where there is no such thing for its kind."""
     if specimen.name.endswith("model"):
         return (_specified if draw.random() < 0.7 else _headed)(specimen, draw)
-    ways = {".npz": _zip_tricks, ".npy": _declared, ".parquet": _metadata}
+    ways = {".npz": _zip_tricks, ".npy": _declared, ".parquet": _metadata, ".db": _stored}
     way = ways.get(Path(specimen.main).suffix)
     return None if way is None else way(specimen, draw)
 
@@ -264,6 +269,32 @@ def _metadata(specimen: Specimen, draw: Draw) -> Damage:
     return Damage("other pandas metadata", {specimen.main: file.getvalue()}, honest=True)
 
 
+STATEMENTS = (
+    """UPDATE results SET "values" = '[{"value": 7}]'""",
+    "UPDATE results SET seed = 3, digest = upper(digest)",
+    "UPDATE results SET params = '{}' WHERE rowid = 1",
+    "UPDATE results SET status = 'great'",
+    "UPDATE results SET error = x'ff00ff'",
+    "DROP TABLE results",
+    "ALTER TABLE results ADD COLUMN more",
+    "CREATE VIEW more AS SELECT 1",
+    "PRAGMA user_version = 9",
+    "PRAGMA application_id = 9",
+)
+
+
+def _stored(specimen: Specimen, draw: Draw) -> Damage:
+    """Change a store with SQLite itself: the file is sound and its content is not what was recorded."""
+    statement = STATEMENTS[draw.integers(len(STATEMENTS))]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+        path.write_bytes(specimen.files[specimen.main])
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute(statement)
+        return Damage(statement, {specimen.main: path.read_bytes()})
+
+
+SIZES = (10**9, 10**8, 10**6, 2**16, 2**62, 1, 4)
 VALUES = (
     10**9,
     10**8,
@@ -289,9 +320,11 @@ VALUES = (
 def _specified(specimen: Specimen, draw: Draw) -> Damage:
     """Change entries of a model's configuration and give it the checksum it should have."""
     config = json.loads(specimen.files["config.json"])
-    names = list(config["specification"])
-    chosen = [names[draw.integers(len(names))] for _ in range(draw.integers(1, 3))]
-    changes = {name: VALUES[draw.integers(len(VALUES))] for name in chosen}
+    names, values, most = list(config["specification"]), VALUES, 2
+    if draw.random() < 0.5:  # sizes only
+        names, values, most = ["features", "projected", "carried", "outputs", "width", "steps", "relu_knots"], SIZES, 3
+    chosen = [names[draw.integers(len(names))] for _ in range(draw.integers(1, most + 1))]
+    changes = {name: values[draw.integers(len(values))] for name in chosen}
     config["specification"] |= changes
     return _resealed(config, specimen.files["model.safetensors"], f"configuration with {changes}"[:150])
 
@@ -320,6 +353,9 @@ def _headed(specimen: Specimen, draw: Draw) -> Damage:
 
 
 def _resealed(config: dict, weights: bytes, what: str) -> Damage:  # type: ignore[type-arg]
-    config["checksum"] = saving._checksum(config["specification"], weights)
+    specification = config["specification"]
+    with suppress(InputError):
+        specification = Specification.from_dict(specification).as_dict()  # 2 becomes 2.0, as it was sealed
+    config["checksum"] = saving._checksum(specification, weights)
     files = {"config.json": json.dumps(config).encode(), "model.safetensors": weights}
     return Damage(what, files, honest=True)

@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from ridgeformer.errors import DataFileError, RidgeformerError
-from ridgeformer.memory import show_bytes
+from ridgeformer.memory import is_out_of_memory, show_bytes
 
 __all__ = ["check_unpacked", "explained", "one_line", "open_regular", "read_regular"]
 
@@ -87,11 +87,11 @@ def explained(
         yield
     except RidgeformerError:
         raise
-    except MemoryError as error:
-        raise DataFileError(
-            f"{path} needs more memory than is free ({one_line(error)}): use a part of it, or a larger machine."
-        ) from error
     except Exception as error:
+        if is_out_of_memory(error):
+            raise DataFileError(
+                f"{path} needs more memory than is free ({one_line(error)}): use a part of it, or a larger machine."
+            ) from error
         raise DataFileError(f"{path} {problem} ({one_line(error)}): {advice}.") from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,6 +22,9 @@ __all__ = ["load_npy", "load_npz"]
 NPY_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK"
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How `numpy.savez` and `numpy.savez_compressed` pack."""
+
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+"""How to read the header of a plain array, by the version of the format."""
 
 ENCRYPTED = 1
 """Bit of a zip member's flags."""
@@ -75,12 +79,11 @@ def _parse(data: bytes, what: str) -> NDArray[Any]:
     """Return the array whose header and numbers `data` holds, without a copy."""
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-    else:
+    if version not in HEADERS:
         raise DataFileError(f"{what} has version {version} of the format; a plain array was expected: save one.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a header is a Python literal: a damaged one makes the parser talk
+        shape, fortran, dtype = HEADERS[version](stream)
     if dtype.hasobject:
         raise DataFileError(
             f"{what} holds Python objects, which are stored as pickles; opening a pickle runs code it contains, so "

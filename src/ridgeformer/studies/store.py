@@ -106,6 +106,7 @@ class Row:
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
+TYPES = [{"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Row)]
 SELECT = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM results"
 TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -367,7 +368,7 @@ def _check_content(path: Path) -> None:
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
         for values in db.execute(SELECT):
-            if not Row(*values).intact:
+            if [type(value) for value in values] != TYPES or not Row(*values).intact:
                 raise sqlite3.DatabaseError(f"the result {str(values[0])[:12]!r} is not what was written")
 
 
