@@ -322,7 +322,7 @@ def _examine(path: Path, copies: ExitStack | None) -> Path:
     made = [other for other in (log, index) if not other.exists()]
     try:
         _check_content(path)
-    except (sqlite3.Error, DataFileError) as error:
+    except (sqlite3.Error, UnicodeError, DataFileError) as error:
         if _code(error) not in BUSY:
             for new in made:
                 new.unlink(missing_ok=True)
@@ -377,7 +377,7 @@ def _plain_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system say into one sentence."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:  # damaged text may stand in SQLite's own messages
         if _code(error) in NOT_ITS_FAULT:
             raise RidgeformerError(
                 f"{path} cannot be used now ({error}): check the disk and its permissions."
