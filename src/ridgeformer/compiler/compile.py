@@ -114,8 +114,6 @@ def compile(
             primitives=primitives, **units.options,
         )  # fmt: skip
 
-    wish = specify(1 if width else U.shape[0], width)  # with a width, the features carried follow from it
-    _require(wish.least_numbers, wish.torch_dtype, f"{features:,} features and {wish.outputs:,} outputs")
     carried = _carried(specify(U.shape[0], None), width)
     kept = sketch_matrix(sketch, U, carried, reference, seed) if carried < U.shape[0] else U
     return CompiledTransformer(specify(carried, width), kept.T, U.T)
@@ -135,9 +133,13 @@ def _projection(projection: Any, features: int) -> Tensor:
 
 
 def _carried(spec: Specification, width: int | None) -> int:
-    """Return how many features the stream can carry at this width."""
+    """Return how many features the stream can carry at this width; refuse what does not fit into memory."""
+    numbers = spec.least_numbers if width is None else 2 * width * (spec.features + spec.outputs + 1)
+    _require(numbers, spec.torch_dtype, f"{spec.features:,} features and {spec.outputs:,} outputs")
     if width is None:
         return spec.carried
+    if spec.outputs > width:
+        raise InputError(f"width is {width} and {spec.outputs:,} outputs have a column each: give a larger width.")
     program = write_program(spec)
     layout = arrange(program, spec.carried, spec.outputs, share=spec.share_channels)
     blocks = sum(channel.size == "features" for channel in program.channels.values())
