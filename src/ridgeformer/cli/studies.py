@@ -123,7 +123,7 @@ def _facts(study: Study) -> dict[str, Any]:
 
 def _standing(study: Study, path: Path) -> dict[str, Any]:
     """Return what a store has of a study."""
-    with Store(path, create=False) as store:
+    with Store(path, write=False) as store:
         rows, census = list(store.results(study.name, study.version)), store.census(study.name)
     done = {row.key for row in rows if row.status == rooms.Status.DONE}
     return {

@@ -41,7 +41,7 @@ def table(study: Study | str, store: Any, *, preset: str | None = None, version:
         InputError: there is nothing in it.
     """
     study = find_study(study)
-    with Store(store, create=False) as kept:
+    with Store(store, write=False) as kept:
         found = list(kept.results(study.name, study.version if version is None else version))
     if preset is not None:
         keys = {task.key for task in study.tasks(preset)}
