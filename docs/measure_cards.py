@@ -13,15 +13,19 @@ HERE = Path(__file__).parent
 STUDIES = ("ntk-distance", "malleability")
 INTRODUCTION = """# Result cards
 
-A result card puts a published number beside ours: the mean over seeds, a bootstrap interval, what was chosen wherever the
-source leaves something open, and a verdict by one rule.
+A result card puts a published number beside ours: the mean over seeds, its 95 % interval, what was chosen wherever the
+source leaves something open, and a verdict by one rule. Seeds draw the rows and the networks. Intervals are Student's t
+over seeds; those of flip rates are no narrower than the exact (Clopper-Pearson) interval of all points counted together.
 
 | verdict | what it means |
 |---|---|
-| reproduced | our interval reaches to within a tenth of the published value, and does not contain "no effect" |
-| same direction | wholly on the same side of "no effect" |
-| opposite | wholly on the other side |
-| not reproduced | not even the sign is settled, or for a number without direction, it differs |
+| reproduced | our whole interval lies within a tenth of the published value |
+| same direction | it does not, but lies wholly on the published side of "no effect" |
+| opposite | it lies wholly on the other side |
+| not reproduced | it contains "no effect", or the number has no direction, and it lies wholly outside that tenth |
+| inconclusive | it reaches both into that tenth and out of it, or there is no interval: more seeds would tell |
+
+A wide interval can therefore never reproduce a number. With five seeds most intervals are wide.
 
 The source is the study of linearised attention (arXiv 2603.13085). These cards are from the quick presets, on digits in
 place of MNIST, so that anybody can run them in minutes; they test directions and not the published values, which are of

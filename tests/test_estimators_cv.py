@@ -54,3 +54,41 @@ def test_errors_that_cannot_be_trusted_are_a_warning(monkeypatch):
 def test_a_bad_grid():
     with pytest.raises(errors.InputError, match="ridge is 0"):
         AttentionKernelRidgeCV(ridges=[0.0]).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e6])
+def test_the_default_grid_follows_the_scale_of_the_kernel(scale):
+    """With rows of any size the choice is the same fraction of the kernel, and off the edge."""
+    X, y = load_diabetes(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    plain = AttentionKernelRidgeCV("dot_product").fit(X, y)
+    scaled = AttentionKernelRidgeCV("dot_product").fit(X * scale**0.5, y)
+    assert not plain.on_edge_
+    assert not scaled.on_edge_
+    assert scaled.ridge_ / scale == pytest.approx(plain.ridge_)
+    assert scaled.loo_errors_ == pytest.approx(plain.loo_errors_, rel=1e-4)
+
+
+def test_the_default_grid_is_widened_while_its_choice_is_on_the_edge():
+    """Targets with nothing to learn want more than a hundred times the diagonal."""
+    X, y = np.eye(40) + 0.5, np.tile([1.0, -1.0], 20)
+    model = AttentionKernelRidgeCV("dot_product").fit(X, y)
+    assert len(model.path_.ridges) == len(model.loo_errors_) > 20
+    assert model.ridge_ > 100 * float((X**2).sum(1).mean())
+
+
+def test_a_grid_of_your_own_is_searched_as_it_is():
+    X, y = load_diabetes(return_X_y=True)
+    model = AttentionKernelRidgeCV(ridges=[1e3, 1e4]).fit(X, y)
+    assert model.on_edge_
+    assert model.path_.ridges.tolist() == [1e3, 1e4]
+    with pytest.raises(errors.UnknownNameError, match="ridges"):
+        AttentionKernelRidgeCV(ridges="all").fit(X, y)
+
+
+def test_widening_ends_where_float64_does():
+    """Noise-free targets want no ridge at all; the search stops at what can be judged, and says so."""
+    X = np.linspace(0.1, 1, 30)[:, None]
+    model = AttentionKernelRidgeCV("dot_product").fit(X, X[:, 0])
+    assert model.on_edge_
+    assert 1e-8 <= model.ridge_ / float((X**2).mean()) < 3e-8

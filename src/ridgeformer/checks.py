@@ -145,7 +145,7 @@ def positive(value: Any, name: str, why: str) -> float:
     """
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DtypeError(f"{name} is {value!r}; a positive number was expected ({why}).") from None
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"{name} is {number:g}; it must be a finite number > 0 ({why}).")

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
+from ridgeformer.errors import InputError, unknown_name
 from ridgeformer.estimators import Array, AttentionKernelClassifier, AttentionKernelRidge
+from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.solvers.ridge_path import RidgePath, ridge_path
 
 __all__ = ["AttentionKernelClassifierCV", "AttentionKernelRidgeCV"]
 
 RIDGES = tuple(float(ridge) for ridge in np.geomspace(1e-4, 1e2, 20))
-"""The grid unless told: six decades, about three ridges in each."""
+"""Where the default grid starts, over the mean diagonal of K: six decades, about three ridges in each."""
 
 
 TRUSTED = 1e-3
-"""Relative error of the leave-one-out errors above which `fit` warns."""
+"""Relative error of the leave-one-out errors above which a ridge is not chosen, and `fit` warns."""
+
+
+def _trusted(path: RidgePath) -> torch.Tensor:
+    """Return which ridges have leave-one-out errors that are right to a few digits."""
+    return path.error <= TRUSTED if path.unsolved <= TRUSTED else torch.zeros_like(path.error, dtype=torch.bool)
 
 
 class _OwnRidge:
@@ -28,20 +36,68 @@ class _OwnRidge:
     ridges: Any
 
     def _choose_ridge(self, kernel: Any, rows: torch.Tensor, targets: Array) -> float:
-        path = ridge_path(kernel, rows, targets, self.ridges)
-        error = max(float(path.error.max()), path.unsolved)
-        if not error <= TRUSTED:
+        if isinstance(self.ridges, str):
+            path, place, self.on_edge_ = self._widened(kernel, rows, targets)
+        else:
+            path = ridge_path(kernel, rows, targets, self.ridges)
+            place = self._best(path)
+            self.on_edge_ = len(path.ridges) > 1 and float(path.ridges[place]) in (path.ridges.min(), path.ridges.max())
+        lost = ~_trusted(path)
+        if bool(lost[place]) or (bool(lost.any()) and not isinstance(self.ridges, str)):
             warnings.warn(
-                f"leave-one-out errors at the least ridge are good to {error:.1e} only, even in float64: "
-                "leave the smallest ridges out.",
+                f"the leave-one-out errors of {int(lost.sum())} of {len(lost)} ridges (up to "
+                f"{float(path.ridges[lost].max()):.1e}) are not determined in float64, and these ridges are not chosen: "
+                "leave them out.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         self.path_ = path
         self.loo_errors_: Array = self._loss(path).numpy()
-        order = np.lexsort((-path.ridges.numpy(), path.mean_squared.numpy(), self.loo_errors_))
-        self.ridge_ = float(path.ridges[int(order[0])])
+        self.ridge_ = float(path.ridges[place])
         return self.ridge_
+
+    def _widened(self, kernel: Any, rows: torch.Tensor, targets: Array) -> tuple[RidgePath, int, bool]:
+        """Return the path of the default grid, widened while its choice is on an edge, the choice, and if it still is.
+
+        Widening ends where K and the ridge no longer determine the errors in float64.
+        """
+        if self.ridges != "auto":
+            raise unknown_name("ridges", self.ridges, ["auto"])
+        paths: list[RidgePath] = []
+
+        def judge(ridges: list[float]) -> torch.Tensor:
+            try:
+                path = ridge_path(kernel, rows, targets, ridges)
+            except InputError:
+                if not paths:
+                    raise
+                return torch.full((len(ridges), *paths[0].residuals.shape[1:]), torch.inf, dtype=torch.float64)
+            paths.append(path)
+            return torch.where(_trusted(path)[:, None, None], path.residuals, torch.inf)
+
+        def best(residuals: torch.Tensor) -> int:  # their order is that of the ridges
+            order = torch.arange(len(residuals), dtype=torch.float64)
+            return self._best(replace(paths[0], ridges=order, residuals=residuals, error=torch.zeros_like(order)))
+
+        def joined(ridges: tuple[float, ...], residuals: torch.Tensor) -> RidgePath:
+            errors = {float(r): float(e) for path in paths for r, e in zip(path.ridges, path.error, strict=True)}
+            return RidgePath(
+                torch.tensor(ridges, dtype=torch.float64),
+                residuals,
+                paths[0].y,
+                torch.tensor([errors.get(ridge, torch.inf) for ridge in ridges], dtype=torch.float64),
+                max(path.unsolved for path in paths),
+            )
+
+        scale = float(kernel.diagonal(rows.to(torch.float64)).mean()) or 1.0
+        found = search_grid([scale * ridge for ridge in RIDGES], judge, best, limits=ridge_limits(len(rows), scale))
+        return joined(found.values, found.judged), found.place, found.on_edge
+
+    def _best(self, path: RidgePath) -> int:
+        squared = path.mean_squared.numpy()
+        usable = np.isfinite(squared) & _trusted(path).numpy()
+        squared, loss = np.where(usable, squared, np.inf), np.where(usable, self._loss(path).numpy(), np.inf)
+        return int(np.lexsort((-path.ridges.numpy(), squared, loss))[0])
 
     def _loss(self, path: RidgePath) -> torch.Tensor:
         raise NotImplementedError
@@ -55,7 +111,8 @@ class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
 
     Args:
         kernel: as for `AttentionKernelRidge`, like every parameter but `ridges`.
-        ridges: the grid, each > 0.
+        ridges: the grid, each > 0, which is then searched as it is; "auto" starts with 20 ridges from 1e-4 to 100 times
+            the mean diagonal of K and widens that while the choice lies on its edge.
         temperature: see there.
         order: see there.
         method: see there; for the fit at the ridge chosen.
@@ -66,6 +123,7 @@ class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
 
     Attributes:
         ridge_: the ridge chosen.
+        on_edge_: whether it is the least or the largest that was tried, so that a better one may lie beyond.
         loo_errors_: the mean squared leave-one-out error of every ridge, over rows and outputs.
         path_: the `RidgePath`, with every leave-one-out residual and what its error is.
         solution_: of the ridge chosen; it and the others are as in `AttentionKernelRidge`.
@@ -82,7 +140,7 @@ class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
         self,
         kernel: Any = "exponential",
         *,
-        ridges: Any = RIDGES,
+        ridges: Any = "auto",
         temperature: Any = "auto",
         order: Any = 3,
         method: Any = "auto",

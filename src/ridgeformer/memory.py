@@ -9,7 +9,7 @@ import torch
 
 from ridgeformer.errors import InputError
 
-__all__ = ["free_bytes", "require_memory", "show_bytes"]
+__all__ = ["free_bytes", "is_out_of_memory", "require_memory", "show_bytes"]
 
 MEMINFO = Path("/proc/meminfo")
 
@@ -57,3 +57,16 @@ def require_memory(needed: int, what: str, advice: str) -> None:
         raise InputError(
             f"{what} needs about {needed / 1e9:,.1f} GB of memory and {free / 1e9:,.1f} GB are free: {advice}."
         )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out; torch says so in a `RuntimeError`.
+
+    Example:
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("no"))
+        (True, False)
+    """
+    words = ("can't allocate memory", "not enough memory", "bad_alloc")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    )

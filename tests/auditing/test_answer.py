@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_audits import small_audit
 
-from ridgeformer.auditing.answer import _describes, _firm, _quality, _size, answer, best_baseline, one_in
+from ridgeformer.auditing.answer import _describes, _quality, _robustness, _size, answer, best_baseline, one_in
 from ridgeformer.auditing.skipped import Skipped
 
 
@@ -17,7 +17,7 @@ def test_five_sentences_made_of_the_numbers():
     assert f"{wine.convergence.curves[0].steps_to_target} rounds" in large
     assert f"need {wine.spectra.measured_10:,} of them" in large
     flips = wine.malleability.of("the certified fit", wine.malleability.sizes[0], "adaptive")
-    assert f"turns {100 * flips.mean:.0f} % of their influences" in explained
+    assert f"flips the sign of {100 * flips.mean:.0f} % of their influences" in explained
     assert "64 neurons" in explained
 
 
@@ -30,8 +30,11 @@ def scored(fit, rows):
     [
         ([1.0] * 40, [0.0] * 40, "better than the best simpler method"),
         ([0.0] * 40, [1.0] * 40, "WORSE than the best simpler method"),
-        ([1.0] * 40, [1.0] * 40, "exactly as well as"),
-        ([1.0] * 39 + [0.0], [1.0] * 40, "as far as these rows can tell"),
+        ([1.0] * 40, [1.0] * 40, "statistically no different from the best simpler method"),
+        ([1.0] * 39 + [0.0], [1.0] * 40, "wrong on 1 where the other is right (exact p = 1)"),
+        ([1.0] * 40, [1.0] * 36 + [0.0] * 4, "no different from"),  # 4 : 0, p = 0.125
+        ([1.0] * 40, [1.0] * 34 + [0.0] * 6, "better than"),
+        ([1.0] * 40, [1.0] * 34 + [0.0] * 6, "right on 6 rows where the other is wrong"),
     ],
 )
 def test_the_comparison_knows_its_noise(own, other, words):
@@ -53,7 +56,7 @@ def test_a_violated_bound_is_said():
 def test_parts_left_out_are_said():
     reason = Skipped("row 3 is all zeros.")
     assert "could not be measured" in _describes(reason)
-    assert "could not be measured" in _firm(reason)
+    assert "could not be measured" in _robustness(reason)
     wine = small_audit("wine")
     said = answer(
         wine.data, wine.certified, wine.baselines, wine.spectra, wine.convergence, wine.compiled, reason, reason

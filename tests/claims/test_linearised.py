@@ -141,12 +141,17 @@ def test_l11_counterexample_is_a_published_cell():
 
 def test_l11_intervals_of_a_known_gap():
     rates = np.array([[0.1] * l11_malleability.SEEDS, [0.4] * l11_malleability.SEEDS])
-    gap, ratio = l11_malleability.intervals(rates)
-    assert gap == pytest.approx((0.3, 0.3))
-    assert ratio == pytest.approx((4.0, 4.0))
+    assert l11_malleability.gap_interval(rates) == pytest.approx((0.3, 0.3))
     noisy = np.array([[0.1, 0.3] * 4, [0.2, 0.2] * 4])
-    (low, high), _ = l11_malleability.intervals(noisy)
+    low, high = l11_malleability.gap_interval(noisy)
     assert low < 0 < high
+
+
+@pytest.mark.parametrize(("attention", "outside"), [(0.15, True), (0.4, False), (0.95, True)])
+def test_l11_ratios_outside_two_to_nine(attention, outside):
+    relu = 0.1 + np.array([-0.005, 0.005] * 4)
+    assert l11_malleability.outside_range(np.array([relu, [attention] * 8])) is outside
+    assert not l11_malleability.outside_range(np.array([relu, attention + np.array([-0.5, 0.5] * 4)]))
 
 
 def test_l11_says_what_was_measured():

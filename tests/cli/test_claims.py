@@ -1,7 +1,6 @@
 """`ridgeformer claims`: the ledger, one claim, JSON, exit codes, a user's data."""
 
 import json
-import sys
 from dataclasses import replace
 
 import pytest
@@ -35,7 +34,7 @@ def test_json(run):
 
 def test_a_wrong_record_fails_loudly(run, monkeypatch):
     wrong = replace(BY_ID["W8"], verdict=Verdict.TRUE)
-    monkeypatch.setattr(sys.modules[command.__module__], "CLAIMS", (wrong, BY_ID["W4"]))
+    monkeypatch.setattr(command, "CLAIMS", (wrong, BY_ID["W4"]))
     code, text, _ = run("claims")
     assert code == 1
     assert "WRONG" in text

@@ -1,10 +1,14 @@
+import errno
 import json
+import os
+import resource
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
-from safetensors import SafetensorError
 from tasks import MODELS, model, task
 
 import ridgeformer as rf
@@ -110,8 +114,8 @@ def damage(path, how):
         ("weights of a model alike", "do not belong together"),
         ("one bit of the weights", "do not belong together"),
         ("no weights", "has no model.safetensors"),
-        ("truncated weights", "damaged"),
-        ("garbage weights", "damaged"),
+        ("truncated weights", "do not belong together"),
+        ("garbage weights", "do not belong together"),
     ],
 )
 def test_damaged_or_foreign_models_are_refused(how, words, tmp_path):
@@ -128,11 +132,80 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
 
 def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path, monkeypatch):
-    def full(weights, path):
-        path.write_bytes(b"half")
-        raise SafetensorError("Error while serializing: No space left on device")
+    def full(path, content):
+        with path.open("wb") as file:
+            file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(saving, "save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(errors.RidgeformerError, match="No space left"):
         model("softmax cg").save(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def reseal(path, **changes):
+    """Change the specification and give it the checksum of an honest file: only sizes can betray it."""
+    config = json.loads((path / "config.json").read_text())
+    config["specification"] |= changes
+    config["checksum"] = saving._checksum(config["specification"], (path / "model.safetensors").read_bytes())
+    (path / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"features": 10**9, "projected": 10**9, "carried": 10**9},
+        {"features": 10**9},
+        {"outputs": 10**8},
+        {"projected": 10**9, "carried": 10**9},
+        {"projected": 10**9},
+        {"width": 10**9},
+        {"steps": 10**9},
+        {"steps": 10**5, "tied": False},
+        {"steps": 10**5, "tied": True, "solver": "chebyshev", "spectrum": [0.1, 1.0]},
+        {"primitives": "relu", "reciprocal_range": [0.01, 100.0], "relu_bound": 8.0, "relu_knots": 2**16},
+        {"ridge": 10**400},
+        {"features": 10**4000},
+    ],
+)
+def test_a_configuration_larger_than_its_weights_takes_no_memory(changes, tmp_path):
+    model("softmax cg", outputs=2).save(tmp_path)
+    reseal(tmp_path, **changes)
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(errors.DataFileError, match=r"save the model again|expected"):
+        rf.load(tmp_path)
+    assert time.perf_counter() - begin < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # KiB
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("options", [{}, {"width": 60}, {"tied": False}])
+def test_the_closed_form_of_the_size_is_below_the_size_by_a_bounded_factor(name, outputs, options):
+    net = model(name, outputs=outputs, features=20, **options)
+    held = sum(weight.numel() for weight in net.state_dict().values())
+    assert net.spec.least_numbers <= held <= 60 * net.spec.least_numbers
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("kind", ["endless", "pipe", "directory", "too large"])
+def test_a_file_that_is_no_regular_file_is_refused_at_once(file, kind, tmp_path):
+    model("softmax cg").save(tmp_path)
+    (tmp_path / file).unlink()
+    if kind == "endless":
+        (tmp_path / file).symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(tmp_path / file)
+    elif kind == "directory":
+        (tmp_path / file).mkdir()
+    else:
+        with (tmp_path / file).open("wb") as sparse:
+            sparse.truncate(2**21)
+    with pytest.raises(errors.DataFileError, match=r"device|directory|at most|do not belong"):
+        rf.load(tmp_path)
+
+
+@pytest.mark.parametrize("size", [{"features": 10**9}, {"features": 3, "outputs": 10**8}])
+def test_a_model_that_does_not_fit_into_memory_is_refused_before_it_is_built(size):
+    with pytest.raises(errors.InputError, match="of memory"):
+        rf.compile("linear", ridge=1.0, steps=3, **size)

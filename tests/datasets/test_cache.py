@@ -81,11 +81,11 @@ def test_a_copy_of_another_version_is_damaged(stored: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_damaged(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> str:
+    def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(cache, "_hash", refuse)
-    with pytest.raises(DataFileError, match=r"Permission denied.*--force"):
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(DataFileError, match=r"cannot be opened \(Permission denied\)"):
         cache.read(stored, "tiny", "d1", "train")
 
 

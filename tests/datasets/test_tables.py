@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import resource
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -183,7 +185,71 @@ def test_a_bad_parquet_says_what_to_do(parquet, tmp_path) -> None:
 
 
 def test_nested_and_missing_parquet_columns_are_named(parquet) -> None:
-    with pytest.raises(InputError, match=r"feature column 'v' .type list"):
+    with pytest.raises(InputError, match=r"lists or records in column 'v'"):
         read_parquet(parquet({"v": [[1, 2], [3]], "y": [0.5, 1.5]}), "y", None)
     with pytest.raises(InputError, match=r"missing values in column 'a'"):
         read_parquet(parquet({"a": [1.0, np.nan], "y": [0.5, 1.5]}), "y", None)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [b"{", b"\xff\xfe", b"[1]", b'{"index_columns": 3}', b"[" * 100_000, b'{"index_columns": null}', b"7"],
+)
+def test_broken_pandas_metadata_is_one_sentence(tmp_path: Path, metadata: bytes) -> None:
+    table = pa.table({"a": [1.0, 2.0], "y": [1.0, 3.0]}).replace_schema_metadata({"pandas": metadata})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataFileError, match=r"pandas metadata|not a complete parquet file"):
+        read_parquet(tmp_path / "a.parquet", None, None)
+
+
+@pytest.mark.parametrize("width", [20_001, 300_000])
+def test_a_table_wider_than_tables_are_is_refused_before_it_is_parsed(csv, width: int) -> None:
+    path = csv(",".join(f"c{i}" for i in range(width - 1)) + ",y\n" + ",".join("1" for _ in range(width)) + "\n")
+    begin = time.perf_counter()
+    with pytest.raises(DataFileError, match=rf"{width:,} columns; a table may have 20,000.*numpy.savez"):
+        read_csv(path, None, None)
+    assert time.perf_counter() - begin < 1
+
+
+def test_a_wide_header_behind_a_quoted_newline_is_refused_after_parsing(csv) -> None:
+    names = ['"c\n"', *(f"c{i}" for i in range(20_000))]
+    with pytest.raises(DataFileError, match="20,001 columns"):
+        read_csv(csv(",".join(names) + "\n" + ",".join("1" for _ in names) + "\n"), "c1", None)
+
+
+def test_a_parquet_that_repeats_one_number_a_billion_times_is_not_read(tmp_path: Path) -> None:
+    with pq.ParquetWriter(tmp_path / "a.parquet", pa.schema({"a": pa.int8(), "y": pa.int8()})) as writer:
+        for _ in range(10):
+            zeros = pa.array(np.zeros(2_000_000, np.int8))
+            writer.write_table(pa.table({"a": zeros, "y": zeros}))
+    assert (tmp_path / "a.parquet").stat().st_size < 2**20
+    with pytest.raises(DataFileError, match="more than 100 times its file"):
+        read_parquet(tmp_path / "a.parquet", None, None)
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_long_text_that_every_row_shares_stays_one_text(tmp_path: Path, as_text: bool) -> None:
+    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["long" * 25_000]))
+    rows = pa.array(np.arange(100_000.0))
+    table = pa.table({"a": rows, "y": text, "b": rows})
+    pq.write_table(table, tmp_path / "a.parquet", store_schema=not as_text)
+    assert pa.types.is_string(pq.read_schema(tmp_path / "a.parquet").field("y").type) == as_text
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataFileError, match=r"the text to predict .* would take"):
+        read_parquet(tmp_path / "a.parquet", None, None)
+    with pytest.raises(InputError, match=r"feature column 'y' .*such as 'longlong.*\.\.\.'"):
+        read_parquet(tmp_path / "a.parquet", "b", None)
+    assert time.perf_counter() - begin < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024
+
+
+def test_one_long_label_among_short_ones_does_not_widen_them_all(csv) -> None:
+    rows = "".join(f"{i},{'ab'[i % 2]}\n" for i in range(10_000))
+    with pytest.raises(DataFileError, match="the text to predict"):
+        read_csv(csv(f"x,y\n{rows}1,{'c' * 100_000}\n"), None, None)
+
+
+def test_messages_stay_short_whatever_a_column_is_called(csv) -> None:
+    with pytest.raises(InputError) as caught:
+        read_csv(csv(f"{'n' * 100_000},b\n1,2\n3,4\n"), None, None)
+    assert len(str(caught.value)) < 500

@@ -121,3 +121,21 @@ def test_bad_input(change, words):
     settings = {"y": y, "yq": yq, "ridge": 0.3, "attack": FGSM(0.1), "tau": 0.1} | change
     with pytest.raises(errors.InputError, match=words):
         malleability(Exponential(1.0), X, Xq=Xq, **settings)
+
+
+def test_random_signs_are_clipped_as_the_attack_is():
+    X, y, Xq, yq = classes()
+    attack, seen = FGSM(2.0).clipped_to(X), []
+
+    def rebuild(moved, targets):
+        seen.append(moved)
+        return Exponential(1.0)
+
+    found = malleability(Exponential(1.0), X, y, Xq, yq, 0.3, attack, tau=1.0, rebuild=rebuild)
+    assert len(seen) == 3  # attack, random signs, attack on the influence
+    for moved in seen:
+        assert float(X.min()) <= float(moved.min()) < float(moved.max()) <= float(X.max())
+        assert not torch.equal(moved, X)
+    free = malleability(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(2.0), tau=1.0, adaptive=False)
+    assert float(free.X.abs().max()) > float(X.abs().max())
+    assert found.noise.spearman != free.noise.spearman

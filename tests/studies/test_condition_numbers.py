@@ -94,7 +94,7 @@ def test_the_page_names_the_nearest_reading(images):
 
 
 def test_the_page_asks_for_one_reading_of_both_numbers(images):
-    rows = rows_of("mnist", seeds=1) + rows_of("cifar10", seeds=1)
+    rows = rows_of("mnist", seeds=2) + rows_of("cifar10", seeds=2)
     for row in rows:
         if (row["preparation"], row["truncation"]) == ("raw", "95.0% of the energy"):
             row["kappa"] = PUBLISHED[row["data"]] * 1.05

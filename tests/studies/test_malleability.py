@@ -29,6 +29,7 @@ def test_both_models_see_the_same_draw_and_are_measured_by_the_library():
     "change",
     [
         {"units": "rows"},
+        {"clip": "range"},
         {"preprocessing": "both", "units": "rows"},
         {"preprocessing": "both"},
         {"rounds": 1},
@@ -46,10 +47,21 @@ def test_at_infinite_width_there_is_nothing_to_draw_again():
     assert [row["redrawn_flips_top"] for row in rows] == [None, None]
 
 
-@pytest.mark.parametrize("name", ["preprocessing", "kernel"])
+@pytest.mark.parametrize("name", ["preprocessing", "kernel", "clip"])
 def test_unknown_choices(name):
     with pytest.raises(errors.UnknownNameError, match=f"unknown {name}"):
-        measure(**(SMALL | {name: "none"}), seed=5)
+        measure(**(SMALL | {name: "other"}), seed=5)
+
+
+def test_clipping_holds_attacks_and_random_signs_in_the_range_of_the_data():
+    relu, _ = measure(**(SMALL | {"clip": "range", "kernel": "infinite"}), seed=5)
+    p = problem_from(datasets.load("digits"), rows=40, test_rows=10, seed=5, unit_rows=False)
+    clipped = FGSM(0.3, bounds=(float(p.X.min()), float(p.X.max())))
+    found = network_malleability(
+        Network(relative_ridge=1e-3), p.X, p.y, p.Xt, p.yt, clipped, 0.1, features=UnitRows(RawFeatures()), seed=5
+    )
+    assert (relu["attack_spearman"], relu["noise_spearman"]) == (found.attacked.spearman, found.noise.spearman)
+    assert relu["attacked"] == len(found.top) == 4
 
 
 @pytest.mark.parametrize("preset", STUDY.presets)

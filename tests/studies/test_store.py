@@ -3,6 +3,10 @@
 import os
 import random
 import sqlite3
+import tempfile
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import tiny_studies
@@ -12,6 +16,7 @@ from tiny_studies import GRUMPY, STUDY, study
 from ridgeformer import studies
 from ridgeformer.errors import DataFileError, RidgeformerError
 from ridgeformer.studies import Status, Store, Task
+from ridgeformer.studies.store import SELECT, Row
 from ridgeformer.studies.task import Outcome
 
 TASK = Task("tiny", 1, "tiny_studies:draw", {"x": 1}, seed=0)
@@ -73,10 +78,10 @@ def test_files_of_others_are_refused(tmp_path):
     other.close()
     with pytest.raises(DataFileError, match="another program"):
         Store(tmp_path / "other.db")
-    with pytest.raises(DataFileError, match="cannot be read as a store"):
+    with pytest.raises(DataFileError, match="is a directory; a file was expected"):
         Store(tmp_path)
     with pytest.raises(DataFileError, match="does not exist: run the study"):
-        Store(tmp_path / "none.db", create=False)
+        Store(tmp_path / "none.db", write=False)
     (tmp_path / "file").write_text("text")
     with pytest.raises(RidgeformerError, match="give another path"):
         Store(tmp_path / "file" / "a.db")
@@ -134,7 +139,7 @@ def test_tensors_lie_beside_the_store_and_are_checked(tmp_path):
         with pytest.raises(DataFileError, match="checksum"):
             store.tensors(rows[2])
         path.unlink()
-        with pytest.raises(DataFileError, match="cannot be read"):
+        with pytest.raises(DataFileError, match="does not exist"):
             store.tensors(rows[2])
     assert len(os.listdir(tmp_path / "a.db.tensors")) == 1
 
@@ -151,3 +156,91 @@ def test_nothing_in_the_store_is_a_pickle(full):
         kinds = db.execute('SELECT DISTINCT typeof(params), typeof("values"), typeof(error) FROM results').fetchall()
     db.close()
     assert kinds == [("text", "text", "text")]
+
+
+@contextmanager
+def read_only(folder):
+    """Take away the right to write into a folder; root, whom no permission binds, is nobody meanwhile."""
+    folder.chmod(0o555)
+    for path in folder.iterdir():
+        path.chmod(0o444)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def shelf():
+    """A folder that everyone may enter, which pytest's own are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("log", ["merged", "left"])
+def test_a_store_on_a_read_only_disk_is_read_and_not_written(shelf, tmp_path, log):
+    with ExitStack() as stack:
+        studies.run(STUDY, store=shelf / "a.db", preset="quick")
+        expected = studies.table(STUDY, shelf / "a.db")
+        if log == "left":  # a process that was killed leaves results in the log, without its index
+            with Store(shelf / "a.db") as store:
+                keeper = stack.enter_context(closing(sqlite3.connect(shelf / "a.db")))
+                keeper.execute("SELECT count(*) FROM results").fetchone()
+                assert store.record(Task("tiny", 1, "tiny_studies:draw", {"x": 99}, seed=0), Outcome(Status.DONE))
+                copies = {name: (shelf / name).read_bytes() for name in ("a.db", "a.db-wal")}
+            shelf = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            for name, content in copies.items():
+                (shelf / name).write_bytes(content)
+        before = sorted(path.name for path in shelf.iterdir())
+        with read_only(shelf):
+            with Store(shelf / "a.db", write=False) as store:
+                assert len(list(store.results("tiny"))) == expected.num_rows + (log == "left")
+                with pytest.raises(RidgeformerError, match=r"cannot be (used now|written)"):
+                    store.claim("key")
+            assert studies.table(STUDY, shelf / "a.db") == expected
+            with pytest.raises(RidgeformerError, match=r"cannot be (used now|written)"):
+                studies.run(GRUMPY, store=shelf / "a.db", preset="quick")
+        assert sorted(path.name for path in shelf.iterdir()) == before
+
+
+@pytest.mark.parametrize("beside", ["", "-wal", "-shm"])
+def test_a_pipe_is_not_waited_for(full, beside):
+    path = full.with_name(full.name + beside)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(DataFileError, match="regular file"):
+        Store(full)
+
+
+def reseal(full, **changes):
+    """Change a result and give it the digest of what it holds now."""
+    with closing(sqlite3.connect(full)) as db:
+        values = db.execute(SELECT).fetchone()
+        row = replace(Row(*values), **changes)
+        names = ", ".join(f'"{name}" = ?' for name in changes)
+        db.execute(f"UPDATE results SET {names}, digest = ? WHERE key = ?", [*changes.values(), row.seal(), row.key])
+        db.commit()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"status": "great"}, {"params": "[" * 100_000}, {"values": "{}"}, {"values": "nothing"}, {"params": "3"}],
+)
+def test_a_result_that_cannot_be_read_is_refused_whatever_its_digest(full, changes):
+    reseal(full, **changes)
+    with pytest.raises(DataFileError, match="is not what was written"):
+        Store(full)
+
+
+def test_tables_of_another_make_are_refused(full):
+    with closing(sqlite3.connect(full)) as db:
+        db.execute("ALTER TABLE results RENAME TO kept")
+        db.execute("CREATE VIEW results AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n")
+    with pytest.raises(DataFileError, match="not those of a store"):
+        Store(full)

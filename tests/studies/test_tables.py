@@ -7,6 +7,7 @@ from tiny_studies import STUDY, study
 
 from ridgeformer import studies
 from ridgeformer.errors import InputError, RidgeformerError, UnknownNameError
+from ridgeformer.statistics import mean_interval, proportion_interval
 from ridgeformer.studies import Preset, Study, product
 
 
@@ -59,8 +60,9 @@ def test_intervals_over_seeds():
     })  # fmt: skip
     first, second = studies.intervals(rows, ["step"]).to_pylist()
     assert (first["w"], first["step"], first["seeds"], first["error"]) == (1, 1, 3, 3.0)
-    assert first["error_low"] < 3.0 < first["error_high"]
+    assert (first["error_low"], first["error_high"]) == mean_interval([1.0, 2.0, 6.0])
     assert first["holds"] == pytest.approx(2 / 3)
+    assert (first["holds_low"], first["holds_high"]) == proportion_interval(2, 3)
     assert (second["error"], second["error_low"], second["error_high"]) == (4.0, None, None)
     assert "note" not in first
 

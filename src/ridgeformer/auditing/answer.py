@@ -12,8 +12,9 @@ from ridgeformer.auditing.malleability import Malleable
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.auditing.spectra import Spectra
+from ridgeformer.statistics import Paired
 
-__all__ = ["answer", "best_baseline", "one_in", "show_score"]
+__all__ = ["answer", "best_baseline", "describe_comparison", "one_in", "show_score"]
 
 
 def show_score(score: float, task: str) -> str:
@@ -52,6 +53,22 @@ def best_baseline(baselines: tuple[Fit, ...]) -> Fit:
     return max(baselines, key=lambda fit: fit.test_score)
 
 
+def describe_comparison(found: Paired, task: str) -> str:
+    """Return the evidence for one method against another on the same rows: counts for classes, else an interval.
+
+    Example:
+        >>> describe_comparison(Paired(0.01, 0.0, 0.02, wins=4, losses=0, p=0.125), "classification")
+        'it is right on 4 rows where the other is wrong, and wrong on 0 where the other is right (exact p = 0.12)'
+    """
+    if task == "classification":
+        return (
+            f"it is right on {found.wins:,} rows where the other is wrong, and wrong on {found.losses:,} where the "
+            f"other is right (exact p = {found.p:.2g})"
+        )
+    ends = "" if found.low is None else f", 95 % interval {found.low:+.3f} to {found.high:+.3f}"
+    return f"R² differs by {found.lead:+.3f}{ends}"
+
+
 def answer(
     data: Prepared,
     certified: Certified,
@@ -75,18 +92,17 @@ def answer(
 def _quality(data: Prepared, certified: Certified, baselines: tuple[Fit, ...]) -> str:
     task, best = data.dataset.task, best_baseline(baselines)
     own, other = (show_score(fit.test_score, task) for fit in (certified.fit, best))
-    lead, margin = certified.fit.lead(best)
-    if lead == 0:
-        compare = f"exactly as well as the best simpler method ({best.name})"
-    elif abs(lead) <= margin:
-        compare = f"as well as the best simpler method ({best.name}, {other}) as far as these rows can tell"
-    elif lead > 0:
-        compare = f"better than the best simpler method ({best.name}, {other})"
+    found = certified.fit.compare(best)
+    if found.significant:
+        compare = "better than" if found.lead > 0 else "WORSE than"
     else:
-        compare = f"WORSE than the best simpler method ({best.name}, {other})"
+        compare = "statistically no different from"
     rows = f"{len(data.Xt):,} held-out rows"
     did = f"gets {own} of {rows} right" if task == "classification" else f"reaches {own} on {rows}"
-    return f"How good: regression with the kernel of attention {did}, {compare}."
+    return (
+        f"How good: regression with the kernel of attention {did}, {compare} the best simpler method ({best.name}, "
+        f"{other}): {describe_comparison(found, task)}."
+    )
 
 
 def _trust(certified: Certified) -> str:
@@ -128,7 +144,7 @@ def _size(spectra: Spectra, convergence: Convergence) -> str:
 
 
 def _explanations(regime: KernelRegime | Skipped, malleability: Malleable | Skipped) -> str:
-    return f"Explanations: {_describes(regime)}; {_firm(malleability)}."
+    return f"Explanations: {_describes(regime)}; {_robustness(malleability)}."
 
 
 def _describes(regime: KernelRegime | Skipped) -> str:
@@ -144,13 +160,13 @@ def _describes(regime: KernelRegime | Skipped) -> str:
     return f"they do not carry over to {width}" + (f" ({good} of {len(last)} draws)" if good else "")
 
 
-def _firm(malleability: Malleable | Skipped) -> str:
+def _robustness(malleability: Malleable | Skipped) -> str:
     if isinstance(malleability, Skipped):
-        return "how firm they are could not be measured here"
+        return "their robustness could not be measured here"
     model, size = malleability.models[0], malleability.sizes[0]
     found = {name: malleability.of(model, size, name) for name in ("adaptive", "noise")}
     shares = {name: f"{100 * flips.mean:.0f} %" for name, flips in found.items() if flips is not None}
     return (
-        f"moving the most influential rows by {100 * size:.0f} % of a typical value turns {shares['adaptive']} of "
-        f"their influences around if someone aims at it, {shares['noise']} by chance"
+        f"with the most influential rows moved by {100 * size:.0f} % of a typical value, a targeted attack flips the "
+        f"sign of {shares['adaptive']} of their influences and random noise of the same size flips {shares['noise']}"
     )

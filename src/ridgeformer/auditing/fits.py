@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from math import inf
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,14 +15,15 @@ from torch import Tensor
 
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
+from ridgeformer.errors import LogitRangeError
 from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_length
 from ridgeformer.solvers import Solution, solve
 from ridgeformer.solvers.ridge_path import leave_one_out_path
+from ridgeformer.statistics import Paired, compare_paired, mean_interval, proportion_interval
 
 __all__ = ["Certified", "Fit", "certified_fit", "constant", "linear_ridge", "nadaraya_watson"]
-
-AnyKernel = TypeVar("AnyKernel", bound=Kernel)
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Fit:
 
     Scores are accuracies for classes and R^2 for regression. `temperature` and `ridge` were chosen by
     leave-one-out error on the training rows (the largest ridge within one standard error of the best); the
-    test rows had no say. The test score is the mean of `row_scores`, one a test row.
+    test rows had no say. Grids are widened while a choice sits on their edge, for every method alike; `on_edge` says
+    that one still does at the limit. The test score is the mean of `row_scores`, one a test row.
     """
 
     name: str
@@ -39,27 +42,26 @@ class Fit:
     train_score: float
     temperature: float | None
     ridge: float | None
+    on_edge: bool
     seconds: float
     row_scores: NDArray[np.float64] = field(repr=False)
 
     @property
-    def margin(self) -> float:
-        """Half of the 95 % interval of the test score, over draws of as many test rows."""
-        return _half_interval(self.row_scores)
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the test score over draws of as many test rows: exact for classes, else Student's t."""
+        if np.isin(self.row_scores, (0, 1)).all():
+            return proportion_interval(int(self.row_scores.sum()), len(self.row_scores))
+        low, high = mean_interval(self.row_scores)
+        return (self.test_score, self.test_score) if low is None or high is None else (low, high)
 
-    def lead(self, other: Fit) -> tuple[float, float]:
-        """Return by how much the test score is above another's, and half of the 95 % interval of that."""
-        difference = self.row_scores - other.row_scores
-        return float(difference.mean()), _half_interval(difference)
+    def compare(self, other: Fit) -> Paired:
+        """Compare the test scores with another's, row by row."""
+        return compare_paired(self.row_scores, other.row_scores)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
         facts = {key: value for key, value in vars(self).items() if key != "row_scores"}
-        return {**facts, "margin": self.margin}
-
-
-def _half_interval(values: NDArray[np.float64]) -> float:
-    return 1.96 * float(values.std()) / len(values) ** 0.5
+        return {**facts, "interval": list(self.interval)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +88,7 @@ class Certified:
 def certified_fit(data: Prepared, settings: Settings) -> Certified:
     """Choose temperature and ridge by leave-one-out, solve directly, bound the error at every test row."""
     begin = time.perf_counter()
-    length = mean_square_length(data.X)
-    everything = torch.cat([data.X, data.Xt])
-    kernels = [_scaled(Exponential(tau * length), everything) for tau in settings.temperatures]
-    kernel, ridge = _choose(kernels, data, settings)
+    kernel, ridge, on_edge = _choose_kernel(data, settings)
     solution = solve(kernel, data.X, data.y, ridge)
     outputs, bound = solution.predict(data.Xt), solution.prediction_bound(data.Xt)
     fit = Fit(
@@ -99,6 +98,7 @@ def certified_fit(data: Prepared, settings: Settings) -> Certified:
         train_score=data.score(solution.predict(data.X), train=True),
         temperature=kernel.temperature,
         ridge=ridge,
+        on_edge=on_edge,
         seconds=time.perf_counter() - begin,
         row_scores=data.row_scores(outputs).numpy(),
     )
@@ -115,25 +115,27 @@ def certified_fit(data: Prepared, settings: Settings) -> Certified:
 def linear_ridge(data: Prepared, settings: Settings) -> Fit:
     """Ridge regression on the features themselves: what linear attention solves."""
     begin = time.perf_counter()
-    kernel, ridge = _choose([DotProduct()], data, settings)
-    solution = solve(kernel, data.X, data.y, ridge, tol=1e-6)
-    return _fit(
-        data, "Linear ridge regression", "dot-product kernel: linear attention", solution.predict, begin, ridge=ridge
-    )
+    _, ridge, on_edge = _choose_ridge(DotProduct(), data, settings)
+    solution = solve(DotProduct(), data.X, data.y, ridge, tol=1e-6)
+    what = "dot-product kernel: linear attention"
+    return _fit(data, "Linear ridge regression", what, solution.predict, begin, ridge=ridge, on_edge=on_edge)
 
 
 def nadaraya_watson(data: Prepared, settings: Settings) -> Fit:
     """One softmax head, its temperature chosen by leave-one-out as well."""
     begin = time.perf_counter()
     length = mean_square_length(data.X)
-    errors = {tau * length: _smoother_error(tau * length, data) for tau in settings.temperatures}
-    best = min(errors, key=errors.__getitem__)
+    found = search_grid(
+        settings.temperatures, lambda taus: data.X.new_tensor([_smoother_error(tau * length, data) for tau in taus])
+    )
+    best = found.value * length
     model = NadarayaWatson(temperature=best).fit(data.X.numpy(), data.y.numpy())
 
     def predict(X: Tensor) -> Tensor:
         return torch.from_numpy(model.predict(X.numpy())).reshape(len(X), -1)
 
-    return _fit(data, "Nadaraya-Watson", "one softmax attention head", predict, begin, temperature=best)
+    what = "one softmax attention head"
+    return _fit(data, "Nadaraya-Watson", what, predict, begin, temperature=best, on_edge=found.on_edge)
 
 
 def constant(data: Prepared) -> Fit:
@@ -154,10 +156,12 @@ def _fit(
     begin: float,
     temperature: float | None = None,
     ridge: float | None = None,
+    on_edge: bool = False,
 ) -> Fit:
     rows = data.row_scores(predict(data.Xt))
     train = data.score(predict(data.X), train=True)
-    return Fit(name, what, float(rows.mean()), train, temperature, ridge, time.perf_counter() - begin, rows.numpy())
+    seconds = time.perf_counter() - begin
+    return Fit(name, what, float(rows.mean()), train, temperature, ridge, on_edge, seconds, rows.numpy())
 
 
 def _scaled(kernel: Exponential, X: Tensor) -> Exponential:
@@ -170,30 +174,55 @@ def _scaled(kernel: Exponential, X: Tensor) -> Exponential:
     return replace(kernel, log_scale=kernel.largest_logit(X))
 
 
-def _choose(kernels: Sequence[AnyKernel], data: Prepared, settings: Settings) -> tuple[AnyKernel, float]:
-    """Return the kernel with the least mean squared leave-one-out error and its largest good ridge."""
-    best: tuple[float, AnyKernel, float] | None = None
-    for kernel in kernels:
-        K = kernel(data.X)
-        ridges = [ridge * float(K.diagonal().mean()) for ridge in settings.ridges]
-        error, index = _largest_good_ridge(leave_one_out_path(K, data.y, ridges))
-        if best is None or error < best[0]:
-            best = (error, kernel, ridges[index])
-    assert best is not None
-    return best[1], best[2]
+def _choose_kernel(data: Prepared, settings: Settings) -> tuple[Exponential, float, bool]:
+    """Return the kernel with the least mean squared leave-one-out error, its largest good ridge, and if on an edge.
+
+    Raises:
+        LogitRangeError: rows so different in length that no temperature of the grid is within range.
+    """
+    length, everything = mean_square_length(data.X), torch.cat([data.X, data.Xt])
+    ridges: dict[float, tuple[float, bool]] = {}
+
+    def error(tau: float) -> float:
+        try:
+            kernel = _scaled(Exponential(tau * length), everything)
+        except LogitRangeError:
+            return inf
+        least, ridge, on_edge = _choose_ridge(kernel, data, settings)
+        ridges[tau] = ridge, on_edge
+        return least
+
+    found = search_grid(settings.temperatures, lambda taus: data.X.new_tensor([error(tau) for tau in taus]))
+    kernel = _scaled(Exponential(found.value * length), everything)
+    ridge, on_edge = ridges[found.value]
+    return kernel, ridge, on_edge or found.on_edge
 
 
-def _largest_good_ridge(residuals: Tensor) -> tuple[float, int]:
-    """Return the least error over the ridges, and the largest ridge within one standard error of it.
+def _choose_ridge(kernel: Kernel, data: Prepared, settings: Settings) -> tuple[float, float, bool]:
+    """Return the least mean squared leave-one-out error, the largest ridge as good as that, and if on an edge."""
+    K = kernel(data.X)
+    scale = float(K.diagonal().mean())
+
+    def judge(ridges: list[float]) -> Tensor:
+        return leave_one_out_path(K, data.y, [ridge * scale for ridge in ridges]).square().mean(dim=2)
+
+    found = search_grid(settings.ridges, judge, largest_good_ridge, limits=ridge_limits(len(K)))
+    return float(found.judged.mean(1).min()), found.value * scale, found.on_edge
+
+
+def largest_good_ridge(rows: Tensor) -> int:
+    """Return the position of the largest ridge whose error is within one standard error of the least.
 
     Ridges that leave-one-out cannot tell apart differ in condition number and effective dimension; the
     largest is the simplest model, and the cheapest to solve.
+
+    Args:
+        rows: Squared leave-one-out error of every ridge, ascending, and row, (ridges, n).
     """
-    rows = residuals.square().mean(dim=2)
     errors = rows.mean(dim=1)
     least = int(errors.argmin())
     noise = float(rows[least].std()) / rows.shape[1] ** 0.5
-    return float(errors[least]), int((errors <= errors[least] + noise).nonzero().max())
+    return int((errors <= errors[least] + noise).nonzero().max())
 
 
 def _smoother_error(temperature: float, data: Prepared) -> float:

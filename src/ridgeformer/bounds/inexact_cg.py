@@ -1,4 +1,4 @@
-"""What an inexact matrix-vector product does to conjugate gradients."""
+"""What an inexact matrix-vector product does to conjugate gradients [SimonciniSzyld2003]."""
 
 from __future__ import annotations
 

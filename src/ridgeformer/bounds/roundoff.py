@@ -19,7 +19,7 @@ UNIT_ROUNDOFF = 2.0**-53
 def rounding_gamma(count: SupportsIndex) -> float:
     """Return gamma_m = m u/(1 - m u), u = 2^-53: the relative error of m roundings one after the other.
 
-    A product of m factors (1 + d_i)^(+-1) with abs(d_i) <= u differs from 1 by at most gamma_m (Higham).
+    A product of m factors (1 + d_i)^(+-1) with abs(d_i) <= u differs from 1 by at most gamma_m [Higham2002].
 
     Args:
         count: The number m >= 0 of roundings, below 2^53.

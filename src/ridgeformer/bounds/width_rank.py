@@ -24,7 +24,7 @@ __all__ = [
 
 
 def sketch_error_floor(spectrum: Numbers, width: SupportsIndex) -> float:
-    """Return s_{m+1}: no matrix Kh of rank m brings norm(K - Kh) below it (W1, Eckart-Young).
+    """Return s_{m+1}: no matrix Kh of rank m brings norm(K - Kh) below it (W1, [EckartYoung1936]).
 
     The top m eigendirections attain it. No upper bound holds for every linear map to width m: a map that
     keeps the bottom m directions, or nothing, errs by s_1.

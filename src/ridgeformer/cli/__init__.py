@@ -1,85 +1,45 @@
-"""The command line: one command a file, thin over the library."""
+"""The command line: one command a file, thin over the library.
+
+Nothing heavy is imported here, so that Ctrl-C is answered from the first moment on.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from importlib.metadata import version
-from typing import Annotated
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
-import typer
-
-from ridgeformer.cli.audit import audit
-from ridgeformer.cli.certify import certify
-from ridgeformer.cli.claims import claims
-from ridgeformer.cli.compile import compile_
-from ridgeformer.cli.data import data
-from ridgeformer.cli.explain import explain
-from ridgeformer.cli.explore import explore
-from ridgeformer.cli.influence import influence
-from ridgeformer.cli.regime import regime
-from ridgeformer.cli.reproduce import reproduce
-from ridgeformer.cli.run import run
-from ridgeformer.cli.solve import solve
-from ridgeformer.cli.studies import studies
-from ridgeformer.errors import RidgeformerError
-
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("audit")(audit)
-app.command("solve")(solve)
-app.command("compile")(compile_)
-app.command("run")(run)
-app.command("explain")(explain)
-app.command("certify")(certify)
-app.command("claims")(claims)
-app.command("regime")(regime)
-app.command("influence")(influence)
-app.command("explore")(explore)
-app.command("reproduce")(reproduce)
-app.add_typer(studies, name="studies")
-app.add_typer(data, name="data")
-
-
-@app.callback(invoke_without_command=True)
-def options(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    """Attention as kernel regression: audit data, solve with a certificate, compile transformers that do it.
-
-    Start with: ridgeformer audit digits
-    """
-    if show_version:
-        print(f"ridgeformer {version('ridgeformer')}")
-        raise typer.Exit
-
+__all__ = ["INTERRUPTED", "main"]
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
 
 def main() -> None:
-    """Run the command line: bad input is one line on standard error and exit code 2."""
+    """Run the command line; importing the library takes seconds, and Ctrl-C meanwhile ends it in one line."""
+    with _leaving_on_interrupt():
+        from ridgeformer.cli.commands import run_command
+    run_command()
+
+
+@contextmanager
+def _leaving_on_interrupt() -> Iterator[None]:
+    """End the process at Ctrl-C instead of raising: an exception would surface in whatever is being imported."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield  # interrupts are ignored or handled by someone else
+        return
+    signal.signal(signal.SIGINT, _leave)
     try:
-        code = app(standalone_mode=False)
-    except typer.TyperException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed by now
-            sys.exit(0)
-        sys.exit(_complain(error.format_message(), 2))
-    except RidgeformerError as error:
-        sys.exit(_complain(str(error), 2))
-    except OSError as error:
-        sys.exit(_complain(f"cannot write the output ({error.strerror}): check where it goes.", 1))
-    if code == INTERRUPTED:
-        _complain("interrupted; nothing was half-written.", code)
-    sys.exit(code if isinstance(code, int) else 0)
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-def _complain(message: str, code: int) -> int:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
-    return code
+def _leave(number: int, frame: FrameType | None) -> None:
+    print("error: interrupted before anything was done.", file=sys.stderr, flush=True)
+    os._exit(INTERRUPTED)

@@ -100,7 +100,7 @@ def export(
     path: Annotated[Path, typer.Option("--out", help="The file to write.")],
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
     preset: Annotated[str | None, typer.Option(help="Only this preset's tasks; all there are without it.")] = None,
-    means: Annotated[bool, typer.Option("--intervals", help="Means over seeds with bootstrap intervals.")] = False,
+    means: Annotated[bool, typer.Option("--intervals", help="Means over seeds with 95 % intervals.")] = False,
     version: Annotated[int | None, typer.Option(help="Results of another version of the study.")] = None,
     json: Json = False,
 ) -> None:
@@ -123,7 +123,7 @@ def _facts(study: Study) -> dict[str, Any]:
 
 def _standing(study: Study, path: Path) -> dict[str, Any]:
     """Return what a store has of a study."""
-    with Store(path, create=False) as store:
+    with Store(path, write=False) as store:
         rows, census = list(store.results(study.name, study.version)), store.census(study.name)
     done = {row.key for row in rows if row.status == rooms.Status.DONE}
     return {

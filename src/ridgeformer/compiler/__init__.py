@@ -1,4 +1,4 @@
-"""The compiler: kernel ridge regression as the weights of a transformer.
+"""The compiler: kernel ridge regression as the weights of a transformer, in the manner of [Lindner2023].
 
 A program (in `programs/`) says what to do in named channels; `layout` gives channels columns; `lowering` turns
 instructions into weight matrices; `transformer` runs them. `interpreter` runs the same program without any weight.

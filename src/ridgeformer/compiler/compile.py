@@ -15,6 +15,7 @@ from ridgeformer.compiler.sketch import sketch_matrix
 from ridgeformer.compiler.specification import DTYPES, POSITIVE, SOLVERS, Specification, digest, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.errors import InputError, ShapeError, unknown_name
+from ridgeformer.memory import require_memory
 
 __all__ = ["compile"]
 
@@ -95,6 +96,8 @@ def compile(
     features, ridge = whole(features, "features", 1), positive(ridge, "ridge", POSITIVE["ridge"])
     temperature, seed = positive(temperature, "temperature", POSITIVE["temperature"]), whole(seed, "seed", 0)
     width = None if width is None else whole(width, "width", 1)
+    if projection is None:
+        _require(features * features, torch.float64, f"{features:,} features without a projection")
     U = _projection(projection, features)
     if sink is None:
         sink = log(ridge) if route == "vanilla" else 1 / temperature
@@ -118,6 +121,10 @@ def compile(
     return CompiledTransformer(specify(carried, width, named), kept.T, U.T)
 
 
+def _require(numbers: int, dtype: torch.dtype, what: str) -> None:
+    require_memory(numbers * dtype.itemsize, f"a model of {what}", "choose fewer, or a width to sketch to")
+
+
 def _projection(projection: Any, features: int) -> Tensor:
     if projection is None:
         return torch.eye(features, dtype=torch.float64)
@@ -128,9 +135,13 @@ def _projection(projection: Any, features: int) -> Tensor:
 
 
 def _carried(spec: Specification, width: int | None) -> int:
-    """Return how many features the stream can carry at this width."""
+    """Return how many features the stream can carry at this width; refuse what does not fit into memory."""
+    numbers = spec.least_numbers if width is None else 2 * width * (spec.features + spec.outputs + 1)
+    _require(numbers, spec.torch_dtype, f"{spec.features:,} features and {spec.outputs:,} outputs")
     if width is None:
         return spec.carried
+    if spec.outputs > width:
+        raise InputError(f"width is {width} and {spec.outputs:,} outputs have a column each: give a larger width.")
     program = write_program(spec)
     layout = arrange(program, spec.carried, spec.outputs, share=spec.share_channels)
     blocks = sum(channel.size == "features" for channel in program.channels.values())

@@ -73,14 +73,22 @@ def _pairs(left: tuple[int, ...], right: tuple[int, ...]) -> list[tuple[int, int
 
 
 def lower_gate(
-    instruction: Gate, layout: Layout, empty: frozenset[str], primitives: Primitives, dtype: torch.dtype
+    instruction: Gate,
+    layout: Layout,
+    empty: frozenset[str],
+    primitives: Primitives,
+    dtype: torch.dtype,
+    most_units: int | None = None,
 ) -> GatedMLP:
     """Return the gated sublayer of an instruction.
 
     What is written is the difference to the old value, which the residual connection carries along; a
     channel in `empty` holds an exact zero and needs no difference.
+
+    Raises:
+        InputError: it needs more than `most_units` units; none of its matrices was made.
     """
-    units = _Units(layout, primitives, dtype)
+    units = _Units(layout, primitives, dtype, most_units)
     for target, terms in instruction.assignments:
         units.assign(target, _difference(target, terms, target in empty))
     for name in instruction.clear:
@@ -99,8 +107,8 @@ def _difference(target: str, terms: Expression, empty: bool) -> Expression:
 class _Units:
     """The gated units of a sublayer: a sparse list that becomes three matrices."""
 
-    def __init__(self, layout: Layout, primitives: Primitives, dtype: torch.dtype) -> None:
-        self.layout, self.primitives, self.dtype = layout, primitives, dtype
+    def __init__(self, layout: Layout, primitives: Primitives, dtype: torch.dtype, most: int | None) -> None:
+        self.layout, self.primitives, self.dtype, self.most = layout, primitives, dtype, most
         self.units: list[tuple[Unit, int]] = []  # each with the column it adds to
 
     def assign(self, target: str, terms: Expression) -> None:
@@ -115,6 +123,8 @@ class _Units:
                     x, y = (self._operand(name, position) for name in term.channels)
                     found += make(term.coefficient, x, y, one)
             self.units += [(unit, column) for unit in found]
+            if self.most is not None and len(self.units) > self.most:
+                raise InputError(f"a gated sublayer needs more than {self.most:,} units")
 
     @property
     def gates(self) -> list[str]:

@@ -10,18 +10,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.errors import DataFileError, InputError, RidgeformerError
+from ridgeformer.reading import explained, read_regular
 
 __all__ = ["load", "save"]
 
 FORMAT = "ridgeformer compiled transformer"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+MOST_CONFIG_BYTES = 2**20
 
 
 def save(model: CompiledTransformer, directory: str | Path) -> Path:
@@ -37,12 +38,13 @@ def save(model: CompiledTransformer, directory: str | Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory, prefix=".saving-") as work:
-            save_file(weights, Path(work) / WEIGHTS)
-            config["checksum"] = _checksum(specification, Path(work) / WEIGHTS)
+            content = safetensors.torch.save(weights)
+            (Path(work) / WEIGHTS).write_bytes(content)
+            config["checksum"] = _checksum(specification, content)
             (Path(work) / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
             for name in (WEIGHTS, CONFIG):
                 os.replace(Path(work) / name, directory / name)
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise RidgeformerError(f"cannot write a model into {directory} ({why}): choose another directory.") from None
     return directory
@@ -51,60 +53,86 @@ def save(model: CompiledTransformer, directory: str | Path) -> Path:
 def load(directory: str | Path) -> CompiledTransformer:
     """Return the model that `save` wrote: the same program compiled again, with the weights of the file.
 
+    The file of weights is compared with the configuration before a model is built, so a configuration that asks for
+    more than the file holds takes no memory.
+
     Raises:
         DataFileError: missing, damaged or foreign files; nothing in them is ever run as code.
     """
-    directory = Path(directory)
-    spec, checksum = _config(directory)
-    try:
-        if checksum != _checksum(spec.as_dict(), directory / WEIGHTS):
-            raise DataFileError(
-                f"{directory}: {CONFIG} and {WEIGHTS} do not belong together, one was damaged or edited: compile with "
-                "the numbers you want, or save the model again."
-            )
-        weights = load_file(directory / WEIGHTS)
-    except FileNotFoundError:
-        raise DataFileError(f"{directory} has no {WEIGHTS}: save the model again.") from None
-    except (SafetensorError, OSError) as error:
-        raise DataFileError(f"{directory / WEIGHTS} is damaged ({error}): save the model again.") from None
-    model = CompiledTransformer(spec, torch.zeros(spec.features, spec.carried, dtype=torch.float64))
-    expected = model.state_dict()
-    for name in sorted(set(expected) ^ set(weights)):
+    with explained(directory, "cannot be read as a saved model", "save the model again"):
+        return _load(Path(directory))
+
+
+def _load(directory: Path) -> CompiledTransformer:
+    spec, checksum = _read_config(directory)
+    path = directory / WEIGHTS
+    weights = _read_weights(path, spec, checksum)
+    held = sum(weight.numel() for weight in weights.values())
+    if spec.least_numbers > held:
         raise DataFileError(
-            f"{directory / WEIGHTS} does not belong to its {CONFIG} (weight {name!r}): save the model again."
+            f"{path} holds {held:,} numbers and its {CONFIG} calls for at least {spec.least_numbers:,}: save the model "
+            "again."
         )
-    for name, weight in weights.items():
-        if weight.shape != expected[name].shape or weight.dtype != expected[name].dtype:
-            raise DataFileError(
-                f"{directory / WEIGHTS}: weight {name!r} is {tuple(weight.shape)} {weight.dtype}, {CONFIG} calls for "
-                f"{tuple(expected[name].shape)} {expected[name].dtype}: save the model again."
-            )
-        if not bool(torch.isfinite(weight).all()):
-            raise DataFileError(f"{directory / WEIGHTS}: weight {name!r} is not finite: save the model again.")
+    widest = max((weight.shape[-1] for name, weight in weights.items() if name.endswith(".W_a")), default=0)
+    try:
+        zeros = torch.zeros(spec.features, spec.carried, dtype=torch.float64)
+        model = CompiledTransformer(spec, zeros, most_units=widest)
+    except InputError as error:
+        raise DataFileError(f"{path} does not belong to its {CONFIG} ({error}): save the model again.") from None
+    _check_weights(path, weights, model.state_dict())
     model.load_state_dict(weights)
     return model
 
 
-def _checksum(specification: dict[str, Any], weights: Path) -> str:
+def _read_weights(path: Path, spec: Specification, checksum: str) -> dict[str, torch.Tensor]:
+    """Return the tensors of the file, which must have the checksum."""
+    if not path.exists():
+        raise DataFileError(f"{path.parent} has no {WEIGHTS}: save the model again.")
+    content = read_regular(path)
+    if checksum != _checksum(spec.as_dict(), content):
+        raise DataFileError(
+            f"{path.parent}: {CONFIG} and {WEIGHTS} do not belong together, one was damaged or edited: compile with "
+            "the numbers you want, or save the model again."
+        )
+    with explained(path, "is damaged", "save the model again"):
+        return safetensors.torch.load(content)
+
+
+def _check_weights(path: Path, weights: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    """Refuse weights of other names, shapes or dtypes, and those that are not finite."""
+    for name in sorted(set(expected) ^ set(weights)):
+        raise DataFileError(f"{path} does not belong to its {CONFIG} (weight {name!r}): save the model again.")
+    for name, weight in weights.items():
+        if weight.shape != expected[name].shape or weight.dtype != expected[name].dtype:
+            raise DataFileError(
+                f"{path}: weight {name!r} is {tuple(weight.shape)} {weight.dtype}, {CONFIG} calls for "
+                f"{tuple(expected[name].shape)} {expected[name].dtype}: save the model again."
+            )
+        if not bool(torch.isfinite(weight).all()):
+            raise DataFileError(f"{path}: weight {name!r} is not finite: save the model again.")
+
+
+def _checksum(specification: dict[str, Any], weights: bytes) -> str:
     """Return the SHA-256 of the specification, as canonical JSON, and of the file of weights."""
     digest = hashlib.sha256(json.dumps(specification, sort_keys=True).encode())
-    digest.update(weights.read_bytes())
+    digest.update(weights)
     return digest.hexdigest()
 
 
-def _config(directory: Path) -> tuple[Specification, str]:
+def _read_config(directory: Path) -> tuple[Specification, str]:
     """Return the specification and the checksum that `config.json` holds."""
     path = directory / CONFIG
-    try:
-        config: Any = json.loads(path.read_text(encoding="utf-8"))
+    if not path.exists():
+        raise DataFileError(f"{directory} is not a saved model: it has no {CONFIG}.")
+    text = read_regular(path, MOST_CONFIG_BYTES)
+    with explained(path, "is damaged", "save the model again"):
+        config: Any = json.loads(text)
         if not isinstance(config, dict) or config.get("format") != FORMAT:
             raise DataFileError(f"{path} is not the configuration of a {FORMAT}: give a directory made by save.")
-        return Specification.from_dict(config["specification"]), config["checksum"]
-    except (FileNotFoundError, NotADirectoryError):
-        raise DataFileError(f"{directory} is not a saved model: it has no {CONFIG}.") from None
-    except InputError as error:
-        raise DataFileError(f"{path}: {error}") from None
-    except KeyError as error:
-        raise DataFileError(f"{path} has no {error.args[0]}: save the model again.") from None
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise DataFileError(f"{path} is damaged ({error}): save the model again.") from None
+        for name in ("specification", "checksum"):
+            if name not in config:
+                raise DataFileError(f"{path} has no {name}: save the model again.")
+        try:
+            return Specification.from_dict(config["specification"]), config["checksum"]
+        except InputError as error:
+            raise DataFileError(f"{path}: {error}") from None

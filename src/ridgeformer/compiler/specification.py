@@ -48,6 +48,9 @@ POSITIVE = {
 }
 """Numbers that must be positive, and why."""
 
+MOST_STEPS = 100_000
+"""Steps of a forward pass; the schedule lists every sublayer of every one."""
+
 LARGEST_SINK = 700.0
 """e^700 and e^-700 are float64 numbers."""
 
@@ -158,6 +161,18 @@ class Specification:
         """The dtype of the weights."""
         return DTYPES[self.dtype]
 
+    @property
+    def least_numbers(self) -> int:
+        """Numbers the weights hold at least, in closed form: known before a model of any size is built.
+
+        Two embeddings of (features + outputs + 1) x width, a query and a key matrix of width x carried for every
+        copy of a step, and what the sketch is a sketch of.
+        """
+        width = max(self.width or 0, self.carried + self.outputs + 1)
+        copies = 1 if self.tied and self.solver != "chebyshev" else self.steps
+        sketched = self.features * self.projected if self.carried < self.projected else 0
+        return 2 * width * (self.features + self.outputs + 1 + copies * self.carried) + sketched
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
         return asdict(self)
@@ -182,6 +197,10 @@ def _settled(values: dict[str, Any]) -> dict[str, Any]:
         found[name] = positive(found[name], name, why)
     for name in ("features", "projected", "carried", "steps", "outputs"):
         found[name] = whole(found[name], name, 1)
+    if found["steps"] > MOST_STEPS:
+        raise InputError(f"steps is {found['steps']:,}; at most {MOST_STEPS:,} were expected: choose a faster solver.")
+    if found["carried"] > found["projected"]:
+        raise InputError(f"carried is {found['carried']} of {found['projected']} features: a sketch never has more.")
     for name in ("through_aggregator", "share_channels", "tied"):
         if not isinstance(found[name], bool):
             raise InputError(f"{name} is {found[name]!r}; True or False was expected.")
@@ -205,7 +224,7 @@ def _ends(given: Any) -> tuple[float, float]:
     """Return the ends of a spectrum as floats, 0 < low <= high."""
     try:
         low, high = (float(end) for end in given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"spectrum is {given!r}; two numbers (low, high) were expected.") from None
     if not 0 < low <= high < inf:
         raise InputError(
@@ -226,7 +245,7 @@ def _sink(given: Any, route: str) -> float:
     """Return the sink as a float whose exponential, where the weights hold it, is neither lost nor infinite."""
     try:
         sink = float(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"sink is {given!r}; a number was expected, near the largest logit.") from None
     largest = LARGEST_SINK if route == "vanilla" else inf  # elsewhere the weights hold e^-sink only
     if not (isfinite(sink) and -LARGEST_SINK <= sink <= largest):

@@ -46,9 +46,12 @@ class CompiledTransformer(nn.Module):
     unsketched: Tensor | None
     """What the sketch is a sketch of, (features, projected); None without one. Named by the same SHA-256."""
 
-    def __init__(self, spec: Specification, embedding: Tensor, unsketched: Tensor | None = None) -> None:
+    def __init__(
+        self, spec: Specification, embedding: Tensor, unsketched: Tensor | None = None, most_units: int | None = None
+    ) -> None:
         super().__init__()
         self.spec = spec
+        self._most_units = most_units  # of a gated sublayer, where a file says so
         if unsketched is None:
             unsketched = torch.zeros(spec.features, spec.projected)
         named = spec.embedding_digest is not None
@@ -117,7 +120,7 @@ class CompiledTransformer(nn.Module):
         if isinstance(instruction, Attend):
             everyone = own(*self.program.roles)
             return lower_attend(instruction, self.layout, everyone, self.program.attention, self.spec.torch_dtype)
-        return lower_gate(instruction, self.layout, empty, self.spec.units, self.spec.torch_dtype)
+        return lower_gate(instruction, self.layout, empty, self.spec.units, self.spec.torch_dtype, self._most_units)
 
     # -- using -------------------------------------------------------------------------------------
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +11,8 @@ from numpy.typing import NDArray
 
 from ridgeformer.datasets.dataset import Dataset
 from ridgeformer.datasets.labels import code_target
-from ridgeformer.errors import DataFileError, DtypeError, InputError, ShapeError, UnknownNameError
+from ridgeformer.datasets.npy import load_npy, load_npz
+from ridgeformer.errors import DtypeError, InputError, ShapeError, UnknownNameError
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -42,10 +38,7 @@ def read_npz(path: Path, target: str | int | None, task: str | None, part: str) 
         DataFileError: not a complete .npz, or one with pickled objects.
         InputError: no such key, or arrays that do not fit.
     """
-    _check_magic(path, (b"PK\x03\x04", b"PK\x05\x06"), ".npz")
-    with _loading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        x_key, y_key = _pick_keys(path, list(archive), target, part)
-        X, y = archive[x_key], archive[y_key]
+    (x_key, X), (y_key, y) = load_npz(path, lambda keys: _pick_keys(path, keys, target, part)).items()
     return _dataset(path, X, y, task, (x_key, y_key))
 
 
@@ -56,9 +49,7 @@ def read_npy(path: Path, target: str | int | None, task: str | None) -> Dataset:
         DataFileError: not a complete .npy, or one with pickled objects.
         InputError: not a matrix, or no such column.
     """
-    _check_magic(path, (b"\x93NUMPY",), ".npy")
-    with _loading(path), path.open("rb") as file:
-        matrix = np.load(file, allow_pickle=False)
+    matrix = load_npy(path)
     if matrix.dtype.names or matrix.ndim != 2 or matrix.shape[1] < 2:
         raise ShapeError(
             f"{path} has shape {matrix.shape} and dtype {matrix.dtype}; a matrix with a feature column and a target "
@@ -119,7 +110,7 @@ def _pick_keys(path: Path, keys: list[str], target: str | int | None, part: str)
         near = difflib.get_close_matches(str(target), keys, n=1, cutoff=0.5)
         hint = f": did you mean {near[0]!r}?" if near else "."
         raise UnknownNameError(f"{path.name} has no key {target!r}{hint} Its keys are {', '.join(keys)}.")
-    others = [x for x, y in pairs if y == target and x in keys] or [x for x in ("X", "x") if x in keys]
+    others = [x for x, y in pairs if y == target and x in keys] or [x for x in ("X", "x") if x in keys and x != target]
     others = others or [key for key in keys if key != target]
     if len(others) != 1:
         raise InputError(
@@ -131,35 +122,3 @@ def _pick_keys(path: Path, keys: list[str], target: str | int | None, part: str)
 
 def _spelled(pairs: list[tuple[str, str]]) -> str:
     return " or ".join(f"{x} and {y}" for x, y in pairs)
-
-
-def _check_magic(path: Path, magics: tuple[bytes, ...], ending: str) -> None:
-    with path.open("rb") as file:
-        start = file.read(len(magics[0]))
-    if not start:
-        raise DataFileError(f"{path} is empty: save it again.")
-    if start not in magics:
-        raise DataFileError(
-            f"{path} ends in {ending} and is something else inside (it starts with {start!r}): save it with numpy."
-        )
-
-
-UNREADABLE = (ValueError, OSError, EOFError, MemoryError, KeyError, SyntaxError)
-"""What numpy raises on files whose header or data are damaged."""
-
-
-@contextmanager
-def _loading(path: Path) -> Iterator[None]:
-    """Turn what numpy may raise on a bad file into one line."""
-    try:
-        yield
-    except (InputError, DataFileError):
-        raise
-    except (*UNREADABLE, zipfile.BadZipFile, zlib.error, tokenize.TokenError) as error:
-        if "pickle" in str(error):
-            raise DataFileError(
-                f"{path} holds Python objects, which are stored as pickles; opening a pickle runs code it contains, so "
-                "it was not loaded: save plain numbers, for example with array.astype(float)."
-            ) from None
-        said = " ".join(str(error).split())[:200]
-        raise DataFileError(f"{path} is truncated or damaged ({said}): save it again.") from error

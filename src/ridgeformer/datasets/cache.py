@@ -13,9 +13,13 @@ import numpy as np
 from jaxtyping import UInt8
 
 from ridgeformer.datasets.locations import cannot_write
+from ridgeformer.datasets.npy import load_npz
 from ridgeformer.errors import DataFileError
+from ridgeformer.reading import explained, open_regular, read_regular
 
 __all__ = ["is_intact", "is_stored", "read", "store"]
+
+MOST_RECORD_BYTES = 2**20
 
 
 def store(directory: Path, work: Path, name: str, arrays: Mapping[str, Any], *, digest: str, source: str) -> Path:
@@ -47,8 +51,8 @@ def is_stored(directory: Path, name: str) -> bool:
     """Return whether the file is there with the recorded size; its content is not read."""
     data, record = _paths(directory, name)
     try:
-        return data.stat().st_size == json.loads(record.read_text(encoding="utf-8"))["size"]
-    except (OSError, ValueError, KeyError, TypeError):
+        return bool(data.stat().st_size == _facts(name, record)["size"])
+    except (OSError, DataFileError):
         return False
 
 
@@ -70,8 +74,9 @@ def read(
         DataFileError: nothing was fetched, or the file is not what was stored.
     """
     source = _verify(directory, name, digest)
-    with _paths(directory, name)[0].open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return archive[f"x_{part}"], archive[f"y_{part}"], source
+    path, keys = _paths(directory, name)[0], (f"x_{part}", f"y_{part}")
+    images, codes = load_npz(path, lambda stored: keys).values()
+    return images, codes, source
 
 
 def _paths(directory: Path, name: str) -> tuple[Path, Path]:
@@ -84,25 +89,29 @@ def _verify(directory: Path, name: str, digest: str) -> str:
         raise DataFileError(
             f"{name} has not been fetched (looked in {directory}): run `ridgeformer data fetch {name}` once."
         )
-    try:
-        facts = json.loads(record.read_text(encoding="utf-8"))
-        size, sha256, stored, source = (facts[key] for key in ("size", "sha256", "digest", "source"))
-    except (OSError, ValueError, KeyError, TypeError):
-        raise _damaged(name, record, "cannot be read as a record") from None
-    try:
-        if data.stat().st_size != size:
-            raise _damaged(name, data, f"has {data.stat().st_size} bytes; {size} were stored")
-        if stored != digest or _hash(data) != sha256:
-            raise _damaged(name, data, "does not have the sha256 it should have")
-    except OSError as error:
-        raise _damaged(name, data, f"cannot be read ({error.strerror or error})") from error
-    return str(source)
+    facts = _facts(name, record)
+    if data.stat().st_size != facts["size"]:
+        raise _damaged(name, data, f"has {data.stat().st_size} bytes; {facts['size']} were stored")
+    if facts["digest"] != digest or _hash(data) != facts["sha256"]:
+        raise _damaged(name, data, "does not have the sha256 it should have")
+    return str(facts["source"])
+
+
+def _facts(name: str, record: Path) -> dict[str, Any]:
+    """Return the entries of a record."""
+    with explained(record, "cannot be read as a record", _replacing(name)):
+        facts = json.loads(read_regular(record, MOST_RECORD_BYTES))
+        return {key: facts[key] for key in ("size", "sha256", "digest", "source")}
 
 
 def _damaged(name: str, path: Path, what: str) -> DataFileError:
-    return DataFileError(f"the cached {path} {what}: run `ridgeformer data fetch {name} --force` to replace it.")
+    return DataFileError(f"the cached {path} {what}: {_replacing(name)}.")
+
+
+def _replacing(name: str) -> str:
+    return f"run `ridgeformer data fetch {name} --force` to replace it"
 
 
 def _hash(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file, explained(path):
         return hashlib.file_digest(file, "sha256").hexdigest()

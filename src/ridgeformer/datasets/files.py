@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from ridgeformer.datasets.array_files import read_npy, read_npz
 from ridgeformer.datasets.dataset import Dataset
 from ridgeformer.errors import DataFileError, InputError, unknown_name
+from ridgeformer.reading import explained, open_regular
 
 __all__ = ["ENDINGS", "PICKLES", "load_file"]
 
@@ -43,7 +43,11 @@ def load_file(
     if part not in ("train", "test"):
         raise unknown_name("part", part, ("train", "test"))
     path = Path(path).expanduser()
-    ending = _check_path(path)
+    with explained(path, "cannot be read"):
+        return _load(path, _check_path(path), target, task, part)
+
+
+def _load(path: Path, ending: str, target: str | int | None, task: str | None, part: str) -> Dataset:
     if ending == ".npz":
         return read_npz(path, target, task, part)
     if part != "train":
@@ -58,37 +62,18 @@ def load_file(
 
 
 def _check_path(path: Path) -> str:
-    """Return the ending, in lower case, of a file that can be opened."""
+    """Return the ending, in lower case, of a regular file with something in it."""
     ending = path.suffix.lower()
     if ending in PICKLES:
         raise DataFileError(
             f"{path} is a pickle by its name; opening a pickle runs code it contains, so it is never opened here: save "
             "the arrays with numpy.savez(path, X=X, y=y)."
         )
-    if path.is_dir():
-        raise DataFileError(f"{path} is a directory; a file was expected: give one of {', '.join(ENDINGS)}.")
-    if not path.exists():
-        near = difflib.get_close_matches(path.name, _neighbours(path), n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]!r}?" if near else "check the path."
-        raise DataFileError(f"{path} does not exist: {hint}")
-    if not path.is_file():
-        raise DataFileError(f"{path} is a pipe or a device; a regular file was expected: save the data to one.")
-    if ending not in ENDINGS:
-        raise DataFileError(
-            f"{path} ends in {ending or 'nothing'}; {', '.join(ENDINGS)} were expected: convert it first."
-        )
-    try:
-        with path.open("rb") as file:
-            empty = not file.read(1)
-    except OSError as error:
-        raise DataFileError(f"{path} cannot be opened ({error.strerror or error}): check its permissions.") from error
-    if empty:
-        raise DataFileError(f"{path} is empty: save it again.")
+    with open_regular(path) as file:
+        if ending not in ENDINGS:
+            raise DataFileError(
+                f"{path} ends in {ending or 'nothing'}; {', '.join(ENDINGS)} were expected: convert it first."
+            )
+        if not file.read(1):
+            raise DataFileError(f"{path} is empty: save it again.")
     return ending
-
-
-def _neighbours(path: Path) -> list[str]:
-    try:
-        return [neighbour.name for neighbour in path.parent.iterdir()]
-    except OSError:
-        return []

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from ridgeformer.datasets.from_debian import read_deb
 from ridgeformer.datasets.image_set import Arrays, ImageSet
+from ridgeformer.datasets.npy import load_npz
 from ridgeformer.datasets.progress import Progress
 from ridgeformer.datasets.raw import read_folder, read_tar
 from ridgeformer.errors import DataFileError
+from ridgeformer.reading import open_regular
 
 __all__ = ["read"]
 
@@ -30,7 +30,7 @@ def read(spec: ImageSet, path: Path, progress: Progress) -> Arrays:
     if not path.is_file():
         raise DataFileError(f"{path} does not exist: give a folder, an archive or an .npz with {spec.name} in it.")
     if path.name.endswith(TAR_ENDINGS):
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return spec.decode(spec, read_tar(spec, stream, str(path), progress))
     if path.suffix == ".deb":
         return spec.decode(spec, read_deb(spec, path, progress))
@@ -44,17 +44,16 @@ def read(spec: ImageSet, path: Path, progress: Progress) -> Arrays:
 
 
 def _read_npz(spec: ImageSet, path: Path) -> Arrays:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            missing = [key for key in Arrays._fields if key not in archive]
-            if missing:
-                raise DataFileError(
-                    f"{path} has no {', '.join(missing)}; its keys are {', '.join(archive) or 'none'}: name the arrays "
-                    "x_train, y_train, x_test, y_test."
-                )
-            arrays = {key: archive[key] for key in Arrays._fields}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataFileError(f"{path} is not a complete .npz of plain arrays ({error}): save it again.") from error
+    def all_four(keys: list[str]) -> tuple[str, ...]:
+        missing = [key for key in Arrays._fields if key not in keys]
+        if missing:
+            raise DataFileError(
+                f"{path} has no {', '.join(missing)}; its keys are {', '.join(keys) or 'none'}: name the arrays "
+                "x_train, y_train, x_test, y_test."
+            )
+        return Arrays._fields
+
+    arrays = load_npz(path, all_four)
     return Arrays(**{key: _as_published(spec, key, array) for key, array in arrays.items()})
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import lzma
 import tarfile
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from ridgeformer.datasets.image_set import ImageSet, RawFile
 from ridgeformer.datasets.progress import Progress
 from ridgeformer.errors import DataFileError
+from ridgeformer.reading import explained, read_regular
 
 __all__ = ["read_folder", "read_tar", "verify"]
 
@@ -34,7 +35,7 @@ def read_folder(spec: ImageSet, folder: Path, progress: Progress) -> dict[str, b
             continue
         progress(len(found), len(spec.files), f"reading {file.name}")
         _check_size(file, path.stat().st_size, zipped, str(folder))
-        found[file.name] = verify(file, path.read_bytes(), zipped, str(folder))
+        found[file.name] = verify(file, read_regular(path), zipped, str(folder))
     return _complete(spec, found, str(folder))
 
 
@@ -50,21 +51,38 @@ def read_tar(spec: ImageSet, stream: IO[bytes], where: str, progress: Progress) 
     expected = _expected(spec)
     total = sum(file.size for file in spec.files)
     found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(fileobj=stream, mode="r|*") as tar:
-            for member in tar:
-                if member.offset > 4 * total + CHUNK:
-                    break
-                match = expected.get(member.name.removeprefix("./"))
-                if match is None or not member.isreg() or match[0].name in found:
-                    continue
-                file, zipped = match
-                _check_size(file, member.size, zipped, where)
-                done = sum(map(len, found.values()))
-                found[file.name] = verify(file, _read_member(tar, member, done, total, progress), zipped, where)
-    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise DataFileError(f"{where} is not a complete tar archive ({error}): download it again.") from error
+    damaged = partial(explained, where, "is not a complete tar archive", "download it again")
+    with damaged():
+        tar = tarfile.open(fileobj=stream, mode="r|*", tarinfo=_ShortHeaders)  # noqa: SIM115
+    with tar:
+        while True:
+            with damaged():
+                member = tar.next()
+            if member is None or member.offset_data + member.size > 4 * total + CHUNK:
+                break
+            match = expected.get(member.name.removeprefix("./"))
+            if match is None or not member.isreg() or match[0].name in found:
+                continue
+            file, zipped = match
+            _check_size(file, member.size, zipped, where)
+            with damaged():
+                content = tar.extractfile(member)
+                assert content is not None  # true of every regular member
+                data = content.read()
+            found[file.name] = verify(file, data, zipped, where)
+            progress(sum(map(len, found.values())), total, f"reading {file.name}")
     return _complete(spec, found, where)
+
+
+class _ShortHeaders(tarfile.TarInfo):
+    """A member whose extended header, which tarfile reads into memory whole, is of an honest size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _ShortHeaders:
+        member = super().frombuf(buf, encoding, errors)
+        if not member.isreg() and member.size > CHUNK:
+            raise tarfile.ReadError(f"a header of {member.size:,} bytes")
+        return member
 
 
 def verify(file: RawFile, data: bytes, zipped: bool, where: str) -> bytes:
@@ -117,16 +135,6 @@ def _unzip(file: RawFile, data: bytes, where: str) -> bytes:
             return stream.read(file.size + 1)  # one byte more than allowed shows a file that is too long
     except (OSError, EOFError, zlib.error) as error:
         raise DataFileError(f"{file.name}.gz from {where} cannot be unzipped ({error}): download it again.") from error
-
-
-def _read_member(tar: tarfile.TarFile, member: tarfile.TarInfo, done: int, total: int, progress: Progress) -> bytes:
-    stream = tar.extractfile(member)
-    assert stream is not None  # true of every regular member
-    data = bytearray()
-    while chunk := stream.read(CHUNK):
-        data += chunk
-        progress(min(done + len(data), total), total, f"reading {PurePosixPath(member.name).name}")
-    return bytes(data)
 
 
 def _complete(spec: ImageSet, found: dict[str, bytes], where: str) -> dict[str, bytes]:

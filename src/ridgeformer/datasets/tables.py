@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import difflib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ import pyarrow.parquet
 from ridgeformer.datasets.dataset import Dataset
 from ridgeformer.datasets.labels import code_target
 from ridgeformer.errors import DataFileError, InputError, UnknownNameError
+from ridgeformer.reading import check_unpacked, explained, open_regular
 
 __all__ = ["read_csv", "read_parquet"]
 
 DEFAULT_TARGETS = ("y", "target")
-_MOST_NAMED = 8
+MOST_COLUMNS = 20_000
+"""A table has a name and an object for every column, some 10 kB each; wider data belong in an .npz."""
+
+_MOST_NAMED, _LONGEST_NAME = 8, 60
 
 
 def read_csv(path: Path, target: str | int | None, task: str | None) -> Dataset:
@@ -33,14 +38,18 @@ def read_csv(path: Path, target: str | int | None, task: str | None) -> Dataset:
     """
     _check_text(path)
     ragged: list[Any] = []
+    count = 0
 
     def note(row: Any) -> str:
-        ragged.append(row)
+        nonlocal count
+        count += 1
+        if not ragged:
+            ragged.append(row)
         return "skip"
 
     # One block for the whole file: types are guessed from the first block, and a later one may differ.
     block = min(max(path.stat().st_size, 1 << 20), 2**31 - 1)
-    try:
+    with explained(path, "cannot be read as comma-separated text", "save it with a header line and commas"):
         table = pa.csv.read_csv(
             path,
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=block),
@@ -48,15 +57,11 @@ def read_csv(path: Path, target: str | int | None, task: str | None) -> Dataset:
             convert_options=pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False),
         )
         names = [name.strip() for name in table.column_names]
-    except (pa.ArrowException, OSError) as error:
-        raise DataFileError(
-            f"{path} cannot be read as comma-separated text ({_line(error)}): save it with a header line and commas."
-        ) from error
     if ragged:
         first = ragged[0]
         raise DataFileError(
             f"{path} has {first.actual_columns} values in line {first.number} and {first.expected_columns} columns in "
-            f"its header ({len(ragged)} such lines): give every line the same number of values."
+            f"its header ({count} such lines): give every line the same number of values."
         )
     _check_header(path, names)
     return _dataset(path, table.rename_columns(names), target, task)
@@ -66,17 +71,37 @@ def read_parquet(path: Path, target: str | int | None, task: str | None) -> Data
     """Return a parquet table; an index that pandas stored with it is left out.
 
     Raises:
-        DataFileError: truncated, or not a parquet file.
+        DataFileError: truncated, not a parquet file, or one that would unpack to far more than its size.
         InputError: the target or a feature column cannot be used; the message names it.
     """
-    try:
-        with pa.parquet.ParquetFile(path) as file:
+    with explained(path, "is not a complete parquet file", "write it again"):
+        schema = pa.parquet.read_schema(path)
+        text = [field.name for field in schema if _is_text(field.type) or pa.types.is_binary(field.type)]
+        # Text stays a dictionary: a megabyte that a million rows share is then a megabyte.
+        with pa.parquet.ParquetFile(path, read_dictionary=text) as file:
+            _check_size(path, file.metadata, schema)
             table = file.read()
-    except (pa.ArrowException, OSError) as error:
-        raise DataFileError(f"{path} is not a complete parquet file ({_line(error)}): write it again.") from error
-    index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-    kept = [name for name in table.column_names if name not in [i for i in index if isinstance(i, str)]]
+    with explained(path, "has damaged pandas metadata", "write it again"):
+        index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+        kept = [name for name in table.column_names if name not in [i for i in index if isinstance(i, str)]]
     return _dataset(path, table if len(kept) == table.num_columns else table.select(kept), target, task)
+
+
+def _check_size(path: Path, metadata: Any, schema: Any) -> None:
+    """Refuse by its metadata what would be too wide, too large or no table, before any of it is read."""
+    _check_width(path, metadata.num_columns)
+    nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+    if nested:
+        raise InputError(f"{path.name} has lists or records in {_columns(nested)}: give every number its own column.")
+    check_unpacked(str(path), 8 * metadata.num_rows * metadata.num_columns, path.stat().st_size)
+
+
+def _check_width(path: Path, columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        raise DataFileError(
+            f"{path} has {columns:,} columns; a table may have {MOST_COLUMNS:,}: if its rows are its columns, "
+            "transpose it, else save the numbers with numpy.savez(path, X=X, y=y)."
+        )
 
 
 def _dataset(path: Path, table: Any, target: str | int | None, task: str | None) -> Dataset:
@@ -88,19 +113,20 @@ def _dataset(path: Path, table: Any, target: str | int | None, task: str | None)
     features = [name for name in names if name != chosen]
     if not features:
         raise DataFileError(
-            f"{path} has one column, {chosen!r}, and nothing to predict it from: if its values are separated by "
-            "semicolons or tabs, save it with commas."
+            f"{path} has one column, {_listed([chosen])}, and nothing to predict it from: if its values are separated "
+            "by semicolons or tabs, save it with commas."
         )
-    _check_cells(path, table, features)
-    y, kind, classes = code_target(_target_values(table[chosen]), task, f"column {chosen!r} of {path.name}")
+    X = _feature_matrix(path, table, features)
+    values = _target_values(path, table[chosen])
+    y, kind, classes = code_target(values, task, f"column {_listed([chosen])} of {path.name}")
     return Dataset(
         name=path.stem,
-        X=np.column_stack([_floats(table[name]) for name in features]),
+        X=X,
         y=y,
         task=kind,
         classes=classes,
         features=tuple(features),
-        source=f"{path}, target column {chosen!r}",
+        source=f"{path}, target column {_listed([chosen])}",
         description=f"Table of {table.num_rows} rows and {len(features)} feature columns.",
     )
 
@@ -131,13 +157,20 @@ def _pick(path: Path, names: list[str], target: str | int | None) -> str:
 
 
 def _check_text(path: Path) -> None:
+    """Refuse what is not UTF-8 text, and a header too wide to be parsed."""
     decoder = codecs.getincrementaldecoder("utf-8")()
+    commas, in_header = 0, True
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while chunk := file.read(1 << 20):
                 if b"\0" in chunk:
                     raise DataFileError(f"{path} holds zero bytes and is no text: save it as comma-separated UTF-8.")
                 decoder.decode(chunk)
+                if in_header:
+                    first, newline, _ = chunk.partition(b"\n")
+                    commas, in_header = commas + first.count(b","), not newline
+                    if not in_header:
+                        _check_width(path, commas + 1)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise DataFileError(f"{path} is not UTF-8 text ({error.reason}): save it again as UTF-8.") from error
@@ -157,25 +190,29 @@ def _check_header(path: Path, names: list[str]) -> None:
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    unnamed = [str(position) for position, name in enumerate(names) if not name]
+    _check_width(path, len(names))
+    unnamed = [position for position, name in enumerate(names) if not name]
     if unnamed:
         raise DataFileError(
-            f"{path} has no name for column {', '.join(unnamed)}: name it, or leave it out if it numbers the rows "
+            f"{path} has no name for {_columns(unnamed)}: name it, or leave it out if it numbers the rows "
             "(pandas: to_csv(index=False))."
         )
-    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise DataFileError(f"{path} names several columns {_listed(repeated)}: give every column its own name.")
 
 
-def _check_cells(path: Path, table: Any, features: list[str]) -> None:
-    """Refuse holes, text and infinite values, all that is wrong in one message."""
+def _feature_matrix(path: Path, table: Any, features: list[str]) -> np.ndarray:
+    """Return the features as floats; holes, text and infinite values are refused, all in one message."""
     problems = [*_missing(table), *_text(table, features)]
     if problems:
         raise InputError(f"{path.name} has {'; it has '.join(problems)}.")
-    endless = [name for name in features if not np.isfinite(_floats(table[name])).all()]
-    if endless:
+    X = np.column_stack([_floats(table[name]) for name in features])
+    finite = np.isfinite(X).all(axis=0)
+    if not finite.all():
+        endless = [name for name, fine in zip(features, finite, strict=True) if not fine]
         raise InputError(f"{path.name} has infinite values in {_columns(endless)}: replace them or drop those rows.")
+    return X
 
 
 def _missing(table: Any) -> list[str]:
@@ -194,17 +231,27 @@ def _text(table: Any, features: list[str]) -> list[str]:
     other = [name for name in features if not _is_numeric(table[name].type)]
     if not other:
         return []
-    values = [value for value in table[other[0]].to_pylist() if value is not None]
-    example = next((value for value in values if not _is_number(str(value))), values[0] if values else "nothing")
+    values = [str(value) for value in _distinct(table[other[0]]).slice(length=1000).to_pylist() if value is not None]
+    example = next((value for value in values if not _is_number(value)), values[0] if values else "nothing")
     return [
-        f"no numbers in feature {_columns(other)} (type {table[other[0]].type}, such as {str(example)!r}): turn text "
-        "and dates into numbers or leave the column out"
+        f"no numbers in feature {_columns(other)} (type {table[other[0]].type}, such as {_listed([example])}): turn "
+        "text and dates into numbers or leave the column out"
     ]
+
+
+def _distinct(column: Any) -> Any:
+    """Return the distinct values of a column, text not as a dictionary."""
+    found = pc.unique(column)
+    return found.dictionary if pa.types.is_dictionary(found.type) else found
 
 
 def _is_numeric(kind: Any) -> bool:
     types = pa.types
     return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _floats(column: Any) -> np.ndarray:
@@ -213,22 +260,27 @@ def _floats(column: Any) -> np.ndarray:
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _target_values(column: Any) -> np.ndarray:
+def _target_values(path: Path, column: Any) -> np.ndarray:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_decimal(kind):
         return _floats(column)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if _is_text(kind):
+        longest = pc.max(pc.utf8_length(_distinct(column))).as_py() or 0
+        check_unpacked(f"the text to predict in {path}", 4 * longest * len(column), path.stat().st_size)
         return np.array(column.to_pylist(), dtype=np.str_)
     return np.asarray(column.to_pylist() if pa.types.is_dictionary(column.type) else column.to_numpy())
 
 
-def _columns(names: list[str]) -> str:
+def _columns(names: Sequence[object]) -> str:
     return ("column " if len(names) == 1 else "columns ") + _listed(names)
 
 
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    shown = ", ".join(repr(name) for name in names[:_MOST_NAMED])
+def _listed(names: Sequence[object]) -> str:
+    """Return the first few names; one may be as long as a file."""
+    shown = ", ".join(
+        repr(name if len(str(name)) <= _LONGEST_NAME else f"{str(name)[:_LONGEST_NAME]}...")
+        for name in names[:_MOST_NAMED]
+    )
     return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
@@ -238,7 +290,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -65,7 +65,8 @@ def malleability(
         Xq: query rows, (q, d).
         yq: their targets, coded like y.
         ridge: lambda > 0.
-        attack: such as `PGD(eps=0.3)`; its eps is in the units of X.
+        attack: such as `PGD(eps=0.3)`; its eps is in the units of X. `PGD(eps=0.3).clipped_to(X)` keeps moved rows in
+            the range of the data. The random noise has the size and the bounds of the attack.
         tau: the share of the training rows to attack, in (0, 1], rounded up.
         features: what the kernel sees of the rows; with `AttentionFeatures` moving one row moves all, and its
             `moving_context` says whether the attacker knows that.

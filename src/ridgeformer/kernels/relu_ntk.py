@@ -1,4 +1,4 @@
-"""The neural tangent kernel of a wide two-layer ReLU network."""
+"""The neural tangent kernel [Jacot2018] of a wide two-layer ReLU network."""
 
 from __future__ import annotations
 

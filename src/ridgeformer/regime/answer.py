@@ -15,6 +15,7 @@ from torch import Tensor
 from ridgeformer.checks import whole
 from ridgeformer.datasets import Dataset
 from ridgeformer.errors import InputError
+from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, CustomArchitecture
 from ridgeformer.regime.criteria import Criterion, judge_criteria
@@ -32,7 +33,7 @@ from ridgeformer.solvers.ridge_path import leave_one_out_path
 __all__ = ["RegimeAnswer", "answer_regime", "choose_ridge"]
 
 RIDGES = tuple(10.0 ** (k / 2) for k in range(-10, 3))
-"""Ridges tried, as multiples of the mean diagonal of the kernel."""
+"""Ridges tried first, as multiples of the mean diagonal of the kernel; widened while the choice lies on an edge."""
 
 NEARLY = 1.1
 """A leave-one-out error up to so many times the smallest counts as good as that."""
@@ -201,9 +202,15 @@ def choose_ridge(K: Tensor, y: Tensor) -> tuple[float, str]:
         >>> choose_ridge(torch.eye(2, dtype=torch.float64), y)[0]  # nothing is learnt from other rows: all are as good
         10.0
     """
-    ridges = [share * float(K.diagonal().mean()) for share in RIDGES]
-    errors = leave_one_out_path(K, y, ridges).square().mean(dim=(1, 2))
-    best = max(ridge for ridge, error in zip(ridges, errors.tolist(), strict=True) if error <= NEARLY * errors.min())
+    scale = float(K.diagonal().mean())
+
+    def judge(ridges: list[float]) -> Tensor:
+        return leave_one_out_path(K, y, [ridge * scale for ridge in ridges]).square().mean(dim=(1, 2))
+
+    def largest(errors: Tensor) -> int:
+        return int((errors <= NEARLY * errors.min()).nonzero().max())
+
+    best = search_grid(RIDGES, judge, largest, limits=ridge_limits(len(K))).value * scale
     return best, (
         f"The ridge, {best:.2g}, is the largest with which the limit kernel's squared error, leaving one row out, is "
         "within a tenth of its smallest."

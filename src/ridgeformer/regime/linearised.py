@@ -1,4 +1,4 @@
-"""The linearised network: what training would give if the tangent kernel never moved.
+"""The linearised network: what training would give if the tangent kernel never moved [Lee2019].
 
 In function space a network trained by gradient descent on a loss of its outputs, with an L2 penalty, follows
 d theta/dt = -scale J'(f - y) - l2 theta. With J fixed this is linear in n unknowns, and solved mode by mode.

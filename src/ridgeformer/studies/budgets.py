@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["OverTimeError", "is_out_of_memory", "memory_limit", "time_limit"]
+__all__ = ["OverTimeError", "memory_limit", "time_limit"]
 
 
 class OverTimeError(BaseException):
@@ -60,7 +60,7 @@ def _raise_in(thread: int, error: type[BaseException] | None) -> None:
 def memory_limit(size: int | None) -> Iterator[None]:
     """Let the address space of the process grow by at most `size` bytes; None, or a system but Linux, sets no limit.
 
-    What does not fit raises `MemoryError`, or torch's own error: `is_out_of_memory` knows both.
+    What does not fit raises `MemoryError`, or torch's own error: `memory.is_out_of_memory` knows both.
 
     Example:
         >>> with memory_limit(1 << 30):
@@ -80,16 +80,3 @@ def memory_limit(size: int | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out; torch says so in a `RuntimeError`.
-
-    Example:
-        >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("no"))
-        (True, False)
-    """
-    words = ("can't allocate memory", "not enough memory", "bad_alloc")
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
-    )

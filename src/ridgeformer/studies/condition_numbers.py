@@ -126,9 +126,9 @@ def _answer(name: str, cards: list[ResultCard]) -> str:
     near = sum(card.verdict is CardVerdict.REPRODUCED for card in cards)
     whose = "published" if name in PUBLISHED else f"published for {STAND_IN}"
     return (
-        f"{name}: {whose} is {nearest.published:.2g}. Of {len(cards)} readings {near} reach to within a tenth of it, "
-        f"and all run from {min(found):.2g} to {max(found):.2g}: nearness alone names none. The nearest mean is kappa "
-        f"of {nearest.row.removeprefix(f'{name}, ')} with {nearest.choices['rows']} rows cut at "
+        f"{name}: {whose} is {nearest.published:.2g}. The whole interval of {near} of {len(cards)} readings lies "
+        f"within a tenth of it; all run from {min(found):.2g} to {max(found):.2g}. The nearest mean is kappa of "
+        f"{nearest.row.removeprefix(f'{name}, ')} with {nearest.choices['rows']} rows cut at "
         f"{nearest.choices['truncation']}: {nearest.ours:.3g}."
     )
 
@@ -161,7 +161,7 @@ def _directions(means: list[dict[str, Any]]) -> Table:
         (
             row["data"], f"{row['rows']:,}", row["preparation"], row["truncation"], f"{row['directions']:.4g}",
             "not finite" if row["kappa"] is None else f"{row['kappa']:.3g}",
-            "" if row["kappa_low"] is None else f"{row['kappa_low']:.3g} to {row['kappa_high']:.3g}",
+            "" if row["kappa_low"] is None else f"{max(1.0, row['kappa_low']):.3g} to {row['kappa_high']:.3g}",
         )
         for row in means
     )  # fmt: skip

@@ -98,7 +98,7 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
             ),
             Section(
                 "The depth a problem needs",
-                (f"The first step with a relative error below {ENOUGH:g}, with bootstrap intervals over seeds.",),
+                (f"The first step with a relative error below {ENOUGH:g}, with 95 % intervals over seeds.",),
                 pictures=(_depth_picture(means),),
             ),
             Section("Precision", ("Error after the last step, mean over seeds and spectra.",), _precision(means)),
@@ -201,7 +201,7 @@ STUDY = Study(
     what="The error of compiled transformers after every step, under the bound for that step.",
     function="ridgeformer.studies.depth_accuracy:measure",
     presets={
-        "quick": Preset(_grid([10.0, 100.0, 1000.0], ["log"], 60, [10.0, 50.0]), seeds=2),
+        "quick": Preset(_grid([10.0, 100.0, 1000.0], ["log"], 60, [10.0, 50.0]), seeds=3),
         "default": Preset(_grid([1e1, 1e2, 1e3, 1e4], ["log", "linear", "power"], 100, [1e1, 1e2]), seeds=5),
         "paper": Preset(_grid([1e1, 1e2, 1e3, 1e4, 1e5], ["log", "linear", "power"], 900, [1e1, 1e2, 1e3]), seeds=20),
     },

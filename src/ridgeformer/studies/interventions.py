@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import plotly.graph_objects as go
@@ -19,6 +20,8 @@ __all__ = ["STUDY", "make_page", "measure"]
 MODELS: dict[str, Features] = {"relu": UnitRows(RawFeatures()), "attention": UnitRows(AttentionFeatures())}
 KINDS = ("untouched", "curated", "transformed", "adversarial")
 TAU = 0.1
+POSSIBLE = {"accuracy": (0.0, 1.0), "flips": (0.0, 1.0), "spearman": (-1.0, 1.0)}
+"""Values that a mean can have; an interval shown ends there."""
 
 
 def measure(
@@ -110,8 +113,10 @@ def _shown(row: dict[str, Any], name: str, unit: float = 1.0) -> str:
     if row[name] is None:
         return ""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    interval = "" if low is None or high is None else f" [{unit * low:.3g}, {unit * high:.3g}]"
-    return f"{unit * row[name]:.3g}{interval}"
+    if low is None or high is None:
+        return f"{unit * row[name]:.3g}"
+    least, most = POSSIBLE.get(name, (-inf, inf))
+    return f"{unit * row[name]:.3g} [{unit * max(least, low):.3g}, {unit * min(most, high):.3g}]"
 
 
 def _picture(means: list[dict[str, Any]]) -> Picture:

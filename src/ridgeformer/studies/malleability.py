@@ -45,6 +45,7 @@ def measure(
     attack: str,
     eps: float,
     units: str,
+    clip: str,
     preprocessing: str,
     ridge: float,
     kernel: str,
@@ -64,6 +65,8 @@ def measure(
         attack: "fgsm", "pgd" or "mim", on the squared loss of the kernel fit at the attacked rows.
         eps: size of the attack, l_inf.
         units: "pixel", of the rows before they are scaled, or "rows", of what the kernel sees.
+        clip: "range" keeps rows moved by attacks and by random signs between the smallest and the largest entry of the
+            training rows; "none" lets them leave it, as a pixel below black does.
         preprocessing: "unit_rows", or "both": columns standardised, then unit rows.
         ridge: over tr(K)/n.
         kernel: "infinite", "initial" or "trained".
@@ -83,13 +86,14 @@ def measure(
     found = []
     for model in MODELS:
         features = _features(model, context, units)
-        force = build_attack(attack, eps)
+        force = _attack(attack, eps, clip, problem.X)
         X = _trained_against(network, problem, force, features, rounds, seed)
         made = network_malleability(
             network, X, problem.y, problem.Xt, problem.yt, force, TAU, features=features, seed=seed, measure=score
         )
         controls = {"attack": made.attacked, "noise": made.noise, "adaptive": made.adaptive, "redrawn": made.redrawn}
-        found.append({"model": model, "length": float(problem.X.norm(dim=1).mean()), **_flat(controls)})
+        sizes = {"length": float(problem.X.norm(dim=1).mean()), "attacked": len(made.top)}
+        found.append({"model": model, **sizes, **_flat(controls)})
     return found
 
 
@@ -116,6 +120,15 @@ def _problem(
         raise unknown_name("preprocessing", preprocessing, ["both", "unit_rows"])
     X, Xt = datasets.standardise(drawn.X.numpy(), drawn.Xt.numpy())
     return make_problem(X, drawn.y, Xt, drawn.yt, classification=True, unit_rows=units == "rows")
+
+
+def _attack(name: str, eps: float, clip: str, X: Tensor) -> Attack:
+    attack = build_attack(name, eps)
+    if clip == "none":
+        return attack
+    if clip != "range":
+        raise unknown_name("clip", clip, ["none", "range"])
+    return attack.clipped_to(X)
 
 
 def _features(model: str, context: str, units: str) -> Features:
@@ -155,6 +168,7 @@ CENTRE: dict[str, Any] = {
     "attack": "fgsm",
     "eps": 0.3,
     "units": "pixel",
+    "clip": "none",
     "preprocessing": "unit_rows",
     "ridge": 1e-3,
     "kernel": "initial",
@@ -199,6 +213,7 @@ def _distinct(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
 QUICK: dict[str, list[Any]] = {
     "eps": [0.1],
     "units": ["rows"],
+    "clip": ["range"],
     "ridge": [1e-1],
     "kernel": ["infinite"],
     "width": [64, 4096],
@@ -208,6 +223,7 @@ QUICK: dict[str, list[Any]] = {
 FULL: dict[str, list[Any]] = {
     "eps": [0.0, 0.02, 0.1, 0.2, 0.5],
     "units": ["rows"],
+    "clip": ["range"],
     "preprocessing": ["both"],
     "ridge": [1e-6, 1e-4, 1e-2, 1e-1, 1.0],
     "kernel": ["infinite"],
@@ -232,7 +248,7 @@ HUNDREDS = {"rows": 250, "test_rows": 100}
 
 STUDY = Study(
     name="malleability",
-    version=2,
+    version=3,
     what="How often attacked training points change the sign of their influence, beside five controls.",
     function="ridgeformer.studies.malleability:measure",
     presets={

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from ridgeformer.influence.published import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
 from ridgeformer.report import PALETTE, Page, Picture, Section, Table, styled
-from ridgeformer.studies.bootstrap import bootstrap_interval
+from ridgeformer.statistics import mean_interval, rate_interval
 from ridgeformer.studies.result_cards import ResultCard, cards_section, make_card
 from ridgeformer.studies.task import as_json
 
@@ -22,10 +24,10 @@ STANDS_FOR = {"digits": "mnist"}
 """Small data in place of the published ones; the cards say so."""
 
 POINT = (
-    "data", "classes", "rows", "test_rows", "attack", "eps", "units", "preprocessing", "ridge", "kernel", "width",
-    "context", "score", "rounds",
+    "data", "classes", "rows", "test_rows", "attack", "eps", "units", "clip", "preprocessing", "ridge", "kernel",
+    "width", "context", "score", "rounds",
 )  # fmt: skip
-CHOICES = ("eps", "units", "preprocessing", "ridge", "kernel", "width", "context", "score", "rounds", "attack")
+CHOICES = ("eps", "units", "clip", "preprocessing", "ridge", "kernel", "width", "context", "score")
 
 
 def make_page(rows: Rows, means: Rows) -> Page:
@@ -39,7 +41,7 @@ def make_page(rows: Rows, means: Rows) -> Page:
         _answer(rows, centre),
         (
             cards_section("The published tables", make_cards(rows, centre), _stand_ins(rows)),
-            Section("Flip rates beside their companions", _COMPANIONS, _companions(means)),
+            Section("Flip rates beside their companions", _COMPANIONS, _companions(rows, means)),
             Section("No attack at all: the network drawn again", _NULL, pictures=(_null_picture(means, centre),)),
             Section("Which choices decide the gap", _ABLATION, _ablation(rows, centre)),
         ),
@@ -51,7 +53,8 @@ _COMPANIONS = (
     "signs of the same size; nothing but the network's initialisation drawn again; the same attack aimed at the "
     "influence itself. Then the attack's flips over all training points and over single pairs of point and query, "
     "Spearman's rank correlation and the overlap of the top sets. eps is given in the units of the attack and of unit "
-    "rows, the ridge over tr(K)/n. Brackets are bootstrap intervals over seeds.",
+    "rows, the ridge over tr(K)/n. Brackets are 95 % intervals: Student's t over seeds, and no narrower than the exact "
+    "interval of all attacked points counted together.",
 )
 _NULL = (
     "The kernel of a network of finite width is a random draw. What changes sign when it is drawn again, with nobody "
@@ -76,7 +79,7 @@ def make_cards(rows: Rows, centre: Mapping[str, Any]) -> list[ResultCard]:
     """Return a card for every published number that was measured, and one for every published gap."""
     cards: list[ResultCard] = []
     for point in _points(rows):
-        if any(point[name] != centre[name] for name in CHOICES if name not in ("attack", "rounds")):
+        if any(point[name] != centre[name] for name in CHOICES):
             continue
         published = _published(point)
         if published is None:
@@ -84,10 +87,12 @@ def make_cards(rows: Rows, centre: Mapping[str, Any]) -> list[ResultCard]:
         source = STANDS_FOR.get(point["data"], point["data"])
         table = f"flips, {source}, {_classes(point)}, {point['attack'].upper()}"
         table += f", after adversarial training, rounds: {point['rounds']}" if point["rounds"] else ""
-        choices = {"data": point["data"]} | {name: str(point[name]) for name in ("rows", *CHOICES[:8])}
+        choices = {"data": point["data"]} | {name: str(point[name]) for name in ("rows", *CHOICES)}
         drawn = {model: _values(rows, point, model, "attack_flips_top") for model in ("relu", "attention")}
         for (model, values), number in zip(drawn.items(), published, strict=True):
-            cards.append(make_card(table, f"{model}, %", number, [100 * v for v in values], choices, neutral=None))
+            percent = [100 * value for value in values]
+            interval = partial(_percent_interval, cases=_attacked(rows, point))
+            cards.append(make_card(table, f"{model}, %", number, percent, choices, neutral=None, interval=interval))
         gap = [100 * (a - r) for r, a in zip(*drawn.values(), strict=True)]
         cards.append(make_card(table, "attention - relu", published[1] - published[0], gap, choices))
     return cards
@@ -97,7 +102,7 @@ def gaps(rows: Rows, point: Mapping[str, Any], column: str) -> tuple[float, floa
     """Return the mean over seeds of attention minus ReLU in percentage points, and its interval."""
     pairs = zip(_values(rows, point, "attention", column), _values(rows, point, "relu", column), strict=True)
     drawn = np.array([100 * (a - r) for a, r in pairs], dtype=np.float64)
-    return float(drawn.mean()) if drawn.size else float("nan"), *bootstrap_interval(drawn)
+    return float(drawn.mean()) if drawn.size else float("nan"), *mean_interval(drawn)
 
 
 def _answer(rows: Rows, centre: Mapping[str, Any]) -> tuple[str, ...]:
@@ -119,13 +124,27 @@ def _answer(rows: Rows, centre: Mapping[str, Any]) -> tuple[str, ...]:
         "that is sampling noise of the kernel, not malleability.",
         f"Of {len(departures)} departures from these choices {len(unlike)} leave the sign of the gap open or turn it "
         f"round: {'; '.join(unlike) or 'none'}.",
+        *(_clipped(rows, point) for name, point in departures if name == "clip range"),
     )
 
 
-def _companions(means: Rows) -> Table:
+def _clipped(rows: Rows, point: Mapping[str, Any]) -> str:
+    """Say what is left when no moved entry may leave the range of the data."""
+    rate = {
+        (name, model): f"{100 * float(np.mean(_values(rows, point, model, f'{name}_flips_top'))):.0f} %"
+        for name in ("attack", "noise") for model in ("attention", "relu")
+    }  # fmt: skip
+    return (
+        f"With moved rows clipped to the data's range, the attack flips {rate['attack', 'attention']} of attention's "
+        f"and {rate['attack', 'relu']} of ReLU's top influences, random signs {rate['noise', 'attention']} and "
+        f"{rate['noise', 'relu']}."
+    )
+
+
+def _companions(rows: Rows, means: Rows) -> Table:
     head = (
-        "task", "attack", "eps (unit rows)", "kernel", "ridge", "model", "attacked", "random signs", "drawn again",
-        "adaptive", "all points", "pairs", "Spearman", "overlap",
+        "task", "attack", "eps (unit rows)", "clip", "kernel", "ridge", "model", "attacked", "random signs",
+        "drawn again", "adaptive", "all points", "pairs", "Spearman", "overlap",
     )  # fmt: skip
     body = []
     for row in means:
@@ -134,9 +153,10 @@ def _companions(means: Rows) -> Table:
         body.append(
             (
                 f"{row['data']}, {_classes(row)}", _attack(row),
-                f"{row['eps']:g} {row['units']} ({row['eps'] / scale:.2g})", kernel, f"{row['ridge']:g}", row["model"],
-                *(_rate(row, f"{name}_flips_top") for name in ("attack", "noise", "redrawn", "adaptive")),
-                _rate(row, "attack_flips_all"), _rate(row, "attack_pair_flips_top"),
+                f"{row['eps']:g} {row['units']} ({row['eps'] / scale:.2g})", row["clip"], kernel, f"{row['ridge']:g}",
+                row["model"],
+                *(_rate(rows, row, f"{name}_flips_top") for name in ("attack", "noise", "redrawn", "adaptive")),
+                _rate(rows, row, "attack_flips_all"), _rate(rows, row, "attack_pair_flips_top"),
                 f"{row['attack_spearman']:.2f}", f"{row['attack_overlap']:.2f}",
             )
         )  # fmt: skip
@@ -242,9 +262,20 @@ def _show(gap: tuple[float, float | None, float | None]) -> str:
     return f"{gap[0]:+.0f}" + ("" if gap[1] is None or gap[2] is None else f" [{gap[1]:+.0f}, {gap[2]:+.0f}]")
 
 
-def _rate(row: Mapping[str, Any], column: str) -> str:
+def _rate(rows: Rows, row: Mapping[str, Any], column: str) -> str:
     if row[column] is None:
         return "none"
-    ends: Iterable[float | None] = (row[f"{column}_low"], row[f"{column}_high"])
-    interval = "" if None in ends else " [" + ", ".join(f"{100 * end:.0f}" for end in ends if end is not None) + "]"
-    return f"{100 * row[column]:.0f}{interval}"
+    cases = {"flips_all": row["rows"], "pair_flips_top": _attacked(rows, row) * row["test_rows"]}
+    drawn = _values(rows, row, row["model"], column)
+    low, high = rate_interval(drawn, cases.get(column.removeprefix("attack_"), _attacked(rows, row)))
+    return f"{100 * row[column]:.0f}" + ("" if low is None or high is None else f" [{100 * low:.0f}, {100 * high:.0f}]")
+
+
+def _attacked(rows: Rows, point: Mapping[str, Any]) -> int:
+    """Return how many training points were attacked, the same in every draw."""
+    return int(next(row["attacked"] for row in rows if all(row[name] == point[name] for name in POINT)))
+
+
+def _percent_interval(percent: NDArray[np.float64], cases: int) -> tuple[float | None, float | None]:
+    low, high = rate_interval(percent / 100, cases)
+    return (None, None) if low is None or high is None else (100 * low, 100 * high)

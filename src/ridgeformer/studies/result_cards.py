@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ridgeformer.errors import InputError
 from ridgeformer.report import Section, Table
-from ridgeformer.studies.bootstrap import bootstrap_interval
+from ridgeformer.statistics import mean_interval
 
 __all__ = ["CardVerdict", "ResultCard", "cards_section", "make_card", "verdict_of"]
 
@@ -24,6 +25,7 @@ class CardVerdict(StrEnum):
     SAME_DIRECTION = "same direction"
     NOT_REPRODUCED = "not reproduced"
     OPPOSITE = "opposite"
+    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class ResultCard:
         row: Which number of it.
         published: The source's value.
         ours: Our mean over seeds; None if nothing could be measured.
-        low, high: Bootstrap interval of it; None with fewer than two seeds.
+        low, high: 95 % interval of it; None with fewer than two seeds.
         choices: What was chosen at each point the source leaves open, by name.
         verdict: What `verdict_of` says.
     """
@@ -57,12 +59,12 @@ class ResultCard:
 def verdict_of(
     published: Any, ours: Any, low: Any, high: Any, *, neutral: float | None = 0.0, tolerance: float = 0.1
 ) -> CardVerdict:
-    """Return the verdict on a published number.
+    """Return the verdict on a published number, by equivalence: a wide interval can never reproduce anything.
 
-    Reproduced: the interval reaches to within `tolerance` of the published value, and does not contain the neutral
-    value. Same direction and opposite: the interval lies wholly on one side of it. Not reproduced: it contains the
-    neutral value, so that not even the sign is settled, or there is nothing to compare. Without an interval the mean
-    stands for it, which is as weak as one seed is.
+    Reproduced: the whole interval lies within `tolerance` of the published value. Otherwise, same direction and
+    opposite: the whole interval lies on one side of the neutral value, which settles the direction and not the
+    value. Otherwise, not reproduced: the whole interval lies outside the tolerance. Inconclusive is everything else:
+    an interval that reaches both into the tolerance and out of it, and a number without an interval.
 
     Args:
         published: The source's value.
@@ -71,29 +73,28 @@ def verdict_of(
         high: Upper end, or None.
         neutral: The value that means "no effect": 0 for a difference, 1 for a ratio; None if the number has no
             direction, and is reproduced or not.
-        tolerance: Share of the published value.
+        tolerance: Fraction of the published value.
 
     Example:
-        >>> [verdict_of(2.0, ours, ours - 0.3, ours + 0.3).value for ours in (2.1, 1.0, 0.1, -1.0)]
+        >>> [verdict_of(2.0, ours, ours - 0.1, ours + 0.1).value for ours in (2.1, 1.0, 0.05, -1.0)]
         ['reproduced', 'same direction', 'not reproduced', 'opposite']
+        >>> verdict_of(2.0, 2.0, -1.0, 5.0).value
+        'inconclusive'
         >>> verdict_of(33.3, 40.0, 39.0, 41.0, neutral=None).value
         'not reproduced'
     """
     published = float(published)
     if not isfinite(published):
         raise InputError(f"published is {published}; the source's finite number was expected.")
-    if ours is None or not isfinite(ours):
-        return CardVerdict.NOT_REPRODUCED
-    low, high = (ours, ours) if low is None or high is None else (low, high)
+    if ours is None or low is None or high is None or not isfinite(ours):
+        return CardVerdict.INCONCLUSIVE
     slack = tolerance * abs(published)
-    near = low - slack <= published <= high + slack
-    if neutral is None or published == neutral:
-        return CardVerdict.REPRODUCED if near else CardVerdict.NOT_REPRODUCED
-    if low <= neutral <= high:
-        return CardVerdict.NOT_REPRODUCED
-    if (ours > neutral) != (published > neutral):
-        return CardVerdict.OPPOSITE
-    return CardVerdict.REPRODUCED if near else CardVerdict.SAME_DIRECTION
+    if published - slack <= low and high <= published + slack:
+        return CardVerdict.REPRODUCED
+    if neutral is not None and published != neutral and not low <= neutral <= high:
+        return CardVerdict.SAME_DIRECTION if (ours > neutral) == (published > neutral) else CardVerdict.OPPOSITE
+    apart = high < published - slack or low > published + slack
+    return CardVerdict.NOT_REPRODUCED if apart else CardVerdict.INCONCLUSIVE
 
 
 def make_card(
@@ -105,16 +106,21 @@ def make_card(
     *,
     neutral: float | None = 0.0,
     tolerance: float = 0.1,
+    interval: Callable[[NDArray[np.float64]], tuple[float | None, float | None]] = mean_interval,
 ) -> ResultCard:
     """Return the card of a number that was measured once a seed; seeds without a value are left out.
 
+    `interval` turns the values into a 95 % interval of their mean.
+
     Example:
-        >>> make_card("table 2", "gap", 1.0, [1.1, 0.9, 1.0], {"seeds": "3"}).verdict.value
+        >>> make_card("table 2", "gap", 1.0, [1.02, 0.98, 1.0], {"seeds": "3"}).verdict.value
         'reproduced'
+        >>> make_card("table 2", "gap", 1.0, [1.2, 0.8, 1.0], {"seeds": "3"}).verdict.value  # 0.5 to 1.5
+        'same direction'
     """
     values = np.array([value for value in drawn if value is not None and isfinite(value)], dtype=np.float64)
     ours = float(values.mean()) if values.size else None
-    low, high = bootstrap_interval(values)
+    low, high = interval(values)
     verdict = verdict_of(published, ours, low, high, neutral=neutral, tolerance=tolerance)
     return ResultCard(table, row, published, ours, low, high, dict(choices), verdict)
 

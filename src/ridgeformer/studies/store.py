@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -25,6 +26,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from ridgeformer.errors import DataFileError, RidgeformerError
+from ridgeformer.reading import explained, open_regular, read_regular
 from ridgeformer.studies.task import Outcome, Status, Task, as_json
 
 __all__ = ["Row", "Store"]
@@ -88,13 +90,31 @@ class Row:
         found: list[dict[str, Any]] = json.loads(self.values)
         return found
 
+    @property
+    def intact(self) -> bool:
+        """Whether it has its digest, and can be read."""
+        try:
+            point, rows = json.loads(self.params), json.loads(self.values)
+            readable = isinstance(point, dict) and isinstance(rows, list) and all(isinstance(r, dict) for r in rows)
+            return readable and self.status in list(Status) and self.digest == self.seal()
+        except (ValueError, TypeError, RecursionError):
+            return False
+
     def seal(self) -> str:
         """Return the digest these contents should have."""
         return hashlib.sha256(as_json([getattr(self, name) for name in COLUMNS[:-1]]).encode()).hexdigest()
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
+TYPES = [{"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Row)]
 SELECT = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM results"
+TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+"""What SQLite says where it cannot put files beside a store."""
+
+NOT_ITS_FAULT = (*BUSY, *UNWRITABLE, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM)
+"""What SQLite says for reasons outside the file."""
 
 
 class Store:
@@ -102,7 +122,7 @@ class Store:
 
     Args:
         path: The file; made if it is not there.
-        create: False to refuse a path where there is none.
+        write: False to read what is there: nothing is made or changed, and the disk may be read-only.
 
     Raises:
         DataFileError: a file that is damaged, of another program or of a newer version; it is left as it is.
@@ -116,20 +136,22 @@ class Store:
         [[{'root': 2.0}]]
     """
 
-    def __init__(self, path: Any, *, create: bool = True) -> None:
+    def __init__(self, path: Any, *, write: bool = True) -> None:
         self.path = Path(path)
         self._claims = self.path.with_name(self.path.name + ".claims")
         self._tensors = self.path.with_name(self.path.name + ".tensors")
         self._owner = uuid.uuid4().hex
         self._lock: FileLock | None = None
         self._library = version_of("ridgeformer")
-        if not self.path.exists():
-            if not create:
-                raise DataFileError(f"{self.path} does not exist: run the study with --store {self.path} first.")
-            self._create()
-        _examine(self.path)
+        self._closing = ExitStack()
         with _plain_errors(self.path):
-            self._db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+            if not self.path.exists():
+                if not write:
+                    raise DataFileError(f"{self.path} does not exist: run the study with --store {self.path} first.")
+                self._create()
+            here = _examine(self.path, None if write else self._closing)
+            self._db = _connect(here, "rw")  # to read as well: it removes the index and the log that it made
+            self._db.execute(f"PRAGMA query_only = {not write:d}")
             self._db.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last results, never the file
 
     def __enter__(self) -> Store:
@@ -146,12 +168,13 @@ class Store:
                 self._drop(self._lock)
                 self._lock = None
             self._db.close()
+            self._closing.close()
 
     def claim(self, key: str) -> bool:
         """Take a task for this process: False if it is recorded, or taken by a living one."""
-        if self._lock is None:
-            self._lock = self._held(self._owner)
         with _plain_errors(self.path):
+            if self._lock is None:
+                self._lock = self._held(self._owner)
             done = self._db.execute(
                 "INSERT INTO claims SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM results WHERE key = ?) "
                 "ON CONFLICT DO NOTHING",
@@ -225,13 +248,11 @@ class Store:
         if not row.tensors:
             return {}
         path = self._tensors / f"{row.key}.safetensors"
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise DataFileError(f"{path} cannot be read ({error.strerror}); it belongs to {self.path}.") from None
+        content = read_regular(path)
         if hashlib.sha256(content).hexdigest() != row.tensors:
             raise DataFileError(f"{path} is damaged: its checksum is not the one {self.path} recorded.")
-        return safetensors.torch.load(content)
+        with explained(path):
+            return safetensors.torch.load(content)
 
     def _write_tensors(self, key: str, content: bytes) -> str:
         with _plain_errors(self.path):
@@ -275,49 +296,80 @@ class Store:
         lock.release()
 
 
-def _examine(path: Path) -> None:
-    """Check every page and every row without writing to the file.
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Connect to a file that exists, mode "ro" or "rw"; every statement is a transaction of its own."""
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+    )
+    db.text_factory = lambda content: content.decode("utf-8", "replace")  # what is replaced fails its checksum
+    return db
+
+
+def _examine(path: Path, copies: ExitStack | None) -> Path:
+    """Check every page and every row without writing to the file; return the file to work on.
+
+    SQLite puts an index of its log beside a store even to read it. Where it cannot, as on a read-only disk, the store
+    and its log are copied to a temporary directory, which lives as long as `copies`; without `copies` that is an error.
 
     Raises:
         DataFileError: what is wrong.
     """
+    _check_head(path)
+    log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    for other in (log, index):
+        if other.exists() and not other.is_file():
+            raise DataFileError(f"{other} is no regular file; it was left as it is: remove it.")
+    made = [other for other in (log, index) if not other.exists()]
     try:
-        with path.open("rb") as file:
-            head = file.read(100)
-    except OSError as error:
-        raise DataFileError(f"{path} cannot be read as a store ({error.strerror}): give another path.") from None
+        _check_content(path)
+    except (sqlite3.Error, UnicodeError, DataFileError) as error:
+        if _code(error) not in BUSY:
+            for new in made:
+                new.unlink(missing_ok=True)
+        if copies is None or _code(error) not in UNWRITABLE:
+            raise
+    else:
+        return path
+    copy = Path(copies.enter_context(tempfile.TemporaryDirectory(prefix="ridgeformer-"))) / "store"
+    shutil.copyfile(path, copy)
+    if log.exists():
+        shutil.copyfile(log, copy.with_name("store-wal"))
+    _check_content(copy)
+    return copy
+
+
+def _code(error: BaseException) -> int | None:
+    """Return SQLite's primary result code, if the error has one."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _check_head(path: Path) -> None:
+    with open_regular(path) as file:
+        head = file.read(100)
     if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
         raise DataFileError(
             f"{path} is not a store of studies, or is damaged; it was left as it is: give another path."
         )
     if int.from_bytes(head[68:72], "big") != APPLICATION:
         raise DataFileError(f"{path} is a database of another program; it was left as it is: give another path.")
-    beside = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]
-    made = [other for other in beside if not other.exists()]
-    try:
-        with _plain_errors(path):
-            _check_content(path)
-    except DataFileError:
-        for new in made:
-            new.unlink(missing_ok=True)
-        raise
 
 
 def _check_content(path: Path) -> None:
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
-    try:
+    with closing(_connect(path, "ro")) as db:
         (layout,) = db.execute("PRAGMA user_version").fetchone()
         if layout > LAYOUT:
             raise DataFileError(f"{path} was written by a newer ridgeformer (layout {layout}): use that version.")
+        with closing(sqlite3.connect(":memory:")) as fresh:
+            fresh.executescript(SCHEMA)
+            if db.execute(TABLES).fetchall() != fresh.execute(TABLES).fetchall():
+                raise sqlite3.DatabaseError("its tables are not those of a store")
         (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
         for values in db.execute(SELECT):
-            row = Row(*values)
-            if row.digest != row.seal():
-                raise sqlite3.DatabaseError(f"the result {row.key[:12]} is not what was written")
-    finally:
-        db.close()
+            if [type(value) for value in values] != TYPES or not Row(*values).intact:
+                raise sqlite3.DatabaseError(f"the result {str(values[0])[:12]!r} is not what was written")
 
 
 @contextmanager
@@ -325,13 +377,13 @@ def _plain_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system say into one sentence."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        raise RidgeformerError(f"{path} cannot be used now ({error}): check the disk and its permissions.") from None
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.Error, UnicodeError) as error:  # damaged text may stand in SQLite's own messages
+        if _code(error) in NOT_ITS_FAULT:
+            raise RidgeformerError(
+                f"{path} cannot be used now ({error}): check the disk and its permissions."
+            ) from None
         raise DataFileError(
             f"{path} is damaged ({error}); it was left as it is: restore a copy, or give another path."
         ) from None
     except OSError as error:
-        if isinstance(error, Timeout):
-            raise
-        raise RidgeformerError(f"{path} cannot be written ({error.strerror}): give another path.") from None
+        raise RidgeformerError(f"{path} cannot be written ({error.strerror or error}): give another path.") from None

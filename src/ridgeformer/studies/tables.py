@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from ridgeformer.errors import InputError, RidgeformerError, unknown_name
-from ridgeformer.studies.bootstrap import bootstrap_interval
+from ridgeformer.statistics import LEVEL, mean_interval, proportion_interval
 from ridgeformer.studies.registry import find_study
 from ridgeformer.studies.store import Row, Store
 from ridgeformer.studies.study import Study
@@ -40,7 +41,7 @@ def table(study: Study | str, store: Any, *, preset: str | None = None, version:
         InputError: there is nothing in it.
     """
     study = find_study(study)
-    with Store(store, create=False) as kept:
+    with Store(store, write=False) as kept:
         found = list(kept.results(study.name, study.version if version is None else version))
     if preset is not None:
         keys = {task.key for task in study.tasks(preset)}
@@ -57,14 +58,16 @@ def table(study: Study | str, store: Any, *, preset: str | None = None, version:
     return _as_table(rows)
 
 
-def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = 0.95, seed: int = 0) -> pa.Table:
-    """Return the mean of every value over the seeds, with its bootstrap interval.
+def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = LEVEL) -> pa.Table:
+    """Return the mean of every value over the seeds, with its confidence interval.
+
+    Numbers get Student's t interval, and values that are true or false the exact (Clopper-Pearson) interval of their
+    fraction; `ridgeformer.statistics` says how often these hold.
 
     Args:
         rows: A table made by `table`: parameters, seed, values.
         within: Values that are coordinates, such as a step: the study's `within`.
         level: Confidence of the interval; with one seed there is none, and it is empty.
-        seed: Of the resampling.
 
     Returns:
         Parameters, coordinates, `seeds` (how many), and for each number its mean, `_low` and `_high`.
@@ -72,7 +75,7 @@ def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = 0.95
     Example:
         >>> rows = pa.table({"width": [1, 1], "seed": [0, 1], "error": [2.0, 4.0]})
         >>> intervals(rows).to_pylist()
-        [{'width': 1, 'seeds': 2, 'error': 3.0, 'error_low': 2.0, 'error_high': 4.0}]
+        [{'width': 1, 'seeds': 2, 'error': 3.0, 'error_low': -9.70..., 'error_high': 15.70...}]
     """
     names = rows.column_names
     params, values = names[: names.index("seed")], names[names.index("seed") + 1 :]
@@ -86,10 +89,16 @@ def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = 0.95
         row = {name: group[0][name] for name in by} | {"seeds": len(group)}
         for name in numbers:
             drawn = np.array([record[name] for record in group if record[name] is not None], dtype=np.float64)
-            low, high = bootstrap_interval(drawn, level=level, seed=seed)
+            low, high = _interval(drawn, level, counted=pa.types.is_boolean(rows.schema.field(name).type))
             row |= {name: float(drawn.mean()) if drawn.size else None, f"{name}_low": low, f"{name}_high": high}
         found.append(row)
     return _as_table(found)
+
+
+def _interval(drawn: NDArray[np.float64], level: float, *, counted: bool) -> tuple[float | None, float | None]:
+    if counted and drawn.size > 1:
+        return proportion_interval(int(drawn.sum()), drawn.size, level=level)
+    return mean_interval(drawn, level=level)
 
 
 def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:

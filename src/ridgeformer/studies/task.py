@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from ridgeformer.errors import InputError
+from ridgeformer.memory import is_out_of_memory
 from ridgeformer.seeds import spawn
-from ridgeformer.studies.budgets import OverTimeError, is_out_of_memory, memory_limit, time_limit
+from ridgeformer.studies.budgets import OverTimeError, memory_limit, time_limit
 
 __all__ = ["Outcome", "Result", "Status", "Task", "as_json", "execute", "find_object"]
 

@@ -92,7 +92,7 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
         (
             Section(
                 "What a narrow model loses",
-                ("In-sample prediction error relative to norm(y), mean over seeds with bootstrap intervals. Dashed: "
+                ("In-sample prediction error relative to norm(y), mean over seeds with 95 % intervals. Dashed: "
                  "the bound of each sketch. The spectrum falls geometrically, the precision is float64.",),
                 pictures=pictures,
             ),
@@ -174,7 +174,7 @@ STUDY = Study(
     what="What compiled transformers lose that carry fewer columns than there are features.",
     function="ridgeformer.studies.width_rank:measure",
     presets={
-        "quick": Preset(_grid([2, 6, 12, 18, 22], ["log"]), seeds=2),
+        "quick": Preset(_grid([2, 6, 12, 18, 22], ["log"]), seeds=3),
         "default": Preset(_grid(list(range(1, FEATURES, 2)), ["log", "linear", "power"]), seeds=5),
         "paper": Preset(_grid(list(range(1, FEATURES)), ["log", "linear", "power"]), seeds=20),
     },

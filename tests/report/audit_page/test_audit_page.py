@@ -86,7 +86,10 @@ def test_the_bars_are_the_scores():
     wine = small_audit("wine")
     (bars,) = fits_figure(wine).data
     assert list(bars.x) == pytest.approx([100 * fit.test_score for fit in wine.fits[::-1]])
-    assert "±" in words(fits_section(wine))
+    assert "exact p = " in words(fits_section(wine))
+    intervals = [fit.interval for fit in wine.fits[::-1]]
+    assert np.add(bars.x, bars.error_x.array) == pytest.approx([100 * high for _, high in intervals])
+    assert np.subtract(bars.x, bars.error_x.arrayminus) == pytest.approx([100 * low for low, _ in intervals])
 
 
 def test_a_certificate_that_does_not_hold_is_said():

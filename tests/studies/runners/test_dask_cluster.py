@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
+from contextlib import contextmanager
 
 import dask
 import distributed
@@ -53,3 +55,38 @@ def test_without_dask(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(InputError, match=r"pip install 'ridgeformer\[cluster\]'"):
         studies.run(STUDY, store=tmp_path / "a.db", preset="quick", workers=1)
+
+
+@contextmanager
+def killing(most):
+    """Kill the first worker processes that start, so many."""
+    over, killed = threading.Event(), []
+
+    def kill():
+        while not over.is_set() and len(killed) < most:
+            for child in multiprocessing.active_children():
+                if child.pid not in killed:
+                    killed.append(child.pid)
+                    os.kill(child.pid, signal.SIGKILL)
+            over.wait(0.01)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_worker_killed_while_it_starts_is_started_again(tmp_path):
+    with killing(1) as killed:
+        report = studies.run(study("draw", range(3)), store=tmp_path / "a.db", preset="quick", workers=1)
+    assert (report.computed, report.failures, len(killed)) == (3, (), 1)
+
+
+def test_workers_that_never_live_are_one_sentence(tmp_path):
+    with killing(100) as killed, pytest.raises(RidgeformerError, match="Dask workers died while they started, 2 times"):
+        studies.run(STUDY, store=tmp_path / "a.db", preset="quick", workers=1)
+    assert len(killed) >= 2
+    assert multiprocessing.active_children() == []

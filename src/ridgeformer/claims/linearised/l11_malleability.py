@@ -20,12 +20,11 @@ from ridgeformer.influence.attacks import FGSM
 from ridgeformer.influence.features import Features
 from ridgeformer.influence.published import FLIPS
 from ridgeformer.regime import problem_from
-from ridgeformer.seeds import numpy_generator
+from ridgeformer.statistics import mean_interval
 
 SEEDS, ROWS, QUERIES, EPS = 8, 120, 40, 0.3
 MODELS: dict[str, Features] = {"relu": RawFeatures(), "attention": AttentionFeatures()}
 LEAST, MOST = 2.0, 9.0
-RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,17 @@ def flip_rates(reading: Reading, dataset: Dataset) -> dict[str, np.ndarray]:
     return {name: np.array(values) for name, values in found.items()}
 
 
-def intervals(rates: np.ndarray) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return 95 % bootstrap intervals over seeds: attention minus ReLU, and attention over ReLU."""
-    draws = numpy_generator(0, "L11").integers(SEEDS, size=(RESAMPLES, SEEDS))
-    relu, attention = (model[draws].mean(1) for model in rates)
-    ratio = attention / np.maximum(relu, 0.5 / (SEEDS * ROWS))  # a rate of 0 is below half a flip
-    low, high = np.quantile(attention - relu, [0.025, 0.975])
-    least, most = np.quantile(ratio, [0.025, 0.975])
-    return (float(low), float(high)), (float(least), float(most))
+def gap_interval(rates: np.ndarray, factor: float = 1.0) -> tuple[float, float]:
+    """Return the 95 % interval over seeds of attention minus `factor` times ReLU, paired by seed."""
+    low, high = mean_interval(rates[1] - factor * rates[0])
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
+def outside_range(rates: np.ndarray) -> bool:
+    """Return whether the interval of attention over ReLU (Fieller's) lies outside [2, 9]."""
+    return gap_interval(rates, LEAST)[1] < 0 or gap_interval(rates, MOST)[0] > 0
 
 
 def published_ratios() -> list[float]:
@@ -86,10 +88,10 @@ def check(cases: int) -> Evidence:
     measured = {reading.name: flip_rates(reading, digits) for reading in READINGS}
     first, middle, last = measured.values()
     gap, null, pixels, rows = (
-        intervals(rates)[0] for rates in (first["attack"], first["redrawn"], middle["attack"], last["attack"])
+        gap_interval(rates) for rates in (first["attack"], first["redrawn"], middle["attack"], last["attack"])
     )
     outside = [not LEAST <= ratio <= MOST for ratio in ratios]
-    away = [_apart(intervals(rates["attack"])[1]) for rates in measured.values()]
+    away = [outside_range(rates["attack"]) for rates in measured.values()]
     return Evidence(
         stated=(
             Trial("2 <= attention over ReLU <= 9 in every cell of the published tables", len(ratios), sum(outside)),
@@ -107,17 +109,13 @@ def check(cases: int) -> Evidence:
     )
 
 
-def _apart(interval: tuple[float, float]) -> bool:
-    return interval[1] < LEAST or interval[0] > MOST
-
-
 def _figures(ratios: list[float], measured: dict[str, dict[str, np.ndarray]]) -> tuple[Figure, ...]:
     found = [Figure("least published ratio, cars v planes", min(ratios), shown="0.90")]
     for name, rates in measured.items():
         for control in ("attack", "noise", "redrawn"):
             if control == "redrawn" and not rates[control].any():
                 continue
-            (low, high), _ = intervals(rates[control])
+            low, high = gap_interval(rates[control])
             relu, attention = (100 * float(model.mean()) for model in rates[control])
             found += [
                 Figure(f"{name}, {control}: flips of attention, %", attention),

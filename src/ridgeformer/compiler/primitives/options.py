@@ -28,7 +28,7 @@ def checked_range(given: Any) -> tuple[float, float]:
     """
     try:
         low, high = (float(end) for end in given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"reciprocal_range is {given!r}; two numbers (b_min, B) were expected.") from None
     if not SMALLEST <= low < high <= LARGEST:
         raise InputError(

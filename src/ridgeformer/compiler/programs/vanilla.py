@@ -1,4 +1,4 @@
-"""A stock transformer that does kernel ridge regression: softmax attention and nothing else.
+"""A stock transformer that does kernel ridge regression: softmax attention and nothing else; compare [Yan2026].
 
 No gated sublayer, no product, no division. Memory i reads all memories (logit S_ij, value alpha_j) and its
 own anchor (logit c, value e^-c (ridge alpha_i - y_i)), so that its head returns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 import torch
@@ -79,6 +79,15 @@ class Attack(ABC):
     @abstractmethod
     def move(self, start: Tensor, gradient: Gradient, generator: torch.Generator) -> Tensor:
         """Return where the rows end up."""
+
+    def clipped_to(self, X: Any) -> Attack:
+        """Return this attack with bounds at the smallest and the largest entry of X: no pixel leaves the data's range.
+
+        Raises:
+            InputError: all entries of X are equal.
+        """
+        X = as_matrix(X, "X")
+        return replace(self, bounds=(float(X.min()), float(X.max())))
 
     @property
     def ball(self) -> Ball:

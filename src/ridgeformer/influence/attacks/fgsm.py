@@ -15,7 +15,7 @@ __all__ = ["FGSM"]
 
 @dataclass(frozen=True)
 class FGSM(Attack):
-    """One step of length eps along the gradient (Goodfellow and others); exact where the objective is linear.
+    """One step of length eps along the gradient [Goodfellow2015]; exact where the objective is linear.
 
     Example:
         >>> FGSM(eps=0.5)(lambda X: (X * torch.tensor([2.0, -1.0])).sum(), [[0.0, 0.0]])

@@ -19,7 +19,7 @@ ACCUMULATE = ("l1", "direction")
 
 @dataclass(frozen=True)
 class MIM(Attack):
-    """g <- momentum g + unit gradient; a step along the direction of g (Dong and others).
+    """g <- momentum g + unit gradient; a step along the direction of g [Dong2018].
 
     Args:
         eps: the largest move of a row.

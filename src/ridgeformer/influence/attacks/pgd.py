@@ -16,7 +16,7 @@ __all__ = ["PGD"]
 
 @dataclass(frozen=True)
 class PGD(Attack):
-    """Steps along the direction of the gradient, projected (Madry and others).
+    """Steps along the direction of the gradient, projected [Madry2018].
 
     Args:
         eps: the largest move of a row.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
-from ridgeformer.auditing.answer import best_baseline, show_score
+from ridgeformer.auditing.answer import best_baseline, describe_comparison, show_score
 from ridgeformer.report.figures import PALETTE, styled
 from ridgeformer.report.sections import Picture, Section, Table
 
@@ -21,7 +21,8 @@ def fits_section(audit: Audit) -> Section:
         "The certified fit against baselines",
         parts=(
             "Temperature and ridge were chosen by leave-one-out error on the training rows; held-out rows had no say. "
-            "Of the ridges within one standard error of the best, the largest was taken.",
+            "Of the ridges within one standard error of the best, the largest was taken. A grid whose choice lay on "
+            "its edge was widened, for every method alike.",
             Picture(fits_figure(audit), _caption(audit),
                     "Bars: the score of each method on held-out rows, with 95 % intervals.", "fits"),
             _table(audit),
@@ -45,7 +46,12 @@ def fits_figure(audit: Audit) -> go.Figure:
             orientation="h",
             name="held-out score",
             marker_color=[PALETTE[0] if fit is audit.certified.fit else "#9aa5b8" for fit in fits],
-            error_x={"type": "data", "array": [scale * fit.margin for fit in fits], "color": "#7a8496"},
+            error_x={
+                "type": "data",
+                "array": [scale * (fit.interval[1] - fit.test_score) for fit in fits],
+                "arrayminus": [scale * (fit.test_score - fit.interval[0]) for fit in fits],
+                "color": "#7a8496",
+            },
             text=[show_score(fit.test_score, audit.data.dataset.task) for fit in fits],
             textposition="inside",
             insidetextanchor="start",
@@ -59,21 +65,15 @@ def fits_figure(audit: Audit) -> go.Figure:
 
 def _caption(audit: Audit) -> str:
     own, best, task = audit.certified.fit, best_baseline(audit.baselines), audit.data.dataset.task
-    lead, margin = own.lead(best)
-    if task == "classification":
-        by, off = f"{100 * abs(lead):.1f} points", f"{100 * margin:.1f}"
-    else:
-        by, off = f"{abs(lead):.3f}", f"{margin:.3f}"
-    side = "above" if lead > 0 else "below"
-    verdict = (
-        "which these rows cannot tell from nothing"
-        if abs(lead) <= margin
-        else "which is more than chance among these rows"
+    found = own.compare(best)
+    by = f"{100 * abs(found.lead):.1f} points" if task == "classification" else f"{abs(found.lead):.3f}"
+    side = "above" if found.lead > 0 else "below"
+    gap = f"is {by} {side} {best.name}" if found.lead else f"scores the same as {best.name}"
+    verdict = "more than chance explains" if found.significant else "no more than chance explains"
+    return (
+        f"What to see: the certified fit {gap}, the best of the others, which is {verdict}: "
+        f"{describe_comparison(found, task)}. Whiskers are 95 % intervals of each score."
     )
-    first = f"What to see: the certified fit is {by} {side} {best.name}, the best of the others"
-    if lead == 0:
-        return f"What to see: the certified fit and {best.name} score the same ({show_score(own.test_score, task)})."
-    return f"{first} (95 % interval ± {off}, row by row), {verdict}. Whiskers are 95 % intervals of each score."
 
 
 def _table(audit: Audit) -> Table:
@@ -84,8 +84,8 @@ def _table(audit: Audit) -> Table:
             fit.what,
             show_score(fit.test_score, task),
             show_score(fit.train_score, task),
-            "" if fit.temperature is None else f"{fit.temperature:.3g}",
-            "" if fit.ridge is None else f"{fit.ridge:.1e}",
+            _chosen(fit.temperature, ".3g", fit.on_edge),
+            _chosen(fit.ridge, ".1e", fit.on_edge),
         )
         for fit in audit.fits
     )
@@ -93,3 +93,7 @@ def _table(audit: Audit) -> Table:
         (fit.name, fit.what, fit.test_score, fit.train_score, fit.temperature, fit.ridge) for fit in audit.fits
     )
     return Table(("method", "what it is", "held out", "training", "temperature", "ridge"), rows, values, "fits")
+
+
+def _chosen(value: float | None, form: str, on_edge: bool) -> str:
+    return "" if value is None else f"{value:{form}}" + (" (edge of the grid)" if on_edge else "")

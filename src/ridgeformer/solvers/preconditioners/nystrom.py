@@ -1,4 +1,4 @@
-"""Randomised Nystrom: deflate the largest eigenvalues, found by a random sketch of K."""
+"""Randomised Nystrom: deflate the largest eigenvalues, found by a random sketch of K [Halko2011]."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Nystrom:
     """P^-1 = (l_r + ridge) U (L + ridge)^-1 U' + (I - U U') from a rank-r randomised approximation U L U'.
 
     The condition number becomes a constant once the rank is about twice the effective dimension at the
-    ridge (Frangella, Tropp and Udell). Costs r products with K and O(n r^2).
+    ridge [Frangella2023]. Costs r products with K and O(n r^2).
 
     Args:
         rank: r; None takes ceil(2 sqrt(n)).

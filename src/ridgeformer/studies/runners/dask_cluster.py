@@ -8,12 +8,17 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ridgeformer.errors import InputError, RidgeformerError
+from ridgeformer.reading import one_line
+from ridgeformer.studies.runners.interrupts import interrupts_later
 from ridgeformer.studies.task import Outcome, Status, Task, execute
 
 __all__ = ["DaskCluster"]
 
 PATIENCE = 20.0
 """Seconds a scheduler may take to answer."""
+
+STARTS = 2
+"""A cluster is started so often before it is given up."""
 
 AHEAD = 2
 """Tasks sent for every thread, so that none waits for the next."""
@@ -31,7 +36,7 @@ class DaskCluster:
 
     Raises:
         InputError: Dask is not installed.
-        RidgeformerError: the scheduler does not answer.
+        RidgeformerError: the scheduler does not answer, or the workers die while they start.
     """
 
     def __init__(self, *, workers: int = 0, scheduler: str | None = None) -> None:
@@ -43,14 +48,18 @@ class DaskCluster:
         self._timeout: Any = distributed.TimeoutError
         self._cluster: Any = None
         self._running: dict[Any, Task] = {}
-        if scheduler is None:
-            self._cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-            )
-        try:
-            self.client: Any = distributed.Client(self._cluster or scheduler, set_as_default=False, timeout=PATIENCE)
-        except (OSError, ValueError) as error:
-            raise RidgeformerError(f"no Dask scheduler answers at {scheduler} ({error}): check the address.") from None
+        with interrupts_later():
+            if scheduler is None:
+                self._cluster = _start_cluster(distributed, workers)
+            try:
+                self.client: Any = distributed.Client(
+                    self._cluster or scheduler, set_as_default=False, timeout=PATIENCE
+                )
+            except (OSError, ValueError) as error:
+                if self._cluster is not None:
+                    self._cluster.close()
+                where = scheduler or "the cluster started here"
+                raise RidgeformerError(f"no Dask scheduler answers at {where} ({error}): check the address.") from None
 
     @property
     def slots(self) -> int:
@@ -76,6 +85,21 @@ class DaskCluster:
         self.client.close()
         if self._cluster is not None:
             self._cluster.close()
+
+
+def _start_cluster(distributed: Any, workers: int) -> Any:
+    """Return a cluster on this machine; one whose workers die while they start is started again."""
+    said = ""
+    for _ in range(STARTS):
+        try:
+            return distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            )
+        except Exception as error:  # what a cluster raises depends on what its worker was doing
+            said = one_line(error)
+    raise RidgeformerError(
+        f"the Dask workers died while they started, {STARTS} times ({said}): start fewer of them, or use processes."
+    )
 
 
 def _execute(task: Task) -> Outcome:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -18,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from threadpoolctl import threadpool_limits
 
 from ridgeformer.checks import whole
+from ridgeformer.studies.runners.interrupts import interrupts_later
 from ridgeformer.studies.task import Outcome, Status, Task, execute
 
 __all__ = ["Processes"]
@@ -142,6 +144,8 @@ def _context() -> BaseContext:
         return mp.get_context("spawn")
     context = mp.get_context("forkserver")
     context.set_forkserver_preload([__name__])
+    with interrupts_later():
+        forkserver.ensure_running()
     return context
 
 

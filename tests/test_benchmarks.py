@@ -1,0 +1,59 @@
+"""What the benchmarks measure is what they say: errors over row orders, and a rival in mixed precision."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+
+import ridgeformer as rf
+from ridgeformer.kernels import Exponential
+from ridgeformer.seeds import numpy_generator
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module
+
+
+def task(rivals, n=120, ridge=1e-2, tol=1e-12):
+    generator = numpy_generator(0, "task")
+    X = rf.datasets.unit_rows(generator.standard_normal((n, 6)))
+    return rivals.Task(X, generator.standard_normal((n, 3)), temperature=0.25, ridge=ridge, tol=tol)
+
+
+def test_the_rival_in_mixed_precision_is_refined_to_the_tolerance(benchmark):
+    rivals = benchmark("scale_rivals")
+    given = task(rivals)
+    alpha, note = rivals.RIVALS["torch mixed cholesky"](given)
+    K = Exponential(0.25, log_scale=4.0)(torch.from_numpy(given.X))
+    y = torch.from_numpy(given.y)
+    residual = y - K @ alpha - given.ridge * alpha
+    assert float((residual.norm(dim=0) / y.norm(dim=0)).max()) < 1e-12
+    factor = torch.linalg.cholesky((K + given.ridge * torch.eye(120)).float())
+    once = torch.cholesky_solve(y.float(), factor).double()
+    assert float((y - K @ once - given.ridge * once).norm()) > 1e-6  # float32 alone is not enough
+    assert note.startswith("float32 factor, ")
+
+
+def test_a_tolerance_that_float32_cannot_reach_is_said(benchmark):
+    rivals = benchmark("scale_rivals")
+    assert "not converged" in rivals.torch_mixed(task(rivals, tol=1e-18))[1]
+
+
+def test_errors_are_against_the_exact_solution_in_several_row_orders(benchmark):
+    forward = benchmark("compiled_forward")
+    X, y, Xq = forward.draw(60, torch.float32)
+    model = rf.compile("softmax", features=64, ridge=forward.RIDGE, steps=20, temperature=forward.TAU)
+    given = X.double(), y.double(), Xq.double()
+    truth = rf.solve(Exponential(forward.TAU), X.double(), y[:, 0].double(), forward.RIDGE).predict(Xq.double())
+    assert torch.allclose(forward.exact(X, y[:, 0], Xq), truth.reshape(-1), rtol=1e-9)
+    plain = forward.errors(forward.plain_cg, X, y[:, 0], Xq)
+    assert len(plain) == len(set(plain)) == forward.ORDERS  # rounding differs from order to order
+    assert 0 < plain[0] < plain[-1] < 1e-2
+    compiled = forward.errors(lambda X, y, Xq: model(X, y[:, None], Xq)[:, 0], given[0], given[1][:, 0], given[2])
+    assert compiled[-1] < 1e-4
+    assert forward.shown([1e-3, 2e-3, 4e-3]) == "2.0e-03 (1.0e-03 to 4.0e-03)"
