@@ -45,8 +45,8 @@ class _OwnRidge:
         if bool(lost[place]) or (bool(lost.any()) and not isinstance(self.ridges, str)):
             warnings.warn(
                 f"the leave-one-out errors of {int(lost.sum())} of {len(lost)} ridges (up to "
-                f"{float(path.ridges[lost].max()):.1e}) are not determined in float64, so they are not chosen: leave them "
-                "out.",
+                f"{float(path.ridges[lost].max()):.1e}) are not determined in float64, so they are not chosen: "
+                "leave them out.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
