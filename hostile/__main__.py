@@ -158,4 +158,6 @@ def _processor() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from hostile.__main__ import main as by_name  # spawned workers can import `try_cases` from there, not from __main__
+
+    sys.exit(by_name())

@@ -91,8 +91,8 @@ def _check_sizes(y: Tensor, dtype: torch.dtype) -> None:
     if bool(lost.any()):
         name = str(dtype).removeprefix("torch.")
         raise InputError(
-            f"the targets of an output reach {float(largest[lost][0]):.3g}, and {name} holds all digits of numbers from "
-            f"{least:.1g} on: divide y by a constant near that, and multiply the predictions by it."
+            f"the targets of an output reach {float(largest[lost][0]):.3g}, and {name} holds all digits of numbers "
+            f"from {least:.1g} on: divide y by a constant near that, and multiply the predictions by it."
         )
 
 
