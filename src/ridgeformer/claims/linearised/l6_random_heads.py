@@ -67,14 +67,16 @@ def check(cases: int) -> Evidence:
     )
     survives = [abs(float(torch.tensor(k / KAPPA**3).log10())) for k in (*one.tolist(), many, limit)]
     return Evidence(
-        stated=concluding(CUBED, within("within a factor 10, one head or many averaged", survives, 1.0)),
+        stated=concluding(
+            CUBED, within("kappa is kappa(G)^3 within a factor 10, one head or many averaged", survives, 1.0)
+        ),
         corrected=(
             within("independent W_Q, W_K: E[K] = tr(G^2)/d_k G", apart[False], DEVIATIONS),
             within("tied: (1 + 1/d_k) G^3 more", apart[True], DEVIATIONS),
             *concluding(
                 CUBED,
-                within("one head: its median is kappa(G)^3 or more", _median_ratios(drawn(cases, 5)), 1.0),
-                within("tied weights: within 1 % as d_k grows", [abs(wide / KAPPA**3 - 1)], 0.01),
+                within("one head: the median kappa is kappa(G)^3 or more", _median_ratios(drawn(cases, 5)), 1.0),
+                within("tied weights: kappa(G)^3 within 1 % as d_k grows", [abs(wide / KAPPA**3 - 1)], 0.01),
                 kept=len(one) / len(survives),
             ),
             within("1024 heads averaged have kappa(G) within 25 %", [abs(limit / KAPPA - 1)], 0.25),

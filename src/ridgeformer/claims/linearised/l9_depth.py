@@ -45,7 +45,11 @@ def check(cases: int) -> Evidence:
             for k in DEPTHS
             for trial in concluding(
                 f"{k} layers give G^{2 * k + 1}",
-                within("attention recomputed, as networks do", _distances(draws, k, 2 * k + 1, recompute=True), 1e-10),
+                within(
+                    f"{k} layers, attention recomputed: G^{2 * k + 1}",
+                    _distances(draws, k, 2 * k + 1, recompute=True),
+                    1e-10,
+                ),
             )
         ),
         corrected=tuple(
@@ -54,7 +58,11 @@ def check(cases: int) -> Evidence:
             for trial in (
                 *concluding(
                     f"{k} layers give G^{2 * k + 1}",
-                    within("attention fixed", _distances(draws, k, 2 * k + 1, recompute=False), 1e-10),
+                    within(
+                        f"{k} layers, attention fixed: G^{2 * k + 1}",
+                        _distances(draws, k, 2 * k + 1, recompute=False),
+                        1e-10,
+                    ),
                 ),
                 within(
                     f"{k} layers, attention recomputed: G^{3**k}", _distances(draws, k, 3**k, recompute=True), 1e-10

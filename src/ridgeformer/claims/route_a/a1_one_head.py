@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import compiler
@@ -26,6 +27,7 @@ from ridgeformer.seeds import torch_generator
 from ridgeformer.solvers import solve
 
 NEAR, THIRD, QUERY, RIDGE = [[0.0], [1.0]], [1.1], [[0.6]], 0.1
+Array = NDArray[np.float64]
 KERNEL = Exponential(temperature=1.0)
 RIDGE_WEIGHTS = "one block with one head has the weights of ridge regression"
 
@@ -54,16 +56,12 @@ def _ratio(weights: Tensor) -> float:
     return float(weights[0] / weights[1])
 
 
-def _prony(supports: list[list[float]], y: Tensor) -> float:
-    """Return what a token-wise map makes of one head's answer if its values carry the powers x^i and x^i y.
+def token_wise(answer: Array, k: int) -> float:
+    """Return the ridge prediction from one head's answer, the moments sum_j w_j x_j^i and sum_j w_j x_j^i y_j.
 
-    The head's answers are moments sum_j w_j x_j^i. Prony's method finds the k supports from 2k of them: they are the
-    roots of a polynomial whose coefficients solve a Hankel system. Two Vandermonde systems give w_j and w_j y_j.
+    Prony's method finds the k supports from 2k moments: they are the roots of a polynomial whose coefficients solve a
+    Hankel system. Two Vandermonde systems give w_j and w_j y_j.
     """
-    k, x = len(supports), torch.tensor(supports, dtype=torch.float64)[:, 0]
-    values = torch.stack([*(x**i for i in range(2 * k)), *(x**i * y for i in range(k))], dim=1)
-    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=1, solver="nadaraya-watson", outputs=3 * k)
-    answer = model(supports, values, QUERY)[0].numpy()
     moments, mixed = answer[: 2 * k], answer[2 * k :]
     hankel = np.array([moments[i : i + k] for i in range(k)])
     nodes = np.roots([1.0, *np.linalg.solve(hankel, -moments[k:])[::-1]]).real
@@ -73,10 +71,15 @@ def _prony(supports: list[list[float]], y: Tensor) -> float:
 
 
 def _prony_errors(supports: list[list[float]], draws: int) -> list[float]:
-    """Return how far that is from ridge regression for random targets."""
-    Y = torch.randn(draws, len(supports), generator=torch_generator(0, "A1", "targets"), dtype=torch.float64)
-    weights = _ridge(supports)
-    return [abs(_prony(supports, y) - float(weights @ y)) for y in Y]
+    """Return how far a head whose values carry powers is from ridge regression, for random targets."""
+    k, x = len(supports), torch.tensor(supports, dtype=torch.float64)[:, 0]
+    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=1, solver="nadaraya-watson", outputs=3 * k)
+    weights, found = _ridge(supports), []
+    for y in torch.randn(draws, k, generator=torch_generator(0, "A1", "targets"), dtype=torch.float64):
+        values = torch.stack([*(x**i for i in range(2 * k)), *(x**i * y for i in range(k))], dim=1)
+        answer = model(supports, values, QUERY)[0].numpy()
+        found.append(abs(token_wise(answer, k) - float(weights @ y)))
+    return found
 
 
 def _unmoved(draws: int) -> Trial:

@@ -69,7 +69,7 @@ def _chebyshev_steps(kappa: float) -> int:
     return steps
 
 
-def _conjugate_gradient_steps(kappa: float) -> int:
+def conjugate_gradient_steps(kappa: float) -> int:
     """Count the steps of `solve` on features that give this spectrum with a ridge of 1."""
     eigenvalues = torch.from_numpy(_spectrum(kappa))
     exact = 1 / eigenvalues
@@ -133,7 +133,7 @@ def check(cases: int) -> Evidence:
     counts = {
         "gradient descent": [_gradient_descent_steps(kappa) for kappa in KAPPAS],
         "Chebyshev": [_chebyshev_steps(kappa) for kappa in KAPPAS],
-        "conjugate gradients": [_conjugate_gradient_steps(kappa) for kappa in KAPPAS],
+        "conjugate gradients": [conjugate_gradient_steps(kappa) for kappa in KAPPAS],
     }
     figures = tuple(
         Figure(f"{name}: steps to 1e-6 at kappa {kappa:g}", float(count), shown)
