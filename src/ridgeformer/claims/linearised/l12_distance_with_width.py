@@ -117,13 +117,13 @@ L12 = Claim(
     "for linearised attention.",
     formula=r"\|f_m - f_{NTK}\| \;\text{rises with } m",
     verdict=Verdict.FALSE,
-    corrected="On digits (3 against 8, 60 rows, three samples) the distance to the limit kernel's predictor at the same "
-    "training time falls with width for both networks, after 40 and after 400 steps of full-batch gradient "
-    "descent, relative to the predictor and in units of the targets, and so does the distance to ridge "
-    "regression after 50 epochs of Adam. Under attention it falls in the mean over samples only, slowly, and "
-    "after 400 steps hardly: the study's conclusion, that such a network is not in the kernel regime at a "
-    "practical width, is nearer to the truth for trained networks than its table. MNIST, wider networks and "
-    "longer training: the page on what would settle it.",
+    corrected="On digits (3 against 8, 60 rows, three samples) the distance to the limit kernel's predictor at the "
+    "same training time falls with width for both networks, after 40 and after 400 steps of full-batch "
+    "gradient descent, relative to the predictor and in units of the targets, and so does the distance to "
+    "ridge regression after 50 epochs of Adam. Under attention it falls in the mean over samples only, "
+    "slowly, and after 400 steps hardly: the study's conclusion, that such a network is not in the kernel "
+    "regime at a practical width, is nearer to the truth for trained networks than its table. MNIST, wider "
+    "networks and longer training: the page on what would settle it.",
     corrected_formula=r"\|f_m(t) - f_\infty(t)\| \;\text{falls with } m \text{ for both}",
     condition="Measured on these rows, widths and training times; nothing is proved about others. With cross-entropy "
     "the distance also follows the size of the logits, and rises for ReLU as well.",

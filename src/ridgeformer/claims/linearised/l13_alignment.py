@@ -120,20 +120,26 @@ def check(cases: int) -> Evidence:
     )
 
 
+def chosen_ridges(values: Tensor, Q: Tensor, y: Tensor) -> Tensor:
+    """Return for each target the ridge of least leave-one-out error, K = Q diag(values) Q': residuals alpha_i/R_ii."""
+    ridges = torch.from_numpy(RIDGES) * values.mean()
+    coordinates, squares, errors = Q.T @ y, Q.square(), []
+    for ridge in ridges:
+        shrink = 1 / (values + ridge)
+        residuals = Q @ (shrink[:, None] * coordinates) / (squares @ shrink)[:, None]
+        errors.append(residuals.square().sum(0))
+    return ridges[torch.stack(errors).argmin(0)]
+
+
 def _errors(name: str, data: Split, noise: float = NOISE) -> Tensor:
-    """Return relative squared test errors at the ridge of least leave-one-out error, (blocks, targets)."""
+    """Return relative squared test errors at the ridge that leave-one-out chooses, (blocks, targets)."""
     kernel, features = KERNELS[name]
     H, Hz = features(data.train, data), features(data.test, data)
     values, Q = torch.linalg.eigh(kernel(H))
     values = values.clamp_min(0)
-    across = kernel(Hz, H) @ Q
     noisy, test = _targets(data, noise)
-    ridges = torch.from_numpy(RIDGES)[:, None] * values.mean()
-    shrink = 1 / (values + ridges)  # (ridges, n)
-    coordinates = Q.T @ noisy
-    residuals = [Q @ (s[:, None] * coordinates) / (Q.square() @ s)[:, None] for s in shrink]  # alpha_i/R_ii
-    chosen = shrink[torch.stack([r.square().sum(0) for r in residuals]).argmin(0)].T  # one ridge a target
-    fitted = across @ (coordinates * chosen)
+    ridges = chosen_ridges(values, Q, noisy)
+    fitted = kernel(Hz, H) @ Q @ ((Q.T @ noisy) / (values[:, None] + ridges))
     return ((fitted - test).square().sum(0) / test.square().sum(0)).reshape(BLOCKS, TARGETS)
 
 
