@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentParser
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -105,6 +106,21 @@ def convergence(decades: int, data: str, n: int, threads: int) -> None:
     command = f"`python benchmarks/finite_ntk.py {decades} --convergence --data {data} --rows {n} --threads {threads}`"
     settings = {"data": data, "n": n, "threads": threads, **{f"slope of {name} rows": s for name, s in slopes.items()}}
     report(page, settings, rows, how=f"{command}; one network that grows, one run")
+    if page == "finite_ntk_billion":
+        summarise(rows)
+
+
+def summarise(rows: list[dict[str, str]]) -> None:
+    """Write what docs/what_settles_it.md shows: every third decade, attention beside raw rows."""
+    kept = ("average entry", "multiplicative", "additive, over 1/4", "ridge-whitened")
+    lines = [f"| rows | width | {' | '.join(kept)} |", f"|{'---|' * (len(kept) + 2)}"]
+    lines += [
+        f"| {row['rows']} | {row['width']} | {' | '.join(row[name] for name in kept)} |"
+        for row in rows
+        if row["width"].count(",") * 4 + 1 == len(row["width"])  # 1,000, 1,000,000, ...
+    ]
+    place = Path(__file__).parents[1] / "docs" / "benchmarks" / "finite_ntk_billion_summary.txt"
+    place.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

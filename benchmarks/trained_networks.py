@@ -24,7 +24,7 @@ WIDTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
 LENGTHS = {"mlp-attn": (40, 400, 4_000, 40_000, 400_000), "relu": (40, 400)}
 NAMES = {"mlp-attn": "attention", "relu": "raw rows"}
 CELLS = Path(__file__).parent / "results" / "trained_networks_cells.json"
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "trained_networks_summary.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "trained_networks_summary.txt"
 
 
 def cells(data: str, samples: int, budget: float) -> list[dict[str, Any]]:
