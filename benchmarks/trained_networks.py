@@ -55,9 +55,9 @@ def cells(data: str, samples: int, budget: float) -> list[dict[str, Any]]:
     return [one for one in kept if one["data"] == data and one["sample"] < samples]
 
 
-def spread(values: list[float], digits: int = 2) -> str:
+def spread(values: list[float], how: str = ".2g") -> str:
     """Return mean and range over samples, or the one value."""
-    mean, low, high = (f"{value:.{digits}f}" for value in (sum(values) / len(values), min(values), max(values)))
+    mean, low, high = (format(value, how) for value in (sum(values) / len(values), min(values), max(values)))
     return mean if len(values) == 1 else f"{mean} ({low} to {high})"
 
 
@@ -73,11 +73,11 @@ def rows_of(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     rows.append({
                         "rows": name, "width": f"{width:,}", "steps": f"{length:,}", "samples": len(here),
                         "relative distance": spread(column["relative"]), "rms distance": spread(column["rms"]),
-                        "training loss": spread(column["train_loss"], 4),
-                        "of the kernel": spread(column["limit_train_loss"], 4),
-                        "training rows wrong, %": spread([100 * e for e in column["train_error"]], 0),
-                        "test rows wrong, %": spread([100 * e for e in column["test_error"]], 0),
-                        "of the kernel, %": spread([100 * e for e in column["limit_test_error"]], 0),
+                        "training loss": spread(column["train_loss"]),
+                        "of the kernel": spread(column["limit_train_loss"]),
+                        "training rows wrong, %": spread([100 * e for e in column["train_error"]], ".0f"),
+                        "test rows wrong, %": spread([100 * e for e in column["test_error"]], ".0f"),
+                        "of the kernel, %": spread([100 * e for e in column["limit_test_error"]], ".0f"),
                         "kernel moved, %": spread([100 * e for e in column["kernel_drift"]]),
                         "kernel at the start, multiplicative": spread(column["kernel_start"]),
                         "at the end": spread(column["kernel_end"]),
@@ -112,9 +112,10 @@ if __name__ == "__main__":
     parser.add_argument("--data", default="mnist")
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--budget", type=float, default=4e8, help="largest number of neurons times steps of a cell")
+    parser.add_argument("--finished", action="store_true", help="report what earlier runs finished and train nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    found = cells(options.data, options.samples, options.budget)
+    found = cells(options.data, options.samples, 0 if options.finished else options.budget)
     PAGE.write_text(summary(found), encoding="utf-8")
     settings = {
         "data": f"{options.data}, {' against '.join(CLASSES)}, {ROWS} rows train and {ROWS} test",

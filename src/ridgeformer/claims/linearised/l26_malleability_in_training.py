@@ -32,7 +32,7 @@ def _by_training(problem: Problem, seed: int) -> float:
 
 def check(cases: int) -> Evidence:
     """Measure three things that the sentence could mean."""
-    seeds = range(drawn(cases, 4))
+    seeds = range(drawn(cases, 8))
     problems = [
         problem_from(datasets.load("digits"), rows=ROWS, test_rows=QUERIES, seed=s, classes=("3", "8")) for s in seeds
     ]
@@ -48,9 +48,7 @@ def check(cases: int) -> Evidence:
             Figure("flips between start and end of training, no attack, %", sum(alone) / count),
         ),
         corrected=(
-            Trial(
-                "training alone flips under a tenth of what the attack flips", count, int(10 * sum(alone) >= sum(after))
-            ),
+            Trial("training alone flips fewer of them than the attack after it", count, int(sum(alone) >= sum(after))),
         ),
         figures=(Figure("largest share of top influences that training alone flips, %", max(alone)),),
     )
@@ -67,9 +65,9 @@ L26 = Claim(
     "it says how.",
     formula=r"\mathrm{flips}_{att}(t)",
     verdict=Verdict.UNDEFINED,
-    corrected="The sentence is cut off, and three quantities fit it: flips by an attack with the kernel at the start, "
-    "the same after training, and flips that training causes on its own. They differ: here the attack flips "
-    "as many before as after training, and training alone next to none.",
+    corrected="The sentence is cut off, and three quantities fit it: flips by an attack with the kernel at the start, the"
+    " same after training, and flips that training causes on its own. They differ: here the attack flips about "
+    "half of the top influences before and after training, and training alone about a tenth.",
     condition="Digits 3 and 8, 100 rows, attention features, width 256, published start, 60 steps of gradient descent.",
     check=check,
 )
