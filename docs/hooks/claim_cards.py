@@ -27,5 +27,5 @@ def card(claim: Claim) -> str:
     if claim.condition:
         lines += ["*When.* " + claim.condition, ""]
     lines += [f"Origin: {provenance(claim)}. Try it: `ridgeformer claims {claim.id}`."]
-    head = f'??? quote "{claim.id} as published: {claim.verdict.value}. {claim.title}"'
+    head = f'??? quote "{claim.id} as published: {claim.said}. {claim.title}"'
     return "\n".join([head, "", *(f"    {line}" if line else "" for line in lines), ""])

@@ -142,3 +142,11 @@ def test_a_check_that_supports_nothing_is_a_problem():
 def test_a_claim_without_evidence_cannot_pass_as_checked():
     assert not judge(BY_ID["W1"], None).agrees
     assert not judge(replace(BY_ID["W1"], verdict=Verdict.PENDING), Evidence(figures=(Figure("x", 1.0),))).agrees
+
+
+def test_a_verdict_names_its_criterion_where_criteria_disagree():
+    assert BY_ID["L4"].said == "false under the multiplicative criterion"
+    assert BY_ID["W1"].said == "false"
+    figures = {figure.name: figure.value for figure in finding("L4").evidence.figures}
+    assert figures["attention, m = 4e5: multiplicative"] < 0.5  # met
+    assert figures["attention, m = 4e5: additive"] > 1  # not met: refuted by extrapolation alone

@@ -180,6 +180,7 @@ class Claim:
         stated: The claim as its source gives it, in our words.
         formula: The same as a formula (LaTeX).
         verdict: What is on record.
+        under: The criterion that the verdict is about, where the source does not name one and criteria disagree.
         corrected: What is true, in words; empty if the claim stands as it is.
         corrected_formula: The same as a formula (LaTeX).
         condition: Under which condition the true statement holds.
@@ -199,11 +200,17 @@ class Claim:
     check: Callable[[int], Evidence]
     quote: str = ""
     computed: str = ""
+    under: str = ""
     corrected: str = ""
     corrected_formula: str = ""
     condition: str = ""
     counterexample: Counterexample | None = None
     pending: str = ""
+
+    @property
+    def said(self) -> str:
+        """The verdict, with the criterion it is about if there is one."""
+        return self.verdict.value + (f" under {self.under}" if self.under else "")
 
 
 def outcome(evidence: Evidence) -> Verdict | None:

@@ -56,7 +56,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
     figures = (*evidence.figures, *evidence.readings) if evidence else ()
     return {
         "id": claim.id, "title": claim.title, "source": claim.source, "origin": claim.origin.value,
-        "quote": claim.quote, "verdict": claim.verdict.value,
+        "quote": claim.quote, "verdict": claim.verdict.value, "under": claim.under,
         "outcome": finding.outcome.value if finding.outcome else None, "agrees": finding.agrees,
         "problems": list(finding.problems), "seconds": finding.seconds, "pending": claim.pending,
         "computed": claim.computed,

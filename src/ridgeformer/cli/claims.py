@@ -84,7 +84,7 @@ def _show_ledger(findings: list[Finding]) -> None:
     for head in ("", "claim", "verdict", "figure", "time"):
         table.add_column(head, overflow="fold", justify="right" if head == "time" else "left")
     for finding in findings:
-        verdict = f"[{COLOURS[finding.claim.verdict]}]{finding.claim.verdict.value}[/]"
+        verdict = f"[{COLOURS[finding.claim.verdict]}]{finding.claim.said}[/]"
         table.add_row(
             finding.claim.id, finding.claim.title, verdict if finding.agrees else f"{verdict} [bold red]WRONG[/]",
             key_figure(finding), f"{finding.seconds:.1f} s",
@@ -106,7 +106,7 @@ def _explain(finding: Finding) -> None:
         console.print(text, markup=False, soft_wrap=True, style=style)
 
     show(f"{claim.id}  {claim.title}", style="bold")
-    show(f"verdict: {claim.verdict.value}", style=COLOURS[claim.verdict])
+    show(f"verdict: {claim.said}", style=COLOURS[claim.verdict])
     for head, words, formula in (
         ("As stated", claim.stated, claim.formula),
         ("Where it comes from", provenance(claim), ""),

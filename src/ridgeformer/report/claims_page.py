@@ -8,7 +8,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from ridgeformer.claims import Finding, Plot
-from ridgeformer.claims.words import key_figure, provenance, summary, trial_line
+from ridgeformer.claims.words import key_figure, summary, trial_line
 from ridgeformer.report.figures import PALETTE, styled
 from ridgeformer.report.writing import fill, write_html
 
@@ -25,7 +25,6 @@ def render_claims(findings: Sequence[Finding]) -> str:
         findings=findings,
         key_figure=key_figure,
         trial_line=trial_line,
-        provenance=provenance,
         claim_figure=claim_figure,
     )
 

@@ -65,9 +65,9 @@ L26 = Claim(
     "it says how.",
     formula=r"\mathrm{flips}_{att}(t)",
     verdict=Verdict.UNDEFINED,
-    corrected="The sentence is cut off, and three quantities fit it: flips by an attack with the kernel at the start, the"
-    " same after training, and flips that training causes on its own. They differ: here the attack flips about "
-    "half of the top influences before and after training, and training alone about a tenth.",
+    corrected="The sentence is cut off, and three quantities fit it: flips by an attack with the kernel at the start, "
+    "the same after training, and flips that training causes on its own. They differ: here the attack flips "
+    "about half of the top influences before and after training, and training alone about a tenth.",
     condition="Digits 3 and 8, 100 rows, attention features, width 256, published start, 60 steps of gradient descent.",
     check=check,
 )

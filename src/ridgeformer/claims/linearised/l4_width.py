@@ -159,6 +159,7 @@ L4 = Claim(
     "power of the condition number on, which no network has.",
     formula=r"m = \Omega(\kappa_d(G)^6\, n \log n)",
     verdict=Verdict.FALSE,
+    under="the multiplicative criterion",
     corrected="False under the multiplicative criterion, and under the average entry and the ridge-whitened one, which"
     " digits meet at 4e5 neurons. Under the additive criterion attention is not within reach there, and the "
     "formula is refuted by extrapolation alone. Concentration gives widths that suffice, never widths that "
