@@ -89,8 +89,10 @@ def _judge(tally: Tally, name: str, case: Case, certificate: rf.Certificate, poi
         tally.hold(EDITED, name, "weights" in failed, certificate["weights"].what)
     else:
         tally.hold(BITS, name, "weights" not in failed, certificate["weights"].what)
-        wrong = [c for c in certificate.failed if c.kind == "expected"] if not TOO_MUCH & set(failed) else []
-        tally.hold(EXPECTED, name, not wrong, "; ".join(f"{c.name}: {c.measured:.4g} > {c.bound:.4g}" for c in wrong))
+        wrong = [c for c in certificate.failed if c.kind == "expected"]
+        what = "; ".join(f"{c.name}: {c.measured:.4g} > {c.bound:.4g}" for c in wrong)
+        if not TOO_MUCH & set(failed):
+            tally.hold(EXPECTED, name, not wrong, what)
     if poisoned:
         tally.hold(RED, name, not certificate.holds, certificate.verdict)
     lead = (case.X, case.y, case.Xq) if case.X.ndim == 3 else (case.X[None], case.y[None], case.Xq[None])

@@ -98,3 +98,13 @@ def test_one_support_attains_chebyshevs_bound_and_rounding_is_allowed_for(route)
         assert not wrong(certificate), str(certificate)
         worst = np.max(certificate.curves["error per step"].measured / certificate.curves["error per step"].bound)
         assert worst > 0.999  # the bound is attained: without the model of rounding it would be exceeded
+
+
+def test_small_targets_make_a_preconditioned_float32_network_idle_early_and_that_is_allowed_for():
+    """r'z is r^2 over the ridge: it falls below what a guarded reciprocal divides by before rounding is reached."""
+    X, y, Xq = draw(supports=40, features=4)
+    model = build("linear", "pcg", X, ridge=1e6, steps=16, dtype="float32")
+    certificate = rf.certify(model, X, 1e-11 * y, Xq)
+    assert not wrong(certificate), str(certificate)
+    assert certificate["error per step"].measured > 1e-6  # rounding alone leaves 5e-7
+    assert not wrong(rf.certify(model, X, y, Xq))

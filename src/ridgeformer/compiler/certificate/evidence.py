@@ -16,6 +16,7 @@ from ridgeformer.compiler.certificate.weights import as_specified
 from ridgeformer.compiler.program import Program, Record
 from ridgeformer.compiler.roles import SUPPORT
 from ridgeformer.compiler.specification import Specification
+from ridgeformer.compiler.sublayers import SMALLEST_DIVISOR
 from ridgeformer.compiler.task import check_squares, check_task
 from ridgeformer.compiler.trace import collect
 from ridgeformer.compiler.transformer import CompiledTransformer
@@ -83,8 +84,8 @@ class Evidence:
         """FLOOR relative_eps kappa: the relative A-norm error that rounding may leave, where curves flatten.
 
         This is a model, not a theorem. A relative error e of the entries of A moves the solution by at most about
-        e kappa; the constant pays for the sums of a step, and `amplification` for what steps pile up. Stock
-        reciprocals idle below their range as well, and what they leave is added.
+        e kappa; the constant pays for the sums of a step, and `amplification` for what steps pile up. Divisors too
+        small to divide by make the network idle, and what that leaves is added.
         """
         return FLOOR * self.relative_eps * self.amplification + self._idle
 
@@ -110,15 +111,22 @@ class Evidence:
 
     @cached_property
     def _idle(self) -> float:
-        """The relative A-norm error at which divisors leave the range of stock reciprocals, 0 for exact units.
+        """The relative A-norm error at which divisors become too small to divide by, and conjugate gradients idle.
 
-        The divisors of CG are means of r^2 and of p'Ap, at least min(1, l) times the mean of r^2 with l the smallest
-        eigenvalue, and norm(e)_A <= norm(r)/sqrt(l).
+        The divisors are sums or means of r^2, with Jacobi's preconditioner of r^2/A_ii, and of p'Ap, at least min(1, l)
+        times that with l the smallest eigenvalue; norm(e)_A <= norm(r)/sqrt(l). Stock reciprocals have a range, exact
+        ones a guard against underflow. Other exact methods divide by no residual.
         """
-        if self.spec.reciprocal_range is None or self.spec.route == "vanilla":
+        spec, problem, least = self.spec, self.problem, SMALLEST_DIVISOR[self.spec.torch_dtype]
+        if spec.reciprocal_range is not None:
+            least = spec.reciprocal_range[0]
+        elif spec.solver not in ("cg", "pcg"):
             return 0.0
-        low, problem = float(self.problem.eigenvalues[0]), self.problem
-        stuck = problem.system.n * self.spec.reciprocal_range[0] / min(1.0, low)
+        if spec.route == "vanilla":
+            return 0.0
+        low = float(problem.eigenvalues[0])
+        scale = float(problem.A.diagonal().max()) if spec.solver == "pcg" else 1.0
+        stuck = problem.system.n * least * max(1.0, scale) / min(1.0, low)
         sizes = problem.solution_norms[problem.solution_norms > 0]
         return (stuck / low) ** 0.5 / float(sizes.min()) if len(sizes) else 0.0
 

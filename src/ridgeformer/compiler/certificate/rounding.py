@@ -9,7 +9,8 @@ FLOOR = 4.0
 
 MODEL = (
     f"FLOOR (1 + largest logit) eps kappa is added to relative errors, with FLOOR = {FLOOR:g}, eps of the weights' "
-    "precision, and kappa the condition number of the system or of the method, whichever is larger"
+    "precision, and kappa the condition number of the system or of the method, whichever is larger; and what conjugate "
+    "gradients leave when their divisors become too small to divide by"
 )
 """The model in words."""
 
