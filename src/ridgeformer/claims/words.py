@@ -44,7 +44,7 @@ def trial_line(trial: Trial) -> str:
     cases = f"{trial.cases:,} case{'s' if trial.cases != 1 else ''}"
     broken = f"never broken in {cases}" if trial.holds else f"broken in {trial.violations:,} of {cases}"
     ratio = "" if isnan(trial.worst) else f", largest ratio of the sides {trial.worst:.9g}"
-    kept = "" if trial.kept == 1 else f", keeping {trial.kept:.0%} of the published cases"
+    kept = "" if trial.kept == 1 else f", keeping {100 * trial.kept:.2g} % of the published cases"
     search = "" if trial.seed is None else f" (search with seed {trial.seed})"
     return f"{trial.statement}: {broken}{ratio}{kept}{search}"
 

@@ -24,11 +24,10 @@ from ridgeformer.claims.matrices import Numbers, orthonormal
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import gram_spectrum
-from ridgeformer.seeds import torch_generator
 
 ROWS, SIZE = 5, 3
 COUNTS = (50, 100, 200, 400)
-KEPT = "kappa^3 is kept up to a factor 2"
+KEPT = "kappa^3 is kept up to a factor"
 TOLERANCE = 2.0
 """A condition number is called kept if it changes by less than this factor."""
 
@@ -108,31 +107,17 @@ def check(cases: int) -> Evidence:
             try_to_break(STATED, cases),
         ),
         corrected=(
-            *concluding(
-                KEPT,
-                Trial(
-                    "digits, rows of similar length, keep kappa^3 up to a factor 2",
-                    1,
-                    int(kept > TOLERANCE),
-                    kept / TOLERANCE,
-                ),
-                kept=_similar(cases),
+            Trial(
+                "digits, rows of similar length, keep it up to a factor 2", 1, int(kept > TOLERANCE), kept / TOLERANCE
             ),
             Trial(
                 "on digits the ReLU tangent kernel's is raised, and not cubed", 1, int(not plain < attended < plain**3)
             ),
-            try_to_break(LOWER, cases),
-            try_to_break(UPPER, cases),
+            *concluding(KEPT, try_to_break(LOWER, cases), try_to_break(UPPER, cases)),
         ),
         figures=figures,
         plot=_plot(),
     )
-
-
-def _similar(cases: int) -> float:
-    """Return the fraction of random cases whose rows are of similar length, squared ratio below TOLERANCE."""
-    theta = torch.randn(cases, FREE, generator=torch_generator(0, "L3", "kept"), dtype=torch.float64)
-    return float((_spread(_attended(theta)) < TOLERANCE).double().mean())
 
 
 def condition_of_ntk(rows: Tensor) -> float:

@@ -109,13 +109,17 @@ def check(cases: int) -> Evidence:
     return Evidence(
         stated=concluding(
             RIDGE_WEIGHTS,
-            Trial("a head whose values are the targets has them, to 1e-6", 2, sum(g > 1e-6 for g in gaps)),
+            Trial(
+                "a head whose values are the targets has ridge regression's weights, to 1e-6",
+                2,
+                sum(g > 1e-6 for g in gaps),
+            ),
             _unmoved(drawn(cases, 200)),
         ),
         corrected=(
             *concluding(
                 RIDGE_WEIGHTS,
-                within("a head whose values carry powers of x does, two supports", prony[2], 1e-14),
+                within("a head whose values carry powers of x predicts the same, two supports", prony[2], 1e-14),
                 within("the same, three supports", prony[3], 1e-11),
             ),
             Trial("a head's ratio is the same whatever else it reads, to 1e-12", 1, int(same > 1e-12)),
@@ -141,8 +145,8 @@ A1 = Claim(
     id="A1",
     source="theoretical analysis, theorem 1",
     origin=Origin.QUOTED,
-    quote="A Transformer block with a single softmax attention head (queries Q=UPhi, keys K=UPhi) and an aggregator "
-    "token can implement the prediction function f(x) = k~(x)^T (K~ + lambdaI)^-1 y",
+    quote="A Transformer block with a single softmax attention head (queries Q=U Phi, keys K=U Phi) and an aggregator "
+    "token can implement the prediction function f(x) = k~(x)^T (K~ + lambda I)^-1 y",
     title="One block with one softmax head does kernel ridge regression",
     stated="A transformer block with a single softmax head and an aggregator token computes the ridge prediction with "
     "the exponential kernel.",

@@ -190,7 +190,7 @@ A5 = Claim(
     source="softmax-route note, theorem and consequences",
     origin=Origin.QUOTED,
     quote="can implement Gradient Descent steps on the kernel ridge regression objective ... Depth-accuracy follows "
-    "CG rate on K~+lambdaI.",
+    "CG rate on K~+lambda I.",
     title="Gradient descent layers converge, and depth follows the rate of conjugate gradients",
     stated="A deep network performs gradient descent steps that converge to the ridge solution; its accuracy in depth "
     "follows the rate of conjugate gradients.",

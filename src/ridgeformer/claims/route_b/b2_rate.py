@@ -114,7 +114,7 @@ B2 = Claim(
     id="B2",
     source="softmax-route note, consequences; theoretical analysis, lemma 3",
     origin=Origin.QUOTED,
-    quote="Depth-accuracy follows CG rate on K~+lambdaI.",
+    quote="Depth-accuracy follows CG rate on K~+lambda I.",
     title="Conjugate gradients keep the classical rate, in coefficients and in predictions",
     stated="After t steps the A-norm error is within the classical factor, and a prediction within that times the "
     "query's own norm.",

@@ -106,8 +106,8 @@ W2 = Claim(
     id="W2",
     source="width-rank note, width-rank theorem",
     origin=Origin.QUOTED,
-    quote="The approximation error in the ridge estimator is bounded by the spectral tail: ||(K + lambdaI)^-1 - (K^ +"
-    " lambdaI)^-1|| <~ (1/lambda^2) sum_{i>m} sigma_i(K)",
+    quote="The approximation error in the ridge estimator is bounded by the spectral tail: ||(K + lambda I)^-1 - (K^ +"
+    " lambda I)^-1|| <~ (1/lambda^2) sum_{i>m} sigma_i(K)",
     title="A kernel error costs the resolvent its size over the squared ridge",
     stated="The resolvents of K and of its rank-m sketch differ by about the tail over the squared ridge.",
     formula=r"\|(K+\lambda I)^{-1} - (\hat K+\lambda I)^{-1}\|_2 \lesssim \frac{1}{\lambda^2}\sum_{i>m}\sigma_i(K)",

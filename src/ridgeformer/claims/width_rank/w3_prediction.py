@@ -137,8 +137,8 @@ W3 = Claim(
     id="W3",
     source="width-rank note, width-rank theorem",
     origin=Origin.QUOTED,
-    quote="which yields a query prediction error bound for any x with feature vector phi(x): |k(x)'[(K+lambdaI)^-1 - "
-    "(K^+lambdaI)^-1]y| <= ||k(x)|| * ||y|| * ||(K+lambdaI)^-1 - (K^+lambdaI)^-1||",
+    quote="which yields a query prediction error bound for any x with feature vector phi(x): |k(x)'[(K+lambda I)^-1 - "
+    "(K^+lambda I)^-1]y| <= ||k(x)|| * ||y|| * ||(K+lambda I)^-1 - (K^+lambda I)^-1||",
     title="The prediction error follows from the resolvent error alone",
     stated="The two resolvents, applied to the same k(x), differ by at most norm(k(x)) norm(y) times the resolvent "
     "error, and this bounds the error of a width-m model's prediction.",

@@ -67,12 +67,13 @@ def check(cases: int) -> Evidence:
     )
 
 
-def _kept(cases: int) -> float:
-    """Return, of random spectra and widths with m >= d_eff, the fraction that has m + 1 >= d_eff/SMALL as well."""
-    generator = torch_generator(0, "W4", "kept")
-    s = (3 * torch.randn(cases, SIZE, generator=generator, dtype=torch.float64)).exp()
-    d_eff, widths = (s / (s + 1)).sum(1, keepdim=True), torch.arange(1, SIZE + 1)
-    return float((widths + 1 >= d_eff / SMALL).sum() / (widths >= d_eff).sum())
+def _kept(draws: int) -> float:
+    """Return, of widths m >= d_eff on random spectra i^-a of size 200, the fraction with m + 1 >= d_eff/SMALL."""
+    decay, ridge, place = torch.rand(3, draws, 1, generator=torch_generator(0, "W4", "kept"), dtype=torch.float64)
+    s = torch.arange(1, 201) ** -(1 + 2 * decay)
+    d_eff = (s / (s + 10 ** (-4 * ridge))).sum(1, keepdim=True)
+    width = d_eff + place * (200 - d_eff)
+    return float((width + 1 >= d_eff / SMALL).double().mean())
 
 
 def _gaussian_share() -> float:
