@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import ArgumentParser
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,7 +14,7 @@ from torch.func import jacrev, vmap
 
 from ridgeformer.datasets import load, unit_rows
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import finite_relu_ntk, finite_relu_ntks, relu_ntk_of_weights
+from ridgeformer.regime import Attention, finite_relu_ntk, finite_relu_ntks, kernel_distances, relu_ntk_of_weights
 from ridgeformer.seeds import torch_generator
 
 N, WIDTH, FEATURES = 500, 1024, 784
@@ -77,31 +79,59 @@ def streaming() -> None:
     report("finite_ntk_streaming", {"width": STREAMED, "best of": 3}, rows)
 
 
-def convergence(decades: int) -> None:
-    """Distance to the infinite-width limit for one growing network: times sqrt(m) it must stay level.
+def convergence(decades: int, data: str, n: int, threads: int) -> None:
+    """Distance to the infinite-width limit of one growing network, on attention features and on raw rows.
 
-    One stream serves every decade, so the whole curve costs what its last point does.
+    One stream serves every decade, so the whole curve costs what its last point does. Times sqrt(m) the average entry
+    must stay level. The whitened distance is at a ridge equal to the mean diagonal of the limit.
     """
-    X = torch.from_numpy(unit_rows(load("digits", limit=200).X))
-    limit, widths = ReluNTK()(X), [10**k for k in range(2, decades + 1)]
-    rows, errors, begin = [], [], time.perf_counter()
-    for width, K in finite_relu_ntks(X, widths, torch_generator(0, "convergence"), threads=2):
-        error, seconds = float((K - limit).norm() / limit.norm()), time.perf_counter() - begin
-        errors.append(error)
-        rows.append({
-            "width": f"{width:,}", "distance": f"{error:.2e}", "distance sqrt(m)": f"{error * width**0.5:.2f}",
-            "seconds from the start": f"{seconds:,.1f}", "neurons/s": f"{width / seconds:,.0f}",
-        })  # fmt: skip
-        print(f"width {width:,}: {error:.2e} after {seconds:,.0f} s", file=sys.stderr, flush=True)
-    slope = np.polyfit(np.log(widths), np.log(errors), 1)[0]
-    name = "finite_ntk_convergence" if decades < 9 else "finite_ntk_billion"
-    how = f"`python benchmarks/finite_ntk.py {decades} --convergence`; one network that grows, one run"
-    report(name, {"data": "digits", "n": 200, "threads": 2, "slope": f"{slope:.2f}"}, rows, how=how)
+    raw = torch.from_numpy(unit_rows(load(data, limit=n).X)).double()
+    widths = [10**k for k in range(2, decades + 1)]
+    rows, slopes = [], {}
+    for name, X in {"attention": Attention(raw)(raw), "raw": raw}.items():
+        limit, errors, begin = ReluNTK()(X), [], time.perf_counter()
+        ridge = float(limit.diagonal().mean())
+        for width, K in finite_relu_ntks(X, widths, torch_generator(0, "convergence"), threads=threads):
+            away, seconds = kernel_distances(K, limit, ridge=ridge), time.perf_counter() - begin
+            errors.append(away.frobenius)
+            rows.append({
+                "rows": name, "width": f"{width:,}", "average entry": f"{away.frobenius:.2e}",
+                "times sqrt(m)": f"{away.frobenius * width**0.5:.2f}", "multiplicative": f"{away.multiplicative:.2e}",
+                "additive, over 1/4": f"{4 * away.additive:.2e}", "ridge-whitened": f"{away.whitened:.2e}",
+                "seconds from the start": f"{seconds:,.1f}",
+            })  # fmt: skip
+            print(f"{name}, {rows[-1]}", file=sys.stderr, flush=True)
+        slopes[name] = f"{np.polyfit(np.log(widths), np.log(errors), 1)[0]:.2f}"
+    page = "finite_ntk_convergence" if decades < 9 else "finite_ntk_billion"
+    command = f"`python benchmarks/finite_ntk.py {decades} --convergence --data {data} --rows {n} --threads {threads}`"
+    settings = {"data": data, "n": n, "threads": threads, **{f"slope of {name} rows": s for name, s in slopes.items()}}
+    report(page, settings, rows, how=f"{command}; one network that grows, one run")
+    if page == "finite_ntk_billion":
+        summarise(rows)
+
+
+def summarise(rows: list[dict[str, str]]) -> None:
+    """Write what docs/what_settles_it.md shows: every third decade, attention beside raw rows."""
+    kept = ("average entry", "multiplicative", "additive, over 1/4", "ridge-whitened")
+    lines = [f"| rows | width | {' | '.join(kept)} |", f"|{'---|' * (len(kept) + 2)}"]
+    lines += [
+        f"| {row['rows']} | {row['width']} | {' | '.join(row[name] for name in kept)} |"
+        for row in rows
+        if row["width"].count(",") * 4 + 1 == len(row["width"])  # 1,000, 1,000,000, ...
+    ]
+    place = Path(__file__).parents[1] / "docs" / "benchmarks" / "finite_ntk_billion_summary.txt"
+    place.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    decades = int(sys.argv[1]) if len(sys.argv) > 1 else 7  # 9 for a billion neurons
-    if "--convergence" not in sys.argv:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("decades", type=int, nargs="?", default=7, help="largest width is 10^decades; 9 is a billion")
+    parser.add_argument("--convergence", action="store_true", help="the curve against width alone")
+    parser.add_argument("--data", default="digits")
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    if not options.convergence:
         closed_form()
         streaming()
-    convergence(decades)
+    convergence(options.decades, options.data, options.rows, options.threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ridgeformer.claims import CLAIMS, Finding, run_claims
-from ridgeformer.claims.words import key_figure, summary, trial_line
+from ridgeformer.claims.words import key_figure, provenance, summary, trial_line
 
 HERE = Path(__file__).parent
 
@@ -13,7 +13,8 @@ HERE = Path(__file__).parent
 def card(finding: Finding) -> list[str]:
     """Return a claim as Markdown: statement, correction, figures, trials, counterexample."""
     claim, evidence = finding.claim, finding.evidence
-    lines = [f"## {claim.id}: {claim.title}", "", f"Verdict: **{claim.verdict.value}**. Source: {claim.source}.", ""]
+    lines = [f"## {claim.id}: {claim.title}", "", f"Verdict: **{claim.said}**.", ""]
+    lines += [f"Origin: {provenance(claim).replace('|', '/')}.", ""]
     lines += ["As stated:", claim.stated, "", f"$${claim.formula}$$", ""]
     if claim.corrected:
         lines += ["What is true:", claim.corrected, ""]
@@ -42,8 +43,7 @@ def main() -> None:
     lines = ["# The ledger", "", "Written by `make figures` from a run of every check.", "", summary(findings), ""]
     lines += ["| id | claim | verdict | figure |", "|---|---|---|---|"]
     lines += [
-        f"| {f.claim.id} | {f.claim.title} | {f.claim.verdict.value} | {key_figure(f).replace('|', '/')} |"
-        for f in findings
+        f"| {f.claim.id} | {f.claim.title} | {f.claim.said} | {key_figure(f).replace('|', '/')} |" for f in findings
     ]
     for finding in findings:
         lines += ["", *card(finding)]

@@ -121,9 +121,9 @@ def main() -> int:
 INTRODUCTION = """# Reliability
 
 Trust is what this library sells, so it comes with an adversary. `make hostile` draws problems that are ordinary,
-extreme and malicious, runs them through the public functions, and compares every number with exact arithmetic: rational dot
-products and [python-flint](https://python-flint.readthedocs.io)'s ball arithmetic at 3,000 bits, which shares no code
-with the solvers. A refusal in a plain sentence is an honest answer; a wrong number, a bound that does not hold, a
+extreme and malicious, runs them through the public functions, and compares every number with exact arithmetic: rational
+dot products and [python-flint](https://python-flint.readthedocs.io)'s ball arithmetic at 3,000 bits, which shares no
+code with the solvers. A refusal in a plain sentence is an honest answer; a wrong number, a bound that does not hold, a
 foreign exception or a hang is a broken promise. Every case is determined by its kind, number and seed, so any
 failure can be replayed. A fixed slice of it is part of `make test`, with tests that loosen the rounding constants and
 require that the slice then fails.

@@ -28,7 +28,7 @@ __all__ = ["attack", "choose"]
 
 INTACT = "an intact file is read exactly"
 DAMAGED = "a damaged file is refused, or read as what it was"
-HONEST = "a hostile file is refused, or read as finite and consistent values"
+HOSTILE = "a hostile file is refused, or read as finite and consistent values"
 MEMORY = "memory stays bounded by the size of the file"
 QUICK = "a file is refused or read within 5 seconds"
 COMMAND = "a refused file is exit code 2 and one line"
@@ -103,8 +103,8 @@ def _judge(tally: Tally, case: str, specimen: Specimen, done: Damage, found: Any
     """Compare what was read with the intact content."""
     if done.what == "intact":
         tally.hold(INTACT, case, refusal is None and found == _truth(specimen), refusal or "other values")
-    elif done.honest or not specimen.sealed:
-        tally.hold(HONEST, case, kept=True)  # `describe` has raised otherwise, which is a foreign exception
+    elif done.resealed or not specimen.sealed:
+        tally.hold(HOSTILE, case, kept=True)  # `describe` has raised otherwise, which is a foreign exception
     else:
         tally.hold(DAMAGED, case, refusal is not None or found == _truth(specimen), "other values were read")
 

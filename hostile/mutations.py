@@ -37,14 +37,14 @@ class Damage:
     Attributes:
         what: In words.
         files: The files as they are now.
-        honest: Whether its checksums no longer vouch for the intact content: what is read may differ from it then,
-            and must still be finite and consistent.
+        resealed: Whether the files are whole in themselves, with correct checksums of other content: what is read may
+            differ from the intact content then, and must still be finite and consistent.
         place: Called with the folder after the files were written, to put links and pipes where files were.
     """
 
     what: str
     files: Files
-    honest: bool = False
+    resealed: bool = False
     place: Callable[[Path], None] | None = None
 
 
@@ -56,7 +56,7 @@ def damage(specimen: Specimen, draw: Draw) -> Damage:
     if kind == "foreign":
         name = _pick(specimen, draw)
         what, content = list(foreign().items())[draw.integers(len(foreign()))]
-        return Damage(f"{name} is {what}", specimen.files | {name: content}, honest=True)
+        return Damage(f"{name} is {what}", specimen.files | {name: content}, resealed=True)
     if kind == "structure" and (found := _structure(specimen, draw)) is not None:
         return found
     name = _pick(specimen, draw)
@@ -234,7 +234,7 @@ DTYPES = ("<f8", ">f8", "|O", "<U0", "<c16", "<M8[s]", "|V8", "<i8", "<u8", "<f2
 def _declared(specimen: Specimen, draw: Draw) -> Damage:
     header = npy_header(str(draw.choice(SHAPES)), str(draw.choice(DTYPES)))
     content = specimen.files[specimen.main]
-    return Damage(f"declares {header[10:-1]!r}", {specimen.main: header + content[128:]}, honest=True)
+    return Damage(f"declares {header[10:-1]!r}", {specimen.main: header + content[128:]}, resealed=True)
 
 
 def _zip_tricks(specimen: Specimen, draw: Draw) -> Damage:
@@ -246,7 +246,7 @@ def _zip_tricks(specimen: Specimen, draw: Draw) -> Damage:
             for name in old.namelist():
                 header = npy_header(str(draw.choice(SHAPES)), str(draw.choice(DTYPES)))
                 new.writestr(name, header + old.read(name)[128:])
-        return Damage("members declare other shapes", specimen.files | {specimen.main: array.getvalue()}, honest=True)
+        return Damage("members declare other shapes", specimen.files | {specimen.main: array.getvalue()}, resealed=True)
     field, width, value = [("flags", 2, 1), ("method", 2, 9), ("method", 2, 14), ("method", 2, 12), ("method", 2, 8),
                            ("sizes", 4, 2**31), ("sizes", 4, 0)][draw.integers(7)]  # fmt: skip
     for signature, offsets in (
@@ -266,7 +266,7 @@ def _metadata(specimen: Specimen, draw: Draw) -> Damage:
     table = pq.read_table(io.BytesIO(specimen.files[specimen.main]))
     file = io.BytesIO()
     pq.write_table(table.replace_schema_metadata({"pandas": values[draw.integers(len(values))]}), file)
-    return Damage("other pandas metadata", {specimen.main: file.getvalue()}, honest=True)
+    return Damage("other pandas metadata", {specimen.main: file.getvalue()}, resealed=True)
 
 
 STATEMENTS = (
@@ -358,4 +358,4 @@ def _resealed(config: dict, weights: bytes, what: str) -> Damage:  # type: ignor
         specification = Specification.from_dict(specification).as_dict()  # 2 becomes 2.0, as it was sealed
     config["checksum"] = saving._checksum(specification, weights)
     files = {"config.json": json.dumps(config).encode(), "model.safetensors": weights}
-    return Damage(what, files, honest=True)
+    return Damage(what, files, resealed=True)

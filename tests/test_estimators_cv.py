@@ -45,10 +45,13 @@ def test_equal_ridges_are_told_apart_by_their_squared_error():
     assert model.ridge_ == GRID[int(model.path_.mean_squared.argmin())]
 
 
-def test_errors_that_cannot_be_trusted_are_a_warning(monkeypatch):
-    monkeypatch.setattr("ridgeformer.estimators_cv.TRUSTED", -1.0)
-    with pytest.warns(ConvergenceWarning, match="leave the smallest ridges out"):
-        AttentionKernelRidgeCV(ridges=GRID).fit([[0.0], [1.0]], [0.0, 1.0])
+def test_a_ridge_whose_errors_float64_does_not_determine_is_not_chosen():
+    """At ridge 1e-16 leave-one-out is off by half, which a smaller error than at 1e-2 must not hide."""
+    X = np.linspace(-1, 1, 16)[:, None]
+    with pytest.warns(ConvergenceWarning, match="errors of 1 of 2 ridges"):
+        model = AttentionKernelRidgeCV(temperature=1.0, ridges=[1e-16, 1e-2]).fit(X, X[:, 0] ** 3)
+    assert model.loo_errors_[0] < model.loo_errors_[1]
+    assert model.ridge_ == 1e-2
 
 
 def test_a_bad_grid():

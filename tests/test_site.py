@@ -83,5 +83,5 @@ def test_every_claim_is_on_a_theory_page_in_the_ledgers_words(site):
     assert set(re.findall(r"<!-- claim (\w+) -->", pages)) == {claim.id for claim in CLAIMS}, (
         "put <!-- claim ID --> on a page of docs/theory"
     )
-    assert "W4 as published: false" in site["theory/effective_dimension.html"]
+    assert "W4 as published: amended" in site["theory/effective_dimension.html"]
     assert "<!-- claim" not in "".join(site.values())

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from ridgeformer.claims import CLAIMS, Claim
+from ridgeformer.claims.words import provenance
 
 MARK = re.compile(r"^<!-- claim (\w+) -->$", re.M)
 RECORDS = {claim.id: claim for claim in CLAIMS}
@@ -25,6 +26,6 @@ def card(claim: Claim) -> str:
         lines += [f"$${claim.corrected_formula}$$", ""]
     if claim.condition:
         lines += ["*When.* " + claim.condition, ""]
-    lines += [f"Source: {claim.source}. Try it: `ridgeformer claims {claim.id}`."]
-    head = f'??? quote "{claim.id} as published: {claim.verdict.value}. {claim.title}"'
+    lines += [f"Origin: {provenance(claim)}. Try it: `ridgeformer claims {claim.id}`."]
+    head = f'??? quote "{claim.id} as published: {claim.said}. {claim.title}"'
     return "\n".join([head, "", *(f"    {line}" if line else "" for line in lines), ""])

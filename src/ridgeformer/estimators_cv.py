@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ class _OwnRidge:
         if bool(lost[place]) or (bool(lost.any()) and not isinstance(self.ridges, str)):
             warnings.warn(
                 f"the leave-one-out errors of {int(lost.sum())} of {len(lost)} ridges (up to "
-                f"{float(path.ridges[lost].max()):.1e}) are not determined in float64, and these ridges are not chosen: "
+                f"{float(path.ridges[lost].max()):.1e}) are not determined in float64, so they are not chosen: "
                 "leave them out.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -77,7 +76,7 @@ class _OwnRidge:
 
         def best(residuals: torch.Tensor) -> int:  # their order is that of the ridges
             order = torch.arange(len(residuals), dtype=torch.float64)
-            return self._best(replace(paths[0], ridges=order, residuals=residuals, error=torch.zeros_like(order)))
+            return self._best(RidgePath(order, residuals, paths[0].y, torch.zeros_like(order), 0.0))
 
         def joined(ridges: tuple[float, ...], residuals: torch.Tensor) -> RidgePath:
             errors = {float(r): float(e) for path in paths for r, e in zip(path.ridges, path.error, strict=True)}

@@ -1,34 +1,64 @@
-"""The outcome follows from the evidence, and from nothing else."""
+"""The verdict follows from the evidence by one rule, and from nothing else."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from ridgeformer.claims import Evidence, Figure, Trial, Verdict, outcome
+from ridgeformer.claims import Claim, Evidence, Figure, Origin, Trial, Verdict, concluding, judge, outcome
 
 HOLDS, FAILS, UNTRIED = Trial("A <= B", 10, 0), Trial("A <= B", 10, 3), Trial("A <= B", 0, 0)
+SMALL, LARGE = "the error is small", "the error is large"
+
+
+def says(conclusion, trial, kept=1.0):
+    return concluding(conclusion, trial, kept=kept)
 
 
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [
         (Evidence(stated=(HOLDS,)), Verdict.TRUE),
+        (Evidence(stated=(HOLDS,), corrected=(HOLDS,)), Verdict.TRUE),
+        (Evidence(stated=says(SMALL, HOLDS), corrected=says(SMALL, HOLDS)), Verdict.TRUE),
         (Evidence(stated=(HOLDS, FAILS)), Verdict.FALSE),
-        (Evidence(stated=(FAILS,), corrected=(HOLDS,), relation="amends"), Verdict.AMENDED),
-        (Evidence(stated=(FAILS,), corrected=(HOLDS,), relation="replaces"), Verdict.FALSE),
-        (Evidence(stated=(HOLDS,), corrected=(HOLDS,), relation="amends"), Verdict.TRUE),
-        (Evidence(stated=(FAILS,), corrected=(FAILS,), relation="amends"), None),
-        (Evidence(stated=(FAILS,), corrected=(FAILS,), relation="replaces"), None),
-        (Evidence(stated=(FAILS,), relation="amends"), None),
-        (Evidence(stated=(UNTRIED,)), Verdict.FALSE),
-        (Evidence(stated=(FAILS,), corrected=(UNTRIED,), relation="amends"), None),
+        (Evidence(stated=(FAILS,), corrected=(HOLDS,)), Verdict.FALSE),
+        (Evidence(stated=says(SMALL, FAILS), corrected=(HOLDS,)), Verdict.FALSE),
+        (Evidence(stated=says(SMALL, FAILS), corrected=says(LARGE, HOLDS)), Verdict.FALSE),
+        (Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, HOLDS)), Verdict.AMENDED),
+        (Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, HOLDS, kept=0.01)), Verdict.AMENDED),
+        (Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, HOLDS, kept=0.0)), Verdict.FALSE),
+        (Evidence(stated=says(SMALL, FAILS) + says(LARGE, FAILS), corrected=says(SMALL, HOLDS)), Verdict.FALSE),
+        (Evidence(stated=says(SMALL, FAILS) + says(LARGE, HOLDS), corrected=says(SMALL, HOLDS)), Verdict.AMENDED),
+        (
+            Evidence(stated=says(SMALL, FAILS) + says(LARGE, FAILS), corrected=says(SMALL, HOLDS) + says(LARGE, HOLDS)),
+            Verdict.AMENDED,
+        ),
+        (Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, FAILS)), None),
+        (Evidence(stated=says(SMALL, FAILS), corrected=(*says(SMALL, HOLDS), FAILS)), None),
+        (Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, UNTRIED)), None),
+        (Evidence(stated=(UNTRIED,)), None),
+        (Evidence(stated=(FAILS, UNTRIED)), None),
         (Evidence(readings=(Figure("one", 1.0), Figure("other", 2.0))), Verdict.UNDEFINED),
         (Evidence(readings=(Figure("one", 1.0), Figure("other", 1.001))), None),
+        (Evidence(readings=(Figure("one", 1.0), Figure("other", 2.0)), corrected=(FAILS,)), None),
         (Evidence(), None),
     ],
 )
 def test_outcome(evidence, expected):
     assert outcome(evidence) is expected
+
+
+def test_a_record_is_held_to_the_rule_and_not_to_a_field():
+    """The same made-up claim is amended or false as its correction keeps some of the published cases or none."""
+    claim = Claim(
+        "X1", "made up", Origin.IMPLIED, "t", "s", "f", Verdict.AMENDED, check=lambda cases: Evidence(), corrected="c"
+    )
+    some = Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, HOLDS, kept=0.5))
+    none = replace(some, corrected=says(SMALL, HOLDS, kept=0.0))
+    assert judge(claim, some).agrees
+    assert judge(claim, none).problems == ("the record says amended, the evidence says false",)
+    assert judge(replace(claim, verdict=Verdict.FALSE), none).agrees
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_rates_start_with_the_smallest():
 
 
 def test_labelled_digits_are_disjoint_unit_rows():
-    X, y, Z = labelled_digits(30, 7)
+    X, y, Z = labelled_digits(30, 7, 0)
     assert (len(X), len(y), len(Z)) == (30, 30, 7)
     assert set(y.tolist()) == {-1.0, 1.0}
     torch.testing.assert_close(torch.cat([X, Z]).norm(dim=1), torch.ones(37, dtype=torch.float64))

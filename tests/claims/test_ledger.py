@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from findings import BY_ID, finding
 
-from ridgeformer.claims import CLAIMS, NORMAL_CASES, Evidence, Figure, Trial, Verdict, judge, run_claims
+from ridgeformer.claims import CLAIMS, NORMAL_CASES, Evidence, Figure, Origin, Trial, Verdict, judge, run_claims
 from ridgeformer.claims.linearised import l3_row_normalisation, l16_taylor
 from ridgeformer.claims.route_b import b4_preconditioning
 from ridgeformer.claims.search import ROUND_OFF
@@ -14,12 +14,17 @@ from ridgeformer.claims.search import ROUND_OFF
 LOOSE = {b4_preconditioning.SLUIS.words, l3_row_normalisation.UPPER.words, l16_taylor.REMAINDER.words}
 """Bounds that are proved and not attained."""
 
+
+def tried(evidence):
+    return sum(trial.cases for trial in (*evidence.stated, *evidence.corrected))
+
+
 IDS = [claim.id for claim in CLAIMS]
 CHECKED = [claim.id for claim in CLAIMS if claim.verdict is not Verdict.PENDING]
 
 
 def test_the_ledger_has_every_claim_once():
-    expected = [f"{letter}{n}" for letter, count in (("W", 8), ("A", 8), ("B", 4), ("L", 16), ("I", 3))
+    expected = [f"{letter}{n}" for letter, count in (("W", 10), ("A", 9), ("B", 6), ("L", 26), ("I", 3))
                 for n in range(1, count + 1)]  # fmt: skip
     assert expected == IDS
 
@@ -89,8 +94,45 @@ def test_records_are_complete(claim):
     assert bool(claim.pending) == (claim.verdict is Verdict.PENDING)
 
 
+@pytest.mark.parametrize("claim", CLAIMS, ids=IDS)
+def test_every_record_says_where_its_statement_comes_from(claim):
+    assert bool(claim.quote) == (claim.origin is Origin.QUOTED)
+
+
+def test_statements_that_are_not_on_the_supplied_pages_are_not_passed_off_as_quotes():
+    by_origin = {origin: {c.id for c in CLAIMS if c.origin is origin} for origin in Origin}
+    assert by_origin[Origin.SUMMARY] == {"L3", "L9", "L10", "L12"}
+    assert by_origin[Origin.IMPLIED] == {"B3", "B4"}
+    assert by_origin[Origin.OWN] == {"I1", "I2", "I3"}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_check_that_searches_or_draws_takes_its_number_of_cases_from_the_run(name):
+    """A quarter of the cases stands in for the fifty times of --deep; what is drawn once is tried with twice."""
+    claim, now = BY_ID[name], tried(finding(name).evidence)
+    fewer = tried(claim.check(NORMAL_CASES // 4))
+    if claim.computed:
+        assert fewer == now
+    else:
+        assert fewer < now or now < tried(claim.check(2 * NORMAL_CASES))
+
+
+def test_what_is_only_computed_says_why():
+    assert {claim.id for claim in CLAIMS if claim.computed} == {"A4", "L17", "L18", "L22"}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_an_amendment_keeps_some_of_the_published_cases(name):
+    found = finding(name)
+    if found.claim.verdict is Verdict.AMENDED:
+        failed = {trial.conclusion for trial in found.evidence.stated if trial.fails}
+        kept = {trial.conclusion: trial.kept for trial in found.evidence.corrected if trial.conclusion in failed}
+        assert set(kept) == failed
+        assert all(0 < share <= 1 for share in kept.values())
+
+
 def test_a_check_that_supports_nothing_is_a_problem():
-    broken = Evidence(stated=(Trial("A", 5, 5),), corrected=(Trial("B", 5, 1),), relation="amends")
+    broken = Evidence(stated=(Trial("A", 5, 5),), corrected=(Trial("B", 5, 1),))
     claim = replace(BY_ID["W2"], check=lambda cases: broken)
     (found,) = run_claims([claim])
     assert found.outcome is None
@@ -100,3 +142,11 @@ def test_a_check_that_supports_nothing_is_a_problem():
 def test_a_claim_without_evidence_cannot_pass_as_checked():
     assert not judge(BY_ID["W1"], None).agrees
     assert not judge(replace(BY_ID["W1"], verdict=Verdict.PENDING), Evidence(figures=(Figure("x", 1.0),))).agrees
+
+
+def test_a_verdict_names_its_criterion_where_criteria_disagree():
+    assert BY_ID["L4"].said == "false under the multiplicative criterion"
+    assert BY_ID["W1"].said == "false"
+    figures = {figure.name: figure.value for figure in finding("L4").evidence.figures}
+    assert figures["attention, m = 4e5: multiplicative"] < 0.5  # met
+    assert figures["attention, m = 4e5: additive"] > 1  # not met: refuted by extrapolation alone

@@ -1,11 +1,14 @@
 import numpy as np
 import pytest
 import torch
+from findings import finding
 
 from ridgeformer import bounds
-from ridgeformer.claims.route_a import a3_neumann, a5_depth, a6_vanilla, a7_leakage
+from ridgeformer.claims.route_a import a1_one_head, a3_neumann, a5_depth, a6_vanilla, a7_leakage
 from ridgeformer.claims.route_a.a1_one_head import A1
 from ridgeformer.claims.route_a.a3_neumann import A3
+from ridgeformer.claims.route_a.a9_causal_mask import A9, masked_descent, masks
+from ridgeformer.claims.tasks import unit_task
 from ridgeformer.compiler.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
 from ridgeformer.kernels import DotProduct
 from ridgeformer.seeds import torch_generator
@@ -32,6 +35,39 @@ def test_a1_by_hand():
     assert head_three == pytest.approx(np.exp(-0.6))
     assert ridge_two == pytest.approx((np.e + 0.1 - np.exp(0.6)) / (1.1 * np.exp(0.6) - 1))
     assert (round(ridge_two, 4), round(ridge_three, 4)) == (0.9919, 1.2986)
+
+
+@pytest.mark.parametrize(("supports", "error"), [([0.0, 1.0], 1e-14), ([0.0, 1.0, 1.1], 1e-11)])
+def test_a1_one_head_that_carries_powers_does_it_by_prony(supports, error):
+    """The head by hand: one softmax average of x^i and x^i y, and ridge regression from that average alone."""
+    x, y, ridge, query = np.array(supports), np.array([1.0, -2.0, 0.5])[: len(supports)], 0.1, 0.6
+    k, weights = len(x), np.exp(query * x) / np.exp(query * x).sum()
+    answer = np.array([weights @ x**i for i in range(2 * k)] + [weights @ (x**i * y) for i in range(k)])
+    exact = np.exp(query * x) @ np.linalg.solve(np.exp(np.outer(x, x)) + ridge * np.eye(k), y)
+    assert abs(a1_one_head.token_wise(answer, k) - exact) < error
+
+
+def test_a1_the_restricted_form_fails_and_the_unrestricted_one_does_not():
+    restricted = finding("A1").evidence.stated
+    assert all(trial.fails for trial in restricted)
+    assert "carry the targets alone" in A1.corrected
+    assert "Restriction" in A1.condition
+
+
+def test_a9_by_hand():
+    arrays = A9.counterexample.arrays
+    K, y = np.array(arrays["K"]), np.array(arrays["y"])
+    A = K + arrays["ridge"] * np.eye(2)
+    np.testing.assert_allclose(np.linalg.solve(A, y), [3 / 8, -1 / 8])
+    np.testing.assert_allclose(np.linalg.solve(np.tril(A), y), [1 / 3, -1 / 9])
+
+
+def test_a9_a_causal_mask_solves_the_lower_triangle():
+    X, y, Xq = unit_task(6, 3, 2, "test")
+    alpha, _ = masked_descent(X, y, Xq, masks()["causal"], 4000)
+    K = torch.exp(X @ X.T)
+    expected = torch.linalg.solve(K.tril() + 0.5 * torch.eye(6, dtype=torch.float64), y)
+    torch.testing.assert_close(alpha, expected)
 
 
 def test_a3_by_hand():

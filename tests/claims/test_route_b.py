@@ -1,12 +1,15 @@
+from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from ridgeformer import bounds
-from ridgeformer.claims.route_b import b2_rate, b3_inexact, b4_preconditioning, posterior
+from ridgeformer.claims.route_b import b2_rate, b3_inexact, b4_preconditioning, b6_subspaces, posterior
 from ridgeformer.claims.route_b.b4_preconditioning import B4
+from ridgeformer.claims.route_b.b5_aggregator_scalars import inner_product
 from ridgeformer.seeds import torch_generator
 
 
@@ -132,3 +135,16 @@ def test_b4_the_search_preconditions_as_the_textbook_does():
     ours = b4_preconditioning._preconditioned(A, M, exact)
     for a, m, e, alpha in islice(zip(A.numpy(), M.numpy(), exact.numpy(), ours.numpy(), strict=True), 10):
         np.testing.assert_allclose(alpha, _cg(a, a @ e, b4_preconditioning.STEPS, m), rtol=1e-6, atol=1e-9)
+
+
+def test_b5_an_aggregator_gathers_and_broadcasts():
+    left, right = torch.tensor([1.0, 2.0, 3.0]).double(), torch.tensor([4.0, 5.0, 6.0]).double()
+    assert inner_product(left, right).tolist() == [32.0, 32.0, 32.0]
+
+
+def test_b6_a_shared_column_would_be_seen(monkeypatch):
+    layout = b6_subspaces.compiler.compile("linear", features=6, ridge=0.5, steps=1).layout
+    assert b6_subspaces._shared("linear", "cg")[0] == 0
+    moved = replace(layout, columns={**layout.columns, "s": layout.columns["p"]})
+    monkeypatch.setattr(b6_subspaces.compiler, "compile", lambda *_, **__: SimpleNamespace(layout=moved))
+    assert b6_subspaces._shared("linear", "cg")[0] == 1

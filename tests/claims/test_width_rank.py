@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 from findings import BY_ID, finding
 
 from ridgeformer.claims import Verdict
+from ridgeformer.claims.width_rank import w9_relative_error, w10_sketch_bias
 
 
 def test_w1_nothing_carried_costs_everything():
@@ -38,9 +40,14 @@ def test_w4_any_direction_dropped_loses_its_share(m):
     assert np.linalg.norm(fit(K) - fit(Kh), 2) == pytest.approx(m / (m + 1))
 
 
-def test_w5_twice_the_tail_is_not_twice_the_error():
-    assert 20 / 21 < 2 * 10 / 11
-    assert finding("W5").evidence.figures[0].value == pytest.approx(10 / 11)
+def test_w5_twice_the_tail_is_not_twice_the_error_far_below_the_effective_dimension():
+    figures = {figure.name: figure.value for figure in finding("W5").evidence.figures}
+    assert figures["K = 10 l I of size 1000, m = 10: effective dimension"] == pytest.approx(10_000 / 11)
+    assert 10 < 0.02 * 10_000 / 11  # the width is far below it
+    for s, name in ((10, "its relative error"), (20, "the same with the tail doubled")):
+        fit = s * np.eye(40) / (s + 1)  # K(K + I)^-1, and of PCA with ten kept
+        kept = np.diag([s / (s + 1)] * 10 + [0.0] * 30)
+        assert figures[name] == pytest.approx(np.linalg.norm(fit - kept, 2))
 
 
 def test_w6_two_rows():
@@ -66,3 +73,42 @@ def test_the_search_breaks_what_is_false(name):
 def test_verdicts_as_found():
     verdicts = {name: finding(name).outcome for name in ("W1", "W2", "W7", "W8")}
     assert verdicts == {"W1": Verdict.FALSE, "W2": Verdict.AMENDED, "W7": Verdict.TRUE, "W8": Verdict.AMENDED}
+
+
+def test_w3_as_written_is_cauchy_schwarz_and_does_not_bound_the_models_error():
+    written, used = finding("W3").evidence.stated
+    assert written.holds
+    assert written.worst > 0.9
+    assert used.fails
+    assert used.conclusion
+    arrays = BY_ID["W3"].counterexample.arrays
+    Phi, phi, S = (np.array(arrays[name]) for name in ("Phi", "phi(x)", "sketch S"))
+    k, y = Phi @ phi, np.array(arrays["y"])
+    R, Rh = (np.linalg.inv(F @ F.T + arrays["ridge"] * np.eye(1)) for F in (Phi, Phi @ S))
+    assert abs(k @ (R - Rh) @ y) <= np.linalg.norm(k) * np.linalg.norm(y) * np.linalg.norm(R - Rh, 2)
+
+
+def test_w9_the_relative_error_by_square_roots():
+    rng = np.random.default_rng(0)
+    K, Kh = (F @ F.T for F in rng.standard_normal((2, 4, 4)))
+    values, Q = np.linalg.eigh(K + 0.3 * np.eye(4))
+    root = (Q * np.sqrt(values)) @ Q.T
+    direct = np.linalg.norm(root @ (np.linalg.inv(K + 0.3 * np.eye(4)) - np.linalg.inv(Kh + 0.3 * np.eye(4))) @ root, 2)
+    found = w9_relative_error.relative_error(*map(torch.from_numpy, (K, Kh)), torch.tensor(0.3, dtype=torch.float64))
+    assert float(found) == pytest.approx(direct)
+    assert direct <= np.linalg.norm(K - Kh, 2) / 0.3
+
+
+def test_w10_the_search_runs_conjugate_gradients_on_the_sketch():
+    theta = torch.randn(3, w10_sketch_bias.FREE, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    left, _ = w10_sketch_bias.TOTAL.sides(theta)
+    K, h, ridge, y = w10_sketch_bias._case(theta)
+    for case in range(3):
+        A, b, alpha = np.diag(h[case].numpy() + float(ridge[case])), y[case].numpy(), np.zeros(4)
+        r, p = b, b
+        for _ in range(w10_sketch_bias.STEPS):
+            gamma = r @ r / (p @ A @ p)
+            alpha, new = alpha + gamma * p, r - gamma * A @ p
+            r, p = new, new + new @ new / (r @ r) * p
+        exact = np.linalg.solve(K[case].numpy() + float(ridge[case]) * np.eye(4), b)
+        assert float(left[case]) == pytest.approx(np.linalg.norm(alpha - exact))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,20 @@ def test_a_truncated_archive_is_refused(tiny, tmp_path, keep: int) -> None:
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(DataFileError, match=r"the archive is not a complete tar archive"):
         read(tiny.spec, path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.REGTYPE])
+def test_a_tar_that_unpacks_to_gigabytes_is_not_unpacked(tiny, tmp_path, kind: bytes) -> None:
+    """A long name is read into memory whole; a file of another name would be skipped byte by byte."""
+    member = tarfile.TarInfo("elsewhere")
+    member.type, member.size = kind, 8 * 2**30
+    with gzip.open(tmp_path / "t.tgz", "wb") as file:
+        file.write(member.tobuf(tarfile.GNU_FORMAT))
+        for _ in range(64):
+            file.write(bytes(2**20))
+    tracemalloc.start()
+    with pytest.raises(DataFileError, match=r"a header of 8,589,934,592 bytes|does not hold"):
+        read(tiny.spec, tmp_path / "t.tgz")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**23

@@ -203,8 +203,10 @@ def test_broken_pandas_metadata_is_one_sentence(tmp_path: Path, metadata: bytes)
 
 
 @pytest.mark.parametrize("width", [20_001, 300_000])
-def test_a_table_wider_than_tables_are_is_refused_before_it_is_parsed(csv, width: int) -> None:
-    path = csv(",".join(f"c{i}" for i in range(width - 1)) + ",y\n" + ",".join("1" for _ in range(width)) + "\n")
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_wider_than_tables_are_is_refused_before_it_is_parsed(csv, width: int, rows: int) -> None:
+    row = "\n" + ",".join("1" for _ in range(width)) + "\n"
+    path = csv(",".join(f"c{i}" for i in range(width - 1)) + ",y" + rows * row)
     begin = time.perf_counter()
     with pytest.raises(DataFileError, match=rf"{width:,} columns; a table may have 20,000.*numpy.savez"):
         read_csv(path, None, None)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hostile.certificates import ACCURATE, BITS, BOUND, EDITED, EXPECTED, RED, RELATIVE
-from hostile.tally import Tally
 
 from hostile import certificates
+from hostile.certificates import ACCURATE, BITS, BOUND, EDITED, EXPECTED, RED, RELATIVE
+from hostile.tally import Tally
 from ridgeformer.compiler.certificate import accuracy, evidence, imitation, inexact, reference, weights
 from ridgeformer.compiler.roles import SUPPORT
 

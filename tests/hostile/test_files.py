@@ -4,9 +4,9 @@ import zipfile
 from contextlib import nullcontext
 
 import pytest
-from hostile.tally import Tally
 
 from hostile import files, mutations
+from hostile.tally import Tally
 from ridgeformer.compiler import saving
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.datasets import dataset, npy, tables

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from hostile.tally import Tally
 
 from hostile import solves
+from hostile.tally import Tally
 from ridgeformer.bounds import roundoff
 from ridgeformer.kernels import base, dot_product, exponential, gram_power, relu_ntk
 from ridgeformer.solvers import run, solution, system

@@ -18,7 +18,7 @@ def page():
 
 def test_statement_correction_figures_and_counterexample_are_there(page):
     for claim in (finding("W1").claim, finding("W4").claim):
-        for text in (claim.title, claim.stated, claim.corrected, claim.condition):
+        for text in (claim.title, claim.stated, claim.quote, claim.corrected, claim.condition):
             assert text in page.replace("&#39;", "'").replace("&gt;", ">").replace("&lt;", "<")
     assert "900.900901" in page  # the ratio by which S = 0 breaks W1
     assert page.count("plotly-graph-div") >= 2

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 from flint import arb
-from hostile.exact import ExactRegression, exceeds
 
+from hostile.exact import ExactRegression, exceeds
 from ridgeformer import errors
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, ReluNTK
 from ridgeformer.seeds import torch_generator

@@ -2,9 +2,9 @@ from math import exp
 
 import pytest
 import torch
-from hostile.exact import ExactRegression
 from solver_case import problem
 
+from hostile.exact import ExactRegression
 from ridgeformer import errors
 from ridgeformer.kernels import Exponential
 from ridgeformer.seeds import torch_generator

@@ -4,8 +4,21 @@ One package a source, one claim a file. A new claim is a file with a `Claim` and
 """
 
 from ridgeformer.claims import leave_one_out, linearised, route_a, route_b, width_rank
-from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict, outcome
-from ridgeformer.claims.ledger import DEEP_CASES, NORMAL_CASES, Finding, judge, run_claims
+from ridgeformer.claims.cases import DEEP_CASES, NORMAL_CASES, drawn
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Curve,
+    Evidence,
+    Figure,
+    Origin,
+    Plot,
+    Trial,
+    Verdict,
+    concluding,
+    outcome,
+)
+from ridgeformer.claims.ledger import Finding, judge, run_claims
 from ridgeformer.claims.search import Found, Inequality, search, try_to_break
 
 __all__ = [
@@ -20,9 +33,12 @@ __all__ = [
     "Finding",
     "Found",
     "Inequality",
+    "Origin",
     "Plot",
     "Trial",
     "Verdict",
+    "concluding",
+    "drawn",
     "judge",
     "outcome",
     "run_claims",

@@ -1,18 +1,29 @@
 """A claim: what a source says, what is true, and a check that decides between them.
 
-A check returns evidence, which is figures and trials. The outcome is worked out from the evidence and compared with
-the verdict on record, so that a record cannot drift from what the code finds.
+A check returns evidence, which is figures and trials. `outcome` works the verdict out from the evidence by one rule
+for all claims, and the ledger compares it with the verdict on record: a record cannot drift from what the code finds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal
 
-__all__ = ["Claim", "Counterexample", "Curve", "Evidence", "Figure", "Plot", "Trial", "Verdict", "outcome"]
+__all__ = [
+    "Claim",
+    "Counterexample",
+    "Curve",
+    "Evidence",
+    "Figure",
+    "Origin",
+    "Plot",
+    "Trial",
+    "Verdict",
+    "concluding",
+    "outcome",
+]
 
 
 class Verdict(StrEnum):
@@ -20,13 +31,22 @@ class Verdict(StrEnum):
 
     TRUE = "true"
     AMENDED = "amended"
-    """True after a named change: a condition, a constant, a scope."""
+    """It fails as published; every conclusion that fails holds again after a named change."""
     FALSE = "false"
-    """A counterexample runs; what is true instead is another statement."""
+    """A conclusion fails, and no change that was tried restores it on the cases it was published for."""
     UNDEFINED = "undefined"
     """The source does not define the quantity: readings that it allows disagree."""
     PENDING = "pending"
     """Needs work that is not there yet; counted, never passed off as checked."""
+
+
+class Origin(StrEnum):
+    """Where the statement of a claim comes from."""
+
+    QUOTED = "a sentence of the source"
+    SUMMARY = "other summaries of the study; not on the page of it that was supplied"
+    IMPLIED = "not a sentence of the sources; their construction relies on it"
+    OWN = "not from the sources; ridge regression's own closed form"
 
 
 @dataclass(frozen=True)
@@ -64,6 +84,9 @@ class Trial:
         violations: On how many it failed.
         worst: The largest ratio of its two sides, left over right; NaN where it is not an inequality.
         seed: Of the search that found the worst case; None where there was no search.
+        conclusion: What is concluded, in a few words: a corrected trial with a stated one's conclusion restores it.
+        kept: Of a corrected trial: the fraction of the published cases that its changed condition leaves; 1 where only
+            a constant or a formula changed.
     """
 
     statement: str
@@ -71,11 +94,28 @@ class Trial:
     violations: int
     worst: float = math.nan
     seed: int | None = None
+    conclusion: str = ""
+    kept: float = 1.0
 
     @property
     def holds(self) -> bool:
         """Whether it was tried and never failed."""
         return self.cases > 0 and self.violations == 0
+
+    @property
+    def fails(self) -> bool:
+        """Whether it was seen to fail."""
+        return self.violations > 0
+
+
+def concluding(conclusion: str, *trials: Trial, kept: float = 1.0) -> tuple[Trial, ...]:
+    """Return the trials with what they conclude, and for a changed condition the fraction of published cases kept.
+
+    Example:
+        >>> concluding("the error is small", Trial("m + 1 >= d_eff/eps", 10, 0), kept=0.25)[0].kept
+        0.25
+    """
+    return tuple(replace(trial, conclusion=conclusion, kept=kept) for trial in trials)
 
 
 @dataclass(frozen=True)
@@ -107,8 +147,6 @@ class Evidence:
     Attributes:
         stated: Trials of the claim as its source states it; empty if it cannot be tried as it stands.
         corrected: Trials of the corrected statement; for a true claim, of what the project builds on it.
-        relation: How the correction stands to the claim: "amends" keeps its conclusion under a named change,
-            "replaces" says something else. None if there is no correction.
         readings: Values of one quantity under the readings that a source allows.
         figures: Measured numbers, the first of which goes into the ledger's line.
         plot: What to look at.
@@ -116,7 +154,6 @@ class Evidence:
 
     stated: tuple[Trial, ...] = ()
     corrected: tuple[Trial, ...] = ()
-    relation: Literal["amends", "replaces"] | None = None
     readings: tuple[Figure, ...] = ()
     figures: tuple[Figure, ...] = ()
     plot: Plot | None = None
@@ -137,55 +174,79 @@ class Claim:
     Attributes:
         id: Such as "W4".
         source: The document and its section.
+        origin: Where the statement comes from.
+        quote: The source's own words, symbols spelled out; empty unless the origin is a sentence of the source.
         title: One line in plain words.
         stated: The claim as its source gives it, in our words.
         formula: The same as a formula (LaTeX).
         verdict: What is on record.
+        under: The criterion that the verdict is about, where the source does not name one and criteria disagree.
         corrected: What is true, in words; empty if the claim stands as it is.
         corrected_formula: The same as a formula (LaTeX).
         condition: Under which condition the true statement holds.
-        check: Makes the evidence; takes the number of cases of each search.
+        check: Makes the evidence; takes the number of cases of each search, and scales its draws with it (`drawn`).
+        computed: Why a deeper run has nothing more to try; empty for a check that searches or draws.
         counterexample: Arrays to verify by hand.
         pending: Why the check cannot run yet.
     """
 
     id: str
     source: str
+    origin: Origin
     title: str
     stated: str
     formula: str
     verdict: Verdict
     check: Callable[[int], Evidence]
+    quote: str = ""
+    computed: str = ""
+    under: str = ""
     corrected: str = ""
     corrected_formula: str = ""
     condition: str = ""
     counterexample: Counterexample | None = None
     pending: str = ""
 
+    @property
+    def said(self) -> str:
+        """The verdict, with the criterion it is about if there is one."""
+        return self.verdict.value + (f" under {self.under}" if self.under else "")
+
 
 def outcome(evidence: Evidence) -> Verdict | None:
     """Return what the evidence amounts to; None if it supports no verdict, such as a correction that fails.
 
+    The rule, in this order:
+
+    1. A corrected trial fails or was not tried: no verdict.
+    2. Readings that the source allows disagree by more than 1 %: undefined.
+    3. No stated trial, or one without a case: no verdict.
+    4. Every stated trial holds: true.
+    5. For every stated trial that fails there is a corrected trial with the same conclusion, which keeps some of the
+       published cases: amended.
+    6. Otherwise: false.
+
     Example:
-        >>> never, once = Trial("A <= B", 100, 0), Trial("A <= B", 100, 1)
-        >>> outcome(Evidence(stated=(never,))), outcome(Evidence(stated=(once,)))
+        >>> fails, holds = Trial("A <= B", 100, 1, conclusion="A <= B"), Trial("A <= C", 100, 0)
+        >>> outcome(Evidence(stated=(holds,))), outcome(Evidence(stated=(fails,), corrected=(holds,)))
         (<Verdict.TRUE: 'true'>, <Verdict.FALSE: 'false'>)
-        >>> outcome(Evidence(stated=(once,), corrected=(never,), relation="amends"))
+        >>> restored = concluding("A <= B", Trial("A <= B where A >= 0", 100, 0), kept=0.5)
+        >>> outcome(Evidence(stated=(fails,), corrected=restored))
         <Verdict.AMENDED: 'amended'>
-        >>> outcome(Evidence(stated=(once,), corrected=(once,), relation="amends")) is None
+        >>> outcome(Evidence(stated=(fails,), corrected=(fails,))) is None
         True
     """
     if not all(trial.holds for trial in evidence.corrected):
         return None
     if evidence.readings:
         return Verdict.UNDEFINED if _disagree(evidence.readings) else None
-    if not evidence.stated:
+    if not evidence.stated or not all(trial.cases for trial in evidence.stated):
         return None
-    if all(trial.holds for trial in evidence.stated):
+    restored = {trial.conclusion for trial in evidence.corrected if trial.conclusion and trial.kept > 0}
+    failed = [trial.conclusion for trial in evidence.stated if trial.fails]
+    if not failed:
         return Verdict.TRUE
-    if evidence.relation == "amends":
-        return Verdict.AMENDED if evidence.corrected else None
-    return Verdict.FALSE
+    return Verdict.AMENDED if restored.issuperset(failed) else Verdict.FALSE
 
 
 def _disagree(readings: tuple[Figure, ...]) -> bool:

@@ -6,12 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from ridgeformer.claims.cases import NORMAL_CASES
 from ridgeformer.claims.claim import Claim, Evidence, Verdict, outcome
 
-__all__ = ["DEEP_CASES", "NORMAL_CASES", "Finding", "judge", "run_claims"]
-
-NORMAL_CASES, DEEP_CASES = 2_000, 100_000
-"""Cases of each search in a normal and in a deep run."""
+__all__ = ["Finding", "judge", "run_claims"]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ def within(statement: str, errors: Any, tolerance: float) -> Trial:
     """Return the trial that every error stays within the tolerance; one that is not a number does not.
 
     Example:
-        >>> within("rounding is small", [1e-16, 3e-12], tolerance=1e-12)
-        Trial(statement='rounding is small', cases=2, violations=1, worst=3.0, seed=None)
+        >>> trial = within("rounding is small", [1e-16, 3e-12], tolerance=1e-12)
+        >>> trial.cases, trial.violations, trial.worst
+        (2, 1, 3.0)
     """
     values = torch.as_tensor(errors, dtype=torch.float64).flatten()
     outside = int((~(values <= tolerance)).sum())

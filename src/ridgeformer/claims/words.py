@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
-from ridgeformer.claims.claim import Trial, Verdict
+from ridgeformer.claims.claim import Claim, Trial, Verdict
 from ridgeformer.claims.ledger import Finding
 
-__all__ = ["as_dict", "key_figure", "summary", "trial_line"]
+__all__ = ["as_dict", "key_figure", "provenance", "summary", "trial_line"]
 
 
 def summary(findings: Sequence[Finding]) -> str:
@@ -29,6 +29,11 @@ def key_figure(finding: Finding) -> str:
     return f"{figures[0].name}: {figures[0].value:.4g}" if figures else ""
 
 
+def provenance(claim: Claim) -> str:
+    """Return where a claim's statement comes from, with the source's own words if it is a sentence of it."""
+    return f"{claim.source}: {claim.origin.value}" + (f', "{claim.quote}"' if claim.quote else "")
+
+
 def trial_line(trial: Trial) -> str:
     """Return a trial in words.
 
@@ -39,7 +44,9 @@ def trial_line(trial: Trial) -> str:
     cases = f"{trial.cases:,} case{'s' if trial.cases != 1 else ''}"
     broken = f"never broken in {cases}" if trial.holds else f"broken in {trial.violations:,} of {cases}"
     ratio = "" if isnan(trial.worst) else f", largest ratio of the sides {trial.worst:.9g}"
-    return f"{trial.statement}: {broken}{ratio}" + ("" if trial.seed is None else f" (search with seed {trial.seed})")
+    kept = "" if trial.kept == 1 else f", keeping {100 * trial.kept:.2g} % of the published cases"
+    search = "" if trial.seed is None else f" (search with seed {trial.seed})"
+    return f"{trial.statement}: {broken}{ratio}{kept}{search}"
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
@@ -48,9 +55,11 @@ def as_dict(finding: Finding) -> dict[str, Any]:
     trials = {"stated": evidence.stated, "corrected": evidence.corrected} if evidence else {}
     figures = (*evidence.figures, *evidence.readings) if evidence else ()
     return {
-        "id": claim.id, "title": claim.title, "source": claim.source, "verdict": claim.verdict.value,
+        "id": claim.id, "title": claim.title, "source": claim.source, "origin": claim.origin.value,
+        "quote": claim.quote, "verdict": claim.verdict.value, "under": claim.under,
         "outcome": finding.outcome.value if finding.outcome else None, "agrees": finding.agrees,
         "problems": list(finding.problems), "seconds": finding.seconds, "pending": claim.pending,
+        "computed": claim.computed,
         "stated": claim.stated, "formula": claim.formula, "corrected": claim.corrected,
         "corrected_formula": claim.corrected_formula, "condition": claim.condition,
         "figures": {figure.name: figure.value for figure in figures},

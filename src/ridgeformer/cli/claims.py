@@ -11,7 +11,7 @@ from rich.table import Table
 from ridgeformer import datasets
 from ridgeformer.claims import CLAIMS, DEEP_CASES, NORMAL_CASES, Claim, Finding, Verdict, run_claims
 from ridgeformer.claims.on_data import Applied, apply_claims
-from ridgeformer.claims.words import as_dict, key_figure, summary, trial_line
+from ridgeformer.claims.words import as_dict, key_figure, provenance, summary, trial_line
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.errors import InputError, unknown_name
 from ridgeformer.report.claims_page import write_claims_page
@@ -31,7 +31,9 @@ COLOURS = {
 
 def claims(
     names: Annotated[list[str] | None, typer.Argument(help="Claims such as W4; all of them if none is named.")] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="100,000 cases a search instead of 2,000.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="100,000 cases a search, not 2,000; 50 times the draws.")
+    ] = False,
     data: Annotated[str | None, typer.Option(help="A dataset: evaluate what applies to it instead.")] = None,
     target: Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")] = None,
     html: Annotated[Path | None, typer.Option(help="Also write the ledger as a self-contained page.")] = None,
@@ -82,7 +84,7 @@ def _show_ledger(findings: list[Finding]) -> None:
     for head in ("", "claim", "verdict", "figure", "time"):
         table.add_column(head, overflow="fold", justify="right" if head == "time" else "left")
     for finding in findings:
-        verdict = f"[{COLOURS[finding.claim.verdict]}]{finding.claim.verdict.value}[/]"
+        verdict = f"[{COLOURS[finding.claim.verdict]}]{finding.claim.said}[/]"
         table.add_row(
             finding.claim.id, finding.claim.title, verdict if finding.agrees else f"{verdict} [bold red]WRONG[/]",
             key_figure(finding), f"{finding.seconds:.1f} s",
@@ -104,9 +106,10 @@ def _explain(finding: Finding) -> None:
         console.print(text, markup=False, soft_wrap=True, style=style)
 
     show(f"{claim.id}  {claim.title}", style="bold")
-    show(f"verdict: {claim.verdict.value}", style=COLOURS[claim.verdict])
+    show(f"verdict: {claim.said}", style=COLOURS[claim.verdict])
     for head, words, formula in (
-        (f"As stated ({claim.source})", claim.stated, claim.formula),
+        ("As stated", claim.stated, claim.formula),
+        ("Where it comes from", provenance(claim), ""),
         ("What is true", claim.corrected, claim.corrected_formula),
         ("When", claim.condition, ""),
         ("Not yet checked", claim.pending, ""),

@@ -169,11 +169,10 @@ def _check_text(path: Path) -> None:
                 if in_header:
                     first, newline, _ = chunk.partition(b"\n")
                     commas, in_header = commas + first.count(b","), not newline
-                    if not in_header:
-                        _check_width(path, commas + 1)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise DataFileError(f"{path} is not UTF-8 text ({error.reason}): save it again as UTF-8.") from error
+    _check_width(path, commas + 1)
 
 
 def _check_header(path: Path, names: list[str]) -> None:

@@ -1,10 +1,11 @@
 """When is a network with attention a kernel machine? Spectra, networks, their kernels, and how far apart they are.
 
 A value flows from rows to `Attention` features, to a network (`Architecture`), to its tangent kernel
-(`finite_relu_ntk`, `empirical_ntk`) and its training (`Training`); `measure` puts one network on record and
-`answer_regime` says in words what it amounts to.
+(`finite_relu_ntk`, `empirical_ntk`) and its training (`Training`); `measure` puts one network on record,
+`follow_training` at several lengths of its training, and `answer_regime` says in words what it amounts to.
 """
 
+from ridgeformer.regime.along import Along, descend, follow_training
 from ridgeformer.regime.answer import RegimeAnswer, answer_regime
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.attention import Attention, softmax_gap
@@ -26,6 +27,7 @@ from ridgeformer.regime.training import Trained, Training, train
 from ridgeformer.regime.widths import RequiredWidth, published_width, required_widths, width_from_measurement
 
 __all__ = [
+    "Along",
     "Architecture",
     "Attention",
     "Built",
@@ -51,10 +53,12 @@ __all__ = [
     "attention_order",
     "check_numerically",
     "dead_share",
+    "descend",
     "empirical_ntk",
     "expected_qkv_kernel",
     "finite_relu_ntk",
     "finite_relu_ntks",
+    "follow_training",
     "gram_spectrum",
     "is_dead",
     "kernel_descent",

@@ -13,9 +13,9 @@ __all__ = ["KERNELS", "labelled_digits"]
 KERNELS: tuple[Kernel, ...] = (Exponential(0.5), ReluNTK())
 
 
-def labelled_digits(n: int, queries: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows of unit length, their parity as +-1, and other rows to predict."""
-    data = datasets.load("digits", limit=n + queries)
+def labelled_digits(n: int, queries: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw rows of unit length, their parity as +-1, and other rows to predict."""
+    data = datasets.load("digits").sample(n + queries, seed)
     X = torch.from_numpy(datasets.unit_rows(data.X))
     y = 1.0 - 2.0 * torch.from_numpy(data.y % 2)
     return X[:n], y[:n].double(), X[n:]

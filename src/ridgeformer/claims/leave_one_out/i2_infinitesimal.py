@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 from torch import Tensor
 
-from ridgeformer.claims.claim import Claim, Evidence, Figure, Trial, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.leave_one_out._influence import KERNELS, labelled_digits
 from ridgeformer.claims.trials import within
 from ridgeformer.influence.exact import influence
@@ -27,18 +30,17 @@ def by_autograd(kernel: Kernel, X: Tensor, y: Tensor, Z: Tensor, ridge: float) -
 
 def check(cases: int) -> Evidence:
     """Compare with automatic differentiation in the weights, and with leave-one-out."""
-    X, y, Z = labelled_digits(ROWS, QUERIES)
     slopes, quotients, unlike, total, leverages = [], [], 0, 0, []
-    for kernel in KERNELS:
-        for ridge in RIDGES:
-            found = influence(kernel, X, y, Z, ridge)
-            slope, left_out = found.infinitesimal.T, found.leave_one_out.T
-            leverage = torch.linalg.solve(kernel(X) + ridge * torch.eye(ROWS, dtype=X.dtype), kernel(X)).diagonal()
-            slopes.append((slope - by_autograd(kernel, X, y, Z, ridge)).abs())
-            quotients.append((slope / (1 - leverage) - left_out).abs())
-            unlike += int((slope.sign() != left_out.sign()).sum())
-            total += slope.numel()
-            leverages.append(leverage)
+    for seed, kernel, ridge in product(range(drawn(cases, 1)), KERNELS, RIDGES):
+        X, y, Z = labelled_digits(ROWS, QUERIES, seed)
+        found = influence(kernel, X, y, Z, ridge)
+        slope, left_out = found.infinitesimal.T, found.leave_one_out.T
+        leverage = torch.linalg.solve(kernel(X) + ridge * torch.eye(ROWS, dtype=X.dtype), kernel(X)).diagonal()
+        slopes.append((slope - by_autograd(kernel, X, y, Z, ridge)).abs())
+        quotients.append((slope / (1 - leverage) - left_out).abs())
+        unlike += int((slope.sign() != left_out.sign()).sum())
+        total += slope.numel()
+        leverages.append(leverage)
     return Evidence(
         stated=(
             within("df(x)/dw_i = l (R k(x))_i alpha_i", torch.stack(slopes), 1e-11),
@@ -56,6 +58,7 @@ def check(cases: int) -> Evidence:
 I2 = Claim(
     id="I2",
     source="influence, closed form",
+    origin=Origin.OWN,
     title="Infinitesimal influence is leave-one-out times 1 - h_ii",
     stated="The derivative of a prediction in the weight of row i has a closed form, and leave-one-out is that over "
     "one minus the leverage: the two always have the same sign.",

@@ -16,7 +16,44 @@ from ridgeformer.claims.linearised.l13_alignment import L13
 from ridgeformer.claims.linearised.l14_numerical_checks import L14
 from ridgeformer.claims.linearised.l15_function_space import L15
 from ridgeformer.claims.linearised.l16_taylor import L16
+from ridgeformer.claims.linearised.l17_infeasible_widths import L17
+from ridgeformer.claims.linearised.l18_orders_beyond import L18
+from ridgeformer.claims.linearised.l19_gap_and_condition import L19
+from ridgeformer.claims.linearised.l20_softmax_ntk import L20
+from ridgeformer.claims.linearised.l21_cg_cost import L21
+from ridgeformer.claims.linearised.l22_nystrom_cost import L22
+from ridgeformer.claims.linearised.l23_memory import L23
+from ridgeformer.claims.linearised.l24_perturbation import L24
+from ridgeformer.claims.linearised.l25_sixth_power import L25
+from ridgeformer.claims.linearised.l26_malleability_in_training import L26
 
 __all__ = ["CLAIMS"]
 
-CLAIMS = (L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11, L12, L13, L14, L15, L16)
+CLAIMS = (
+    L1,
+    L2,
+    L3,
+    L4,
+    L5,
+    L6,
+    L7,
+    L8,
+    L9,
+    L10,
+    L11,
+    L12,
+    L13,
+    L14,
+    L15,
+    L16,
+    L17,
+    L18,
+    L19,
+    L20,
+    L21,
+    L22,
+    L23,
+    L24,
+    L25,
+    L26,
+)

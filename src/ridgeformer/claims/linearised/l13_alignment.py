@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.trials import within
 from ridgeformer.kernels import DotProduct, Kernel, ReluNTK
 from ridgeformer.regime import gram_spectrum, normalise_rows
 from ridgeformer.seeds import torch_generator
 
-ROWS, TARGETS, SEEDS, BLOCKS = 400, 8, 3, 5
+ROWS, TARGETS, BLOCKS = 400, 8, 5
+LESS = "attention features err less on targets along the top"
 NOISE = 1.0
 """Standard deviation of the noise in the training targets, in units of the signal's."""
 NOTHING = 1e-4
@@ -82,22 +84,25 @@ KERNELS: dict[str, tuple[Kernel, Features]] = {
 
 
 def check(cases: int) -> Evidence:
-    """Sweep targets from the top to the bottom of the spectrum, each kernel at its best ridge."""
-    splits = [split(seed) for seed in range(SEEDS)]
+    """Sweep targets from the top to the bottom of the spectrum, each kernel at the ridge leave-one-out chooses."""
+    splits = [split(seed) for seed in range(drawn(cases, 3))]
     errors = {name: torch.stack([_errors(name, data) for data in splits]) for name in KERNELS}
     noiseless = [float(_errors(name, data, noise=0.0)[0].mean()) for name in ("G", "G^3") for data in splits]
     top = {name: found[:, 0] for name, found in errors.items()}  # (seeds, targets)
     bottom = {name: found[:, -1] for name, found in errors.items()}
     relu, attended = "ReLU kernel", "ReLU kernel of attention rows"
     return Evidence(
-        stated=(
+        stated=concluding(
+            LESS,
             _lower("G^3 errs less than G on targets along the top fifth", top["G^3"], top["G"]),
             _lower(
                 "the ReLU kernel errs less on attention rows than on raw rows, same targets", top[attended], top[relu]
             ),
         ),
         corrected=(
-            _lower("top fifth: G^3 errs less than G", top["G^3"], top["G"]),
+            *concluding(
+                LESS, _lower("top fifth, the Gram kernel: G^3 errs less than G", top["G^3"], top["G"]), kept=0.5
+            ),
             _lower("top fifth: G^3 errs less than the same turned at random", top["G^3"], top["G^3, turned"]),
             within("top fifth without noise: neither errs", noiseless, NOTHING),
             _lower("bottom fifth: G errs less than G^3", bottom["G"], bottom["G^3"]),
@@ -106,7 +111,6 @@ def check(cases: int) -> Evidence:
                 "and its attention rows less than the same turned at random", top[attended], top["ReLU kernel, turned"]
             ),
         ),
-        relation="amends",
         figures=tuple(
             Figure(f"{where} fifth, {name}: relative test error", float(found[name].mean()))
             for where, found in (("top", top), ("bottom", bottom))
@@ -116,19 +120,27 @@ def check(cases: int) -> Evidence:
     )
 
 
+def chosen_ridges(values: Tensor, Q: Tensor, y: Tensor) -> Tensor:
+    """Return for each target the ridge of least leave-one-out error, K = Q diag(values) Q': residuals alpha_i/R_ii."""
+    ridges = torch.from_numpy(RIDGES) * values.mean()
+    coordinates, squares, errors = Q.T @ y, Q.square(), []
+    for ridge in ridges:
+        shrink = 1 / (values + ridge)
+        residuals = Q @ (shrink[:, None] * coordinates) / (squares @ shrink)[:, None]
+        errors.append(residuals.square().sum(0))
+    return ridges[torch.stack(errors).argmin(0)]
+
+
 def _errors(name: str, data: Split, noise: float = NOISE) -> Tensor:
-    """Return relative squared test errors at the best ridge of each target, (blocks, targets)."""
+    """Return relative squared test errors at the ridge that leave-one-out chooses, (blocks, targets)."""
     kernel, features = KERNELS[name]
     H, Hz = features(data.train, data), features(data.test, data)
     values, Q = torch.linalg.eigh(kernel(H))
     values = values.clamp_min(0)
-    across = kernel(Hz, H) @ Q
     noisy, test = _targets(data, noise)
-    best = torch.full((BLOCKS * TARGETS,), torch.inf, dtype=torch.float64)
-    for ridge in RIDGES * float(values.mean()):
-        fitted = across @ ((Q.T @ noisy) / (values + ridge)[:, None])
-        best = torch.minimum(best, (fitted - test).square().sum(0) / test.square().sum(0))
-    return best.reshape(BLOCKS, TARGETS)
+    ridges = chosen_ridges(values, Q, noisy)
+    fitted = kernel(Hz, H) @ Q @ ((Q.T @ noisy) / (values[:, None] + ridges))
+    return ((fitted - test).square().sum(0) / test.square().sum(0)).reshape(BLOCKS, TARGETS)
 
 
 def _targets(data: Split, noise: float) -> tuple[Tensor, Tensor]:
@@ -166,15 +178,19 @@ def _plot(errors: dict[str, Tensor]) -> Plot:
 L13 = Claim(
     id="L13",
     source="linearized-attention study, abstract",
+    origin=Origin.QUOTED,
+    quote="the same data-dependent kernel is shown theoretically to reduce approximation error when targets align "
+    "with the data geometry",
     title="The data-dependent kernel lowers the error when targets align with the data",
     stated="Targets along the leading eigenvectors of G are approximated better with the kernel of attention features "
     "than without them.",
     formula=r"y \in \operatorname{span}(u_1, \dots, u_r) \;\Rightarrow\; "
     r"\mathrm{err}(K_{att}) < \mathrm{err}(K)",
     verdict=Verdict.AMENDED,
-    corrected="True of the Gram kernel with noisy targets: along the top of the spectrum G^3 errs less than G at the "
-    "best ridge of each, and less than the same spectrum turned at random, and along the bottom it errs more. Without "
-    "noise neither errs there at its best ridge. It is not true of the ReLU kernel, which errs more on attention rows.",
+    corrected="True of the Gram kernel with noisy targets: along the top of the spectrum G^3 errs less than G, each at"
+    " the ridge of least leave-one-out error, and less than the same spectrum turned at random, and along "
+    "the bottom it errs more. Without noise neither errs there. It is not true of the ReLU kernel, which "
+    "errs more on attention rows.",
     corrected_formula=r"\mathrm{err}(G^3) < \mathrm{err}(G) \;\text{(top)},\quad \mathrm{err}(G) < \mathrm{err}(G^3) "
     r"\;\text{(bottom)},\quad \mathrm{err}(K_{relu}(X)) < \mathrm{err}(K_{relu}(XX^\top X))",
     condition="Measured on digits with unit rows, noise as large as the signal, linear targets, three splits.",

@@ -7,7 +7,19 @@ import math
 import torch
 from torch import Tensor
 
-from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Curve,
+    Evidence,
+    Figure,
+    Origin,
+    Plot,
+    Trial,
+    Verdict,
+    concluding,
+)
 from ridgeformer.claims.linearised._features import attention_features, digits
 from ridgeformer.claims.matrices import norm
 from ridgeformer.claims.trials import within
@@ -25,7 +37,7 @@ from ridgeformer.seeds import torch_generator
 ROWS = 100
 WIDTHS = (4_000, 40_000, 400_000)
 CONVERGED, RISK = 0.5, 0.01
-SMALL, NETWORKS = 6, 40
+SMALL = 6
 
 
 def enough(rows: Tensor, ridge: float = 0.0) -> float:
@@ -64,11 +76,15 @@ def check(cases: int) -> Evidence:
         Figure("attention over raw, multiplicative", last["attention"].multiplicative / last["raw"].multiplicative),
     )
     early = [d.multiplicative <= CONVERGED for d in last.values()]
-    needed = "below kappa^6 n log n the kernel is not within a factor 1/2 of its limit (digits, m = 4e5)"
+    needed = "multiplicative criterion: below kappa^6 n log n the kernel is not within 1/2 (digits, m = 4e5)"
     return Evidence(
-        stated=(Trial(needed, len(early), sum(early)),),
+        stated=concluding("the kernel converges from kappa^6 n log n on only", Trial(needed, len(early), sum(early))),
         corrected=(
-            within("3 L log(2n/p)/d^2 neurons give a relative distance d = 1/2", _chernoff_draws(), CONVERGED),
+            within(
+                "3 L log(2n/p)/d^2 neurons give a relative distance d = 1/2",
+                _chernoff_draws(drawn(cases, 40)),
+                CONVERGED,
+            ),
             within(
                 "ridge-whitened, attention rows are at most twice as far as raw rows",
                 [a.whitened / r.whitened for a, r in zip(*measured.values(), strict=True)],
@@ -86,7 +102,6 @@ def check(cases: int) -> Evidence:
                 sum(a.multiplicative <= r.multiplicative for a, r in zip(*measured.values(), strict=True)),
             ),
         ),
-        relation="replaces",
         figures=figures,
         plot=_plot(measured),
     )
@@ -104,10 +119,10 @@ def _scaled(distances: KernelDistances, criterion: str) -> float:
     return float(getattr(distances, criterion)) * (4 if criterion == "additive" else 1)
 
 
-def _chernoff_draws() -> list[float]:
+def _chernoff_draws(networks: int) -> list[float]:
     """Return multiplicative distances of networks of just the sufficient width, on small data."""
     found = []
-    for seed in range(NETWORKS):
+    for seed in range(networks):
         X = normalise_rows(torch.randn(SMALL, 4, generator=torch_generator(seed, "L4", "rows"), dtype=torch.float64))
         found.append(_measure(X, math.ceil(enough(X)), seed).multiplicative)
     return found
@@ -137,15 +152,21 @@ def _plot(measured: dict[str, list[KernelDistances]]) -> Plot:
 L4 = Claim(
     id="L4",
     source="linearized-attention study, theorem 4.7",
+    origin=Origin.QUOTED,
+    quote="requiring width m = Omega(kappa_d(G)^6 n log n) for NTK convergence",
     title="Convergence to the tangent kernel needs a width of kappa^6 n log n",
     stated="A network on linearised attention features reaches its tangent kernel only from a width of the sixth "
     "power of the condition number on, which no network has.",
     formula=r"m = \Omega(\kappa_d(G)^6\, n \log n)",
     verdict=Verdict.FALSE,
-    corrected="Concentration gives widths that suffice, never widths that are needed. Relative to K, or to K + l I, a "
-    "width linear in norm(G) over the smallest eigenvalue is enough (matrix Chernoff), and far less is needed on "
-    "digits. The additive criterion, an error below a quarter of the smallest eigenvalue, asks for more, its square. "
-    "Attention does slow convergence, by about ten in the multiplicative distance on digits.",
+    under="the multiplicative criterion",
+    corrected="False under the multiplicative criterion, and under the average entry and the ridge-whitened one, which"
+    " digits meet at 4e5 neurons. Under the additive criterion attention is not within reach there, and the "
+    "formula is refuted by extrapolation alone. Concentration gives widths that suffice, never widths that "
+    "are needed. Relative to K, or to K + l I, a width linear in norm(G) over the smallest eigenvalue is "
+    "enough (matrix Chernoff), and far less is needed on digits. The additive criterion, an error below a "
+    "quarter of the smallest eigenvalue, asks for more, its square. Attention does slow convergence, by "
+    "about ten in the multiplicative distance on digits.",
     corrected_formula=r"m \ge \frac{3}{\delta^2}\,\frac{\|G\|+\lambda}{\lambda_{\min}(K)+\lambda}\log\frac{2n}{p} "
     r"\;\Rightarrow\; P\Big(\|(K+\lambda I)^{-1/2}(K_m-K)(K+\lambda I)^{-1/2}\| \le \delta\Big) \ge 1-p",
     condition="delta <= 1; G is the Gram matrix of the network's own input rows; first layer trained, Gaussian start.",

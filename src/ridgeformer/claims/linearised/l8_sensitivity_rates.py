@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Verdict
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Verdict
 from ridgeformer.claims.linearised._features import digits
 from ridgeformer.claims.matrices import Numbers, norm, prescribed, resolvent
 from ridgeformer.claims.search import Inequality, try_to_break
@@ -91,6 +91,9 @@ def check(cases: int) -> Evidence:
 L8 = Claim(
     id="L8",
     source="linearized-attention study, sensitivity rates",
+    origin=Origin.QUOTED,
+    quote="Linearized attention: Satt = O(n ||G||^2 ||y||^2 / lambda^2) ... Consequently, the sensitivity gap scales "
+    "as Satt/Srelu = O(n lambda1(G))",
     title="Attention is n l_1 times more sensitive than ReLU",
     stated="The sensitivity of linearised attention is of order n norm(G)^2 norm(y)^2/l^2, that of a ReLU network "
     "norm(y)^2/l^2, and so their ratio n times the leading eigenvalue of G.",

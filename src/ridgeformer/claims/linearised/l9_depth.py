@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Origin, Plot, Verdict, concluding
 from ridgeformer.claims.trials import within
 from ridgeformer.kernels import GramPower
 
 DEPTHS = (1, 2, 3)
-DRAWS, KAPPA = 20, 4.0
+KAPPA = 4.0
 
 
 def stacked(X: Tensor, layers: int, *, recompute: bool) -> Tensor:
@@ -28,27 +29,46 @@ def _distance(H: Tensor, X: Tensor, power: int) -> float:
     return float((H @ H.T - expected).norm() / expected.norm())
 
 
-def _distances(depth: int, power: int, *, recompute: bool) -> list[float]:
-    rows = [datasets.synthetic(8, 4, condition_number=KAPPA, seed=seed).X for seed in range(DRAWS)]
+def _distances(draws: int, depth: int, power: int, *, recompute: bool) -> list[float]:
+    rows = [datasets.synthetic(8, 4, condition_number=KAPPA, seed=seed).X for seed in range(draws)]
     return [_distance(stacked(X, depth, recompute=recompute), X, power) for X in map(torch.from_numpy, rows)]
 
 
 def check(cases: int) -> Evidence:
     """Stack layers both ways and compare with both powers."""
-    by_depth = {k: _distances(k, 2 * k + 1, recompute=True) for k in DEPTHS}
+    draws = drawn(cases, 20)
     X = torch.from_numpy(datasets.synthetic(8, 4, condition_number=KAPPA, seed=0).X)
     kept, again = (torch.linalg.svdvals(stacked(X, 2, recompute=r)).square() for r in (False, True))
     return Evidence(
-        stated=tuple(within(f"{k} layers give G^{2 * k + 1}", found, 1e-10) for k, found in by_depth.items()),
-        corrected=tuple(
-            within(words, found, 1e-10)
+        stated=tuple(
+            trial
             for k in DEPTHS
-            for words, found in (
-                (f"{k} layers, attention fixed: G^{2 * k + 1}", _distances(k, 2 * k + 1, recompute=False)),
-                (f"{k} layers, attention recomputed: G^{3**k}", _distances(k, 3**k, recompute=True)),
+            for trial in concluding(
+                f"{k} layers give G^{2 * k + 1}",
+                within(
+                    f"{k} layers, attention recomputed: G^{2 * k + 1}",
+                    _distances(draws, k, 2 * k + 1, recompute=True),
+                    1e-10,
+                ),
             )
         ),
-        relation="amends",
+        corrected=tuple(
+            trial
+            for k in DEPTHS
+            for trial in (
+                *concluding(
+                    f"{k} layers give G^{2 * k + 1}",
+                    within(
+                        f"{k} layers, attention fixed: G^{2 * k + 1}",
+                        _distances(draws, k, 2 * k + 1, recompute=False),
+                        1e-10,
+                    ),
+                ),
+                within(
+                    f"{k} layers, attention recomputed: G^{3**k}", _distances(draws, k, 3**k, recompute=True), 1e-10
+                ),
+            )
+        ),
         figures=(
             Figure(
                 "two layers, attention fixed, kappa(G) = 4: condition number", float(kept[0] / kept[3]), shown="1024"
@@ -73,6 +93,7 @@ def _plot() -> Plot:
 L9 = Claim(
     id="L9",
     source="linearized-attention study, stacked layers",
+    origin=Origin.SUMMARY,
     title="k layers give the power 2k + 1 of the Gram matrix",
     stated="Each further layer of linearised attention raises the power of G by two.",
     formula=r"K_k = G^{2k+1}",

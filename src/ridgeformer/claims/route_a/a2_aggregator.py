@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from ridgeformer import compiler
-from ridgeformer.claims.claim import Claim, Evidence, Figure, Trial, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.compiler.roles import QUERY
 from ridgeformer.kernels import Exponential
 from ridgeformer.seeds import torch_generator
 
-SUPPORTS, FEATURES, TASKS = 24, 16, 5
+SUPPORTS, FEATURES = 24, 16
 LOGITS = (1.0, 10.0, 30.0, 100.0, 300.0)
 OFFSET = 1.0
 
@@ -53,7 +54,7 @@ def _seen_by_softmax() -> tuple[float, float]:
 
 def check(cases: int) -> Evidence:
     """Compare a network's product with the kernel's, in both precisions, up to logits of 300."""
-    tasks = [_task(number) for number in range(TASKS)]
+    tasks = [_task(number) for number in range(drawn(cases, 5))]
     single = [_error(X, v, logit, "float32") for X, v in tasks for logit in LOGITS]
     double = [_error(X, v, logit, "float64") for X, v in tasks for logit in LOGITS]
     X, y, _ = unit_task(SUPPORTS, 3, 1, "A2", "rounded logits")
@@ -82,6 +83,9 @@ def check(cases: int) -> Evidence:
 A2 = Claim(
     id="A2",
     source="theoretical analysis, proof of theorem 1, step 2; softmax-route note, strategy 2",
+    origin=Origin.QUOTED,
+    quote="The aggregator token computes Z_i by summing exp(S) values (via a specific head configuration) and "
+    "broadcasting them, allowing the model to recover the unnormalized K~ = diag(Z) A.",
     title="An aggregator token undoes the normalisation of softmax",
     stated="Softmax returns the kernel divided by its row sums; with the row sums from an aggregator token the network "
     "recovers the kernel.",

@@ -6,7 +6,18 @@ import torch
 from torch import Tensor
 
 from ridgeformer import bounds, compiler
-from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Curve,
+    Evidence,
+    Figure,
+    Origin,
+    Plot,
+    Trial,
+    Verdict,
+    concluding,
+)
 from ridgeformer.claims.matrices import Numbers, norm, resolvent
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.claims.tasks import unit_task
@@ -80,17 +91,21 @@ def check(cases: int) -> Evidence:
         Figure("error after five terms at l = 2", _one_by_one(2.0, 5)),
     )
     return Evidence(
-        stated=(
+        stated=concluding(
+            "the series converges",
             Trial("the series converges for l = 0.5, 0.1, 0.01", len(SMALL), sum(not s.converged for s in small)),
             try_to_break(STATED, cases),
         ),
         corrected=(
-            Trial("it converges for l above norm(K)", len(large), sum(not s.converged for s in large)),
+            *concluding(
+                "the series converges",
+                Trial("it converges for l above norm(K)", len(large), sum(not s.converged for s in large)),
+                kept=sum(ridge > size for ridge in SMALL) / len(SMALL),
+            ),
             Trial("the compiled network refuses the small ridges", len(SMALL), len(SMALL) - refused),
             try_to_break(RATE, cases),
             try_to_break(LEAST, cases),
         ),
-        relation="replaces",
         figures=figures,
         plot=_plot(),
     )
@@ -128,6 +143,9 @@ def _plot() -> Plot:
 A3 = Claim(
     id="A3",
     source="theoretical analysis, proof of theorem 1, step 3",
+    origin=Origin.QUOTED,
+    quote="the model implements iterative gradient-based updates (or exact inversion via Neumann series for small "
+    "lambda)",
     title="For a small ridge a Neumann series inverts exactly",
     stated="With the product by the kernel at hand, the network inverts exactly by a Neumann series if the ridge is "
     "small.",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeformer import compiler, datasets
-from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.kernels import Exponential
 from ridgeformer.solvers import solve
@@ -114,6 +114,9 @@ def _plot(heads: dict[float, float], ridges: dict[tuple[float, float], float]) -
 A4 = Claim(
     id="A4",
     source="softmax-route note, theorem",
+    origin=Origin.QUOTED,
+    quote="A single softmax attention head, however, implements the normalized Nadaraya-Watson estimator ... which "
+    "shares the kernel geometry but differs in prediction.",
     title="A single softmax head is the Nadaraya-Watson average, not ridge regression",
     stated="One softmax head implements the normalised kernel average, which shares the kernel with ridge regression "
     "but differs in prediction.",
@@ -124,4 +127,5 @@ A4 = Claim(
     corrected_formula=r"\frac{\lambda f_\lambda(x)}{Z_x} \to f_{NW}(x) \quad (\lambda\to\infty)",
     condition="Any supports; the comparison of errors is of one dataset in the order of its file, with unit rows.",
     check=check,
+    computed="one dataset in the order of its file; nothing is drawn",
 )

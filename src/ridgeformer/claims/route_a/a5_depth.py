@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import bounds
-from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.descent import a_norm, chebyshev, conjugate_gradients, eigenvalues_and_kappa, richardson
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, try_to_break
@@ -69,7 +69,7 @@ def _chebyshev_steps(kappa: float) -> int:
     return steps
 
 
-def _conjugate_gradient_steps(kappa: float) -> int:
+def conjugate_gradient_steps(kappa: float) -> int:
     """Count the steps of `solve` on features that give this spectrum with a ridge of 1."""
     eigenvalues = torch.from_numpy(_spectrum(kappa))
     exact = 1 / eigenvalues
@@ -119,6 +119,7 @@ def _case(theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 FREE = 2 * SIZE
+FOLLOWS = "depth follows the rate of conjugate gradients"
 STATED = Inequality(
     "A5 as stated", FREE, _as_stated, "gradient descent errs by at most 2 ((sqrt k - 1)/(sqrt k + 1))^t"
 )
@@ -132,7 +133,7 @@ def check(cases: int) -> Evidence:
     counts = {
         "gradient descent": [_gradient_descent_steps(kappa) for kappa in KAPPAS],
         "Chebyshev": [_chebyshev_steps(kappa) for kappa in KAPPAS],
-        "conjugate gradients": [_conjugate_gradient_steps(kappa) for kappa in KAPPAS],
+        "conjugate gradients": [conjugate_gradient_steps(kappa) for kappa in KAPPAS],
     }
     figures = tuple(
         Figure(f"{name}: steps to 1e-6 at kappa {kappa:g}", float(count), shown)
@@ -142,19 +143,19 @@ def check(cases: int) -> Evidence:
     promised = [bounds.cg_steps(kappa, ACCURACY) for kappa in KAPPAS]
     slow = sum(count > most for count, most in zip(counts["gradient descent"], promised, strict=True))
     return Evidence(
-        stated=(
+        stated=concluding(
+            FOLLOWS,
             Trial("gradient descent needs no more steps than the rate of CG promises", len(KAPPAS), slow),
             try_to_break(STATED, cases),
         ),
         corrected=(
             _within("gradient descent", counts, bounds.richardson_steps),
             _within("Chebyshev", counts, bounds.chebyshev_steps),
-            _within("conjugate gradients", counts, _cg_steps),
+            *concluding(FOLLOWS, _within("conjugate gradients", counts, _cg_steps)),
             try_to_break(RATE, cases),
             try_to_break(CHEBYSHEV, cases),
             try_to_break(BEST, cases),
         ),
-        relation="amends",
         figures=figures,
         plot=_plot(counts),
     )
@@ -187,6 +188,9 @@ def _plot(counts: dict[str, list[int]]) -> Plot:
 A5 = Claim(
     id="A5",
     source="softmax-route note, theorem and consequences",
+    origin=Origin.QUOTED,
+    quote="can implement Gradient Descent steps on the kernel ridge regression objective ... Depth-accuracy follows "
+    "CG rate on K~+lambda I.",
     title="Gradient descent layers converge, and depth follows the rate of conjugate gradients",
     stated="A deep network performs gradient descent steps that converge to the ridge solution; its accuracy in depth "
     "follows the rate of conjugate gradients.",

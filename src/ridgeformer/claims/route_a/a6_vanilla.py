@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer import compiler
-from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, search, try_to_break
 from ridgeformer.claims.tasks import unit_task
@@ -115,6 +115,9 @@ def _plot(errors: list[float], rate: float) -> Plot:
 A6 = Claim(
     id="A6",
     source="softmax-route note, strategy 1",
+    origin=Origin.QUOTED,
+    quote="Work in the exponential-kernel space directly, interpreting softmax weights as normalized kernel smoother "
+    "and folding normalization into value channels and aggregator reductions",
     title="The normalisation of softmax can be folded into the values",
     stated="One may work with the normalised weights directly and fold the normalisation into value channels.",
     formula=r"\alpha \leftarrow \alpha - D^{-1}\big[(\tilde K+\lambda I)\alpha - y\big], \quad "

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from ridgeformer import compiler
-from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.datasets import synthetic
 from ridgeformer.errors import LogitRangeError
@@ -16,15 +17,16 @@ from ridgeformer.solvers import solve
 SUPPORTS, FEATURES = 64, 16
 KAPPAS = (1e1, 1e2, 1e3, 1e4, 1e5)
 SAFE = 1e3
+ACCURATE, IN_RANGE = "float32 errs by at most 1e-3", "float32 takes the logits"
 STEPS, DEEP, WANTED = 40, 400, 1e-3
 LOGITS = (1.0, 10.0, 50.0, 100.0, 300.0)
 EPS = float(torch.finfo(torch.float32).eps)
 
 
-def _error(kappa: float, steps: int, dtype: str) -> float:
+def _error(kappa: float, steps: int, dtype: str, seed: int = 0) -> float:
     """Return the relative error of a compiled CG network's predictions where K + I has this condition number."""
     spectrum = np.geomspace(kappa, 2.0, FEATURES) - 1.0
-    data = synthetic(SUPPORTS, FEATURES, spectrum=spectrum, noise=1.0, seed=0)
+    data = synthetic(SUPPORTS, FEATURES, spectrum=spectrum, noise=1.0, seed=seed)
     exact = solve(DotProduct(), data.X, data.y, 1.0).predict(data.X)
     model = compiler.compile("linear", features=FEATURES, ridge=1.0, steps=steps, dtype=dtype)
     return float((model(data.X, data.y, data.X).double() - exact).norm() / exact.norm())
@@ -51,6 +53,7 @@ def check(cases: int) -> Evidence:
     finished = [kappa for kappa in KAPPAS if double[kappa] <= WANTED]
     safe = [kappa for kappa in finished if kappa <= SAFE]
     floors = [deep[kappa] / (kappa * EPS) for kappa in KAPPAS]
+    again = [_error(kappa, STEPS, "float32", seed) for seed in range(1, drawn(cases, 2)) for kappa in safe]
     fixed, tracking = ([_computes(logit, tracking=t) for logit in LOGITS] for t in (False, True))
     figures = (
         Figure("float32, 40 steps: relative error at kappa 1e3", single[1e3]),
@@ -62,15 +65,21 @@ def check(cases: int) -> Evidence:
     )
     return Evidence(
         stated=(
-            Trial("where float64 is done, float32 errs by at most 1e-3", len(finished), _beyond(single, finished)),
-            Trial("float32 takes logits of any size", len(LOGITS), fixed.count(False)),
+            *concluding(ACCURATE, Trial("where float64 is done, float32 errs by at most 1e-3", len(finished),
+                                        _beyond(single, finished))),
+            *concluding(IN_RANGE, Trial("float32 takes logits of any size", len(LOGITS), fixed.count(False))),
         ),
         corrected=(
-            Trial("up to kappa 1e3 it errs by at most 1e-3", len(safe), _beyond(single, safe)),
+            *concluding(
+                ACCURATE, Trial("up to kappa 1e3 it errs by at most 1e-3", len(safe) + len(again),
+                                _beyond(single, safe) + sum(error > WANTED for error in again)),
+                kept=len(safe) / len(finished),
+            ),
             Trial("ten times as deep it errs by at most kappa eps", len(floors), _above_one(floors), max(floors)),
-            Trial("it takes every logit with a sink at the largest one", len(LOGITS), tracking.count(False)),
+            *concluding(
+                IN_RANGE, Trial("it takes all with a sink at the largest one", len(LOGITS), tracking.count(False))
+            ),
         ),
-        relation="amends",
         figures=figures,
         plot=_plot(single, double, deep),
     )  # fmt: skip
@@ -98,6 +107,9 @@ def _plot(single: dict[float, float], double: dict[float, float], deep: dict[flo
 A8 = Claim(
     id="A8",
     source="softmax-route note, assumptions",
+    origin=Origin.QUOTED,
+    quote="Numerical stability uses float32 in runtime with double-precision unit tests; lambda>0 ensures "
+    "conditioning.",
     title="float32 is enough at run time",
     stated="The network runs in float32; a positive ridge ensures that it is conditioned well enough.",
     formula=r"\lambda > 0 \;\Rightarrow\; \text{float32 suffices}",

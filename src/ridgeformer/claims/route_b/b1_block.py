@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ridgeformer import compiler
-from ridgeformer.claims.claim import Claim, Evidence, Figure, Trial, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict, concluding
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.kernels import DotProduct
 from ridgeformer.solvers import PRECONDITIONERS, RidgeSystem, Workshop
@@ -17,24 +18,24 @@ from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
 SUPPORTS, FEATURES, STEPS, RIDGE = 12, 8, 6, 0.5
 
 
-def _task() -> tuple[Tensor, Tensor, Tensor]:
+def _task(number: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return a task whose rows have lengths from 1 to 3, so that Jacobi's scaling changes something."""
-    X, y, Xq = unit_task(SUPPORTS, FEATURES, 2, "B1")
+    X, y, Xq = unit_task(SUPPORTS, FEATURES, 2, "B1", number)
     return torch.linspace(1, 3, SUPPORTS, dtype=torch.float64)[:, None] * X, y, Xq
 
 
-def _textbook(preconditioner: str) -> Tensor:
+def _textbook(preconditioner: str, task: tuple[Tensor, Tensor, Tensor]) -> Tensor:
     """Return alpha after every step of the textbook's method, (steps, supports)."""
-    X, y, _ = _task()
+    X, y, _ = task
     system = RidgeSystem(DotProduct(), X, RIDGE)
     inverse = PRECONDITIONERS[preconditioner].build(system, torch.Generator())
     states = conjugate_gradients(Workshop(system, (RIDGE, RIDGE), inverse), y[:, None])
     return torch.stack([state.alpha[:, 0] for state in islice(states, STEPS)])
 
 
-def _formula() -> Tensor:
+def _formula(task: tuple[Tensor, Tensor, Tensor]) -> Tensor:
     """Return the same by the formula as printed: p <- r + beta p, without a preconditioner in it."""
-    X, y, _ = _task()
+    X, y, _ = task
     A = X @ X.T + RIDGE * torch.eye(SUPPORTS, dtype=torch.float64)
     alpha, r, p, found = torch.zeros_like(y), y, y, []
     for _ in range(STEPS):
@@ -52,31 +53,37 @@ def _differing(a: Tensor, b: Tensor) -> int:
 
 def check(cases: int) -> Evidence:
     """Count a compiled step's sublayers, and compare formula, networks and textbook step by step."""
-    X, y, Xq = _task()
     models = {
         solver: compiler.compile("linear", features=FEATURES, ridge=RIDGE, steps=STEPS, solver=solver)
         for solver in ("cg", "pcg")
     }
-    runs = {solver: model.trace(X, y, Xq).alpha[..., 0] for solver, model in models.items()}
-    plain, jacobi, formula = _textbook("identity"), _textbook("jacobi"), _formula()
-    budget = models["pcg"].budget
+    differing = {"formula, PCG": 0, "formula, CG": 0, "network, CG": 0, "network, PCG": 0}
+    tasks = [_task(number) for number in range(drawn(cases, 2))]
+    for task in tasks:
+        plain, jacobi, formula = _textbook("identity", task), _textbook("jacobi", task), _formula(task)
+        runs = {solver: model.trace(*task).alpha[..., 0] for solver, model in models.items()}
+        differing["formula, PCG"] += _differing(formula, jacobi)
+        differing["formula, CG"] += _differing(formula, plain)
+        differing["network, CG"] += _differing(runs["cg"], plain)
+        differing["network, PCG"] += _differing(runs["pcg"], jacobi)
+    budget, steps = models["pcg"].budget, STEPS * len(tasks)
     figures = (
         Figure("attention sublayers a step", float(budget.attention_per_step), shown="4"),
         Figure("gated sublayers a step", float(budget.gated_per_step)),
         Figure("heads a step", float(budget.heads_per_step)),
         Figure("attention sublayers a step without preconditioner", float(models["cg"].budget.attention_per_step)),
     )
+    one, same = "a block takes a step of PCG", "the formula takes the steps of conjugate gradients"
     return Evidence(
         stated=(
-            Trial("one block, with one attention sublayer, is one step", 1, int(budget.attention_per_step > 1)),
-            Trial("the formula shown takes the steps of PCG", STEPS, _differing(formula, jacobi)),
+            *concluding(one, Trial("one attention sublayer is one step", 1, int(budget.attention_per_step > 1))),
+            *concluding(same, Trial("the formula shown takes the steps of PCG", steps, differing["formula, PCG"])),
         ),
         corrected=(
-            Trial("it takes those of CG, to 1e-9", STEPS, _differing(formula, plain)),
-            Trial("the compiled CG network takes them too", STEPS, _differing(runs["cg"], plain)),
-            Trial("the compiled PCG network takes those of PCG", STEPS, _differing(runs["pcg"], jacobi)),
+            *concluding(same, Trial("it takes those of plain CG, to 1e-9", steps, differing["formula, CG"])),
+            Trial("the compiled CG network takes them too", steps, differing["network, CG"]),
+            *concluding(one, Trial("a compiled block of four takes those of PCG", steps, differing["network, PCG"])),
         ),
-        relation="amends",
         figures=figures,
     )
 
@@ -84,6 +91,8 @@ def check(cases: int) -> Evidence:
 B1 = Claim(
     id="B1",
     source="theoretical analysis, lemma 3",
+    origin=Origin.QUOTED,
+    quote="A Linear Attention Transformer (LAT) block can implement one step of PCG",
     title="One linear-attention block is one step of preconditioned conjugate gradients",
     stated="A linear-attention block performs one step of PCG, its scalars coming from an aggregator token and the "
     "product by A from attention.",

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import compiler
-from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.claims.descent import a_norm, conjugate_gradients, eigenvalues_and_kappa
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.route_b.posterior import POSTERIOR
@@ -18,7 +19,7 @@ from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.claims.tasks import unit_task
 
 SIZE = 5
-SUPPORTS, FEATURES, QUERIES, STEPS, TASKS = 24, 6, 4, 12, 2
+SUPPORTS, FEATURES, QUERIES, STEPS = 24, 6, 4, 12
 RIDGE = 0.05
 Array = NDArray[np.float64]
 
@@ -60,10 +61,10 @@ RATES = _inequalities()
 
 def check(cases: int) -> Evidence:
     """Hold every step of compiled networks against both bounds, and search for a violation of either."""
-    certificates = [_certificate(route, number) for route in ("linear", "softmax") for number in range(TASKS)]
+    certificates = [_certificate(route, number) for route in ("linear", "softmax") for number in range(drawn(cases, 2))]
     errors, predictions = (_ratios(certificates, f"{name} per step") for name in ("error", "prediction"))
     figures = (
-        Figure("largest error over its bound, at any step of four runs", float(errors.max())),
+        Figure("largest error over its bound, at any step of any run", float(errors.max())),
         Figure("largest prediction error over its bound", float(predictions.max())),
         Figure("largest condition number among them", max(float(c.kappa[0]) for c in certificates)),
     )
@@ -112,6 +113,8 @@ def _plot(certificate: compiler.Certificate) -> Plot:
 B2 = Claim(
     id="B2",
     source="softmax-route note, consequences; theoretical analysis, lemma 3",
+    origin=Origin.QUOTED,
+    quote="Depth-accuracy follows CG rate on K~+lambda I.",
     title="Conjugate gradients keep the classical rate, in coefficients and in predictions",
     stated="After t steps the A-norm error is within the classical factor, and a prediction within that times the "
     "query's own norm.",

@@ -7,7 +7,19 @@ import torch
 from torch import Tensor
 
 from ridgeformer import compiler
-from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.cases import drawn
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Curve,
+    Evidence,
+    Figure,
+    Origin,
+    Plot,
+    Trial,
+    Verdict,
+    concluding,
+)
 from ridgeformer.claims.descent import eigenvalues_and_kappa
 from ridgeformer.claims.matrices import Numbers, prescribed, spectrum_of
 from ridgeformer.claims.search import Inequality, try_to_break
@@ -16,7 +28,7 @@ from ridgeformer.kernels import DotProduct
 from ridgeformer.solvers import Nystrom, solve
 
 SIZE, STEPS = 4, 2
-SUPPORTS, FEATURES, RIDGE, DEPTH, TASKS = 64, 32, 1e-6, 40, 5
+SUPPORTS, FEATURES, RIDGE, DEPTH = 64, 32, 1e-6, 40
 SPECTRUM = np.geomspace(1.0, 0.01, FEATURES)
 """Of Phi Phi': the singular values of Phi go from 1 to 0.1, so its condition number is 10."""
 ACCURACY = 1e-6
@@ -75,6 +87,7 @@ def _preconditioned(A: Tensor, M: Tensor, exact: Tensor) -> Tensor:
     return alpha
 
 
+RESTORES = "preconditioning restores convergence"
 FREE = SIZE * SIZE + 3 * SIZE
 STATED = Inequality("B4 as stated", FREE, _as_stated, "Jacobi's scaling does not raise the condition number")
 SLUIS = Inequality(
@@ -85,7 +98,7 @@ RATE = Inequality("B4 rate", FREE, _rate, "PCG: A-norm error <= 2 ((sqrt k - 1)/
 
 def check(cases: int) -> Evidence:
     """Run plain and Jacobi networks where k > p, other preconditioners beside them, and search the bounds."""
-    runs = [{solver: _residuals(solver, number) for solver in ("cg", "pcg")} for number in range(TASKS)]
+    runs = [{solver: _residuals(solver, number) for solver in ("cg", "pcg")} for number in range(drawn(cases, 5))]
     first = runs[0]
     worse = sum(run["pcg"][-1] > run["cg"][-1] for run in runs)
     nystrom, plain = (_steps_with(*how) for how in (("pcg", Nystrom(rank=FEATURES + 8)), ("cg", None)))
@@ -93,24 +106,27 @@ def check(cases: int) -> Evidence:
     figures = (
         Figure("relative residual of the Jacobi network after 40 steps", first["pcg"][-1]),
         Figure("of the plain network", first["cg"][-1]),
-        Figure("tasks in which Jacobi is worse, of 5", float(worse)),
+        Figure("fraction of tasks in which Jacobi is worse", worse / len(runs)),
         Figure("steps to 1e-6 with Nystrom's preconditioner of rank p + 8", float(nystrom)),
         Figure("steps to 1e-6 without", float(plain)),
         Figure("rows of length 1e-2 to 1e2: steps with Jacobi", float(helped)),
         Figure("and without", float(unhelped)),
     )
     return Evidence(
-        stated=(
-            Trial("a network with Jacobi's preconditioner is nearer than one without", TASKS, worse),
+        stated=concluding(
+            RESTORES,
+            Trial("a network with Jacobi's preconditioner is nearer than one without", len(runs), worse),
             try_to_break(STATED, cases),
         ),
         corrected=(
-            Trial("Nystrom's preconditioner, which knows the spectrum, saves steps", 1, int(nystrom >= plain)),
-            Trial("Jacobi's saves steps where rows differ in length only", 1, int(helped >= unhelped)),
+            *concluding(
+                RESTORES,
+                Trial("Nystrom's preconditioner, which knows the spectrum, saves steps", 1, int(nystrom >= plain)),
+                Trial("Jacobi's saves steps where rows differ in length only", 1, int(helped >= unhelped)),
+            ),
             try_to_break(SLUIS, cases),
             try_to_break(RATE, cases),
         ),
-        relation="amends",
         figures=figures,
         plot=_plot(first),
     )
@@ -153,8 +169,10 @@ def _plot(run: dict[str, list[float]]) -> Plot:
 B4 = Claim(
     id="B4",
     source="theoretical analysis, lemma 3",
+    origin=Origin.IMPLIED,
     title="Preconditioning restores convergence",
-    stated="Where conjugate gradients are slow, the preconditioned step of the block restores convergence.",
+    stated="The sources speak of preconditioned steps and not of what they gain. The gain usually assumed: where "
+    "conjugate gradients are slow, a preconditioner restores convergence.",
     formula=r"\kappa(M^{-1/2}AM^{-1/2}) \ll \kappa(A)",
     verdict=Verdict.AMENDED,
     corrected="It depends on the preconditioner. A token can only scale its own row (Jacobi), which helps where rows "

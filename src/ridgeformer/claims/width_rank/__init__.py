@@ -8,7 +8,9 @@ from ridgeformer.claims.width_rank.w5_tail_mass import W5
 from ridgeformer.claims.width_rank.w6_softmax import W6
 from ridgeformer.claims.width_rank.w7_overhead import W7
 from ridgeformer.claims.width_rank.w8_scope import W8
+from ridgeformer.claims.width_rank.w9_relative_error import W9
+from ridgeformer.claims.width_rank.w10_sketch_bias import W10
 
 __all__ = ["CLAIMS"]
 
-CLAIMS = (W1, W2, W3, W4, W5, W6, W7, W8)
+CLAIMS = (W1, W2, W3, W4, W5, W6, W7, W8, W9, W10)

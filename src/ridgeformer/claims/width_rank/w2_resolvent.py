@@ -7,7 +7,18 @@ import torch
 from torch import Tensor
 
 from ridgeformer import bounds
-from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Curve,
+    Evidence,
+    Figure,
+    Origin,
+    Plot,
+    Trial,
+    Verdict,
+    concluding,
+)
 from ridgeformer.claims.matrices import Numbers, norm, prescribed, resolvent, spectrum_of
 from ridgeformer.claims.search import Inequality, try_to_break
 
@@ -49,6 +60,7 @@ def _as_stated(theta: Tensor) -> tuple[Tensor, Tensor]:
 FREE = SIZE * SIZE + SIZE + SIZE * KEPT + KEPT + 1
 STATED = Inequality("W2 as stated", FREE, _as_stated, "norm(R - Rh) <= tail / l^2, constant 1")
 UPPER = Inequality("W2 upper", FREE, _upper, "norm(R - Rh) <= s/(l(l + s)), s = norm(K - Kh)")
+BOUNDED = "the resolvent's error is bounded through the kernel's error and the ridge"
 LOWER = Inequality("W2 lower", FREE, _lower, "s_{m+1}/(l(l + s_{m+1})) <= norm(R - Rh), rank m")
 
 
@@ -69,9 +81,8 @@ def check(cases: int) -> Evidence:
     )
     attained = Trial("PCA attains s/(l(l + s))", 1, int(abs(true - bound) > 1e-9 * bound), true / bound)
     return Evidence(
-        stated=(try_to_break(STATED, cases),),
-        corrected=(attained, try_to_break(UPPER, cases), try_to_break(LOWER, cases)),
-        relation="amends",
+        stated=concluding(BOUNDED, try_to_break(STATED, cases)),
+        corrected=(attained, *concluding(BOUNDED, try_to_break(UPPER, cases)), try_to_break(LOWER, cases)),
         figures=figures,
         plot=_plot(),
     )
@@ -94,6 +105,9 @@ def _plot() -> Plot:
 W2 = Claim(
     id="W2",
     source="width-rank note, width-rank theorem",
+    origin=Origin.QUOTED,
+    quote="The approximation error in the ridge estimator is bounded by the spectral tail: ||(K + lambda I)^-1 - (K^ +"
+    " lambda I)^-1|| <~ (1/lambda^2) sum_{i>m} sigma_i(K)",
     title="A kernel error costs the resolvent its size over the squared ridge",
     stated="The resolvents of K and of its rank-m sketch differ by about the tail over the squared ridge.",
     formula=r"\|(K+\lambda I)^{-1} - (\hat K+\lambda I)^{-1}\|_2 \lesssim \frac{1}{\lambda^2}\sum_{i>m}\sigma_i(K)",

@@ -6,7 +6,18 @@ import torch
 from torch import Tensor
 
 from ridgeformer import bounds
-from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Curve,
+    Evidence,
+    Figure,
+    Origin,
+    Plot,
+    Trial,
+    Verdict,
+    concluding,
+)
 from ridgeformer.claims.matrices import Numbers, norm, orthonormal, spectrum_of
 from ridgeformer.claims.search import Inequality, try_to_break
 
@@ -54,7 +65,8 @@ def check(cases: int) -> Evidence:
         Figure("rank of the kernel that width 1 carries", float(torch.linalg.matrix_rank(Kh)), shown="2"),
     )
     return Evidence(
-        stated=(
+        stated=concluding(
+            "the kernel's error is at most the tail",
             Trial("norm(K - Kh) <= sigma_2 + ... of the exponential kernel", 1, int(error > second), error / second),
         ),
         corrected=(
@@ -62,7 +74,6 @@ def check(cases: int) -> Evidence:
             try_to_break(SEMIDEFINITE, cases),
             try_to_break(BOUND, cases),
         ),
-        relation="replaces",
         figures=figures,
         plot=_plot(),
     )
@@ -91,6 +102,9 @@ def _plot() -> Plot:
 W6 = Claim(
     id="W6",
     source="width-rank note, width-rank theorem (softmax)",
+    origin=Origin.QUOTED,
+    quote="Softmax Route A: identical statements hold with K replaced by K~ and sigma_i replaced by the spectrum of "
+    "K~.",
     title="The same statements hold for softmax attention, with its kernel's spectrum",
     stated="Replace K by the exponential kernel and its eigenvalues, and the width-rank theorem stays as it is.",
     formula=r"\|\tilde K - \hat{\tilde K}\|_2 \le \sum_{i>m}\sigma_i(\tilde K)",

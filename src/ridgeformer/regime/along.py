@@ -1,0 +1,210 @@
+"""A network beside its limit kernel at several lengths of one training, fast enough for wide networks and long ones.
+
+Gradient descent on the first layer moves a neuron only in the span of the training rows: w_r = w_r0 + X'b_r. With the
+m x n matrix B of the b_r a step is one product with the Gram matrix, whatever the number of features, and what is
+learned is never added to a weight that is a million times larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.checks import positive, whole
+from ridgeformer.errors import InputError
+from ridgeformer.kernels import ReluNTK
+from ridgeformer.memory import require_memory
+from ridgeformer.regime.activation_counts import gram_factor
+from ridgeformer.regime.architecture import Architecture
+from ridgeformer.regime.curvature import stable_rate
+from ridgeformer.regime.kernel_distances import kernel_distances
+from ridgeformer.regime.linearised import linearised_predictions
+from ridgeformer.regime.networks import ReluNetwork
+from ridgeformer.regime.problem import Problem
+from ridgeformer.seeds import torch_generator
+
+__all__ = ["Along", "Stage", "descend", "follow_training"]
+
+BLOCK = 2048
+"""Neurons moved at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A network after some steps: its outputs on the training and test rows, and which neurons each row makes active.
+
+    Attributes:
+        steps: Steps of gradient descent.
+        fitted: (n, c).
+        outputs: (q, c).
+        active: (m, n), 0 or 1.
+    """
+
+    steps: int
+    fitted: Tensor
+    outputs: Tensor
+    active: Tensor
+
+
+def descend(
+    network: ReluNetwork,
+    X: Float[Tensor, "n d"],
+    y: Float[Tensor, "n c"],
+    Xt: Float[Tensor, "q d"],
+    lengths: Sequence[Any],
+    rate: Any,
+) -> Iterator[Stage]:
+    """Yield the network before training and after each of the lengths of full-batch descent on the mean squared error.
+
+    The same as `train` with method "descent" and no penalty, to round-off. The module itself is not changed.
+
+    Args:
+        network: Where it starts.
+        X: Training rows, in the network's precision.
+        y: Targets.
+        Xt: Test rows.
+        lengths: Rising numbers of steps, at least one.
+        rate: Learning rate.
+
+    Raises:
+        InputError: lengths that do not rise.
+    """
+    lengths = [whole(length, "length", 1) for length in lengths]
+    if sorted(set(lengths)) != lengths or not lengths:
+        raise InputError(f"lengths are {lengths}; rising numbers were expected: sort them and drop repetitions.")
+    W, signs = network.weights.detach(), network.signs / sqrt(len(network.signs))
+    pace = 2 * positive(rate, "rate", "the size of a step") / y.numel()
+    G, start = X @ X.T, W @ X.T
+    B, active = torch.zeros_like(start), torch.zeros_like(start)
+
+    def step(residual: Tensor) -> Tensor:
+        """Move B against the gradient and return the outputs there, block by block while its numbers are in cache."""
+        outputs = torch.zeros_like(y)
+        for first in range(0, len(W), BLOCK):
+            neurons = slice(first, first + BLOCK)
+            B[neurons].addcmul_(active[neurons], signs[neurons] @ residual.T, value=-pace)
+            sums = torch.addmm(start[neurons], B[neurons], G)
+            torch.gt(sums, 0, out=active[neurons])
+            outputs += sums.mul_(active[neurons]).T @ signs[neurons]
+        return outputs
+
+    fitted, wanted = step(torch.zeros_like(y)), {0, *lengths}
+    for done in range(lengths[-1] + 1):
+        if done:
+            fitted = step(fitted - y)
+        if done in wanted:
+            yield Stage(done, fitted, (W @ Xt.T).addmm_(B, X @ Xt.T).relu_().T @ signs, active.clone())
+
+
+@dataclass(frozen=True)
+class Along:
+    """A network after some steps beside its limit kernel trained as long from the network's own start.
+
+    Attributes:
+        steps: Steps of full-batch gradient descent on the mean squared error.
+        relative: Norm of the difference of the test outputs over that of the kernel's outputs.
+        rms: Root mean square of the same difference, in units of the targets.
+        train_loss, limit_train_loss: Mean squared error on the training rows, of the network and of the kernel.
+        train_error, test_error: Fraction of rows in the wrong class, or mean squared error.
+        limit_test_error: The same of the kernel's predictor.
+        kernel_drift: norm_F(K_t - K_0)/norm_F(K_0) on the training rows.
+        kernel_start, kernel_end: Multiplicative distance of the kernel from its limit, before training and now.
+    """
+
+    steps: int
+    relative: float
+    rms: float
+    train_loss: float
+    limit_train_loss: float
+    train_error: float
+    test_error: float
+    limit_test_error: float
+    kernel_drift: float
+    kernel_start: float
+    kernel_end: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers by name."""
+        return asdict(self)
+
+
+def follow_training(
+    problem: Problem,
+    architecture: Architecture,
+    *,
+    width: Any,
+    seed: Any,
+    lengths: Sequence[Any],
+    dtype: torch.dtype = torch.float32,
+) -> list[Along]:
+    """Train one network and compare it with its limit kernel at each of the lengths.
+
+    The rate is half of what is stable for the limit kernel, so it is the same at every width. Rows are rotated into
+    their own span first, which changes no distribution: Gaussian weights have no preferred direction.
+
+    Args:
+        problem: Rows and targets.
+        architecture: "relu" or "mlp-attn".
+        width: Neurons.
+        seed: Of the weights.
+        lengths: Rising numbers of steps.
+        dtype: Precision of the network; the kernel's predictor is float64.
+
+    Raises:
+        InputError: an architecture without a limit in closed form, or a width that does not fit into memory.
+
+    Example:
+        >>> from ridgeformer.datasets import load
+        >>> from ridgeformer.regime import problem_from
+        >>> problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0, classes=("3", "8"))
+        >>> short, long = follow_training(
+        ...     problem, Architecture("relu", scale=1.0), width=4096, seed=0, lengths=[10, 100])
+        >>> long.train_loss < short.train_loss, long.relative < 0.1
+        (True, True)
+    """
+    if architecture.name == "qkv":
+        raise InputError("qkv has no limit in closed form to be compared with: use relu or mlp-attn, or `measure`.")
+    width, n = whole(width, "width", 1), len(problem.X)
+    size, both = torch.finfo(dtype).bits // 8, n + len(problem.Xt)
+    require_memory(
+        width * (8 * both + size * (both + 5 * n)), f"a network of width {width:,}", "use a smaller width or fewer rows"
+    )
+    features = architecture.build(problem.X, 1, 1, torch_generator(0, "shape")).features
+    factor = gram_factor(torch.cat([features(problem.X), features(problem.Xt)]))
+    X, Xt = factor[:n], factor[n:]
+    K, cross, y = ReluNTK()(X), ReluNTK()(Xt, X), problem.y
+    rate = stable_rate(float(torch.linalg.eigvalsh(K)[-1]), y, "mse")
+    generator = torch_generator(whole(seed, "seed", 0), "regime.along", width)
+    network = ReluNetwork(factor.shape[1], width, generator, outputs=y.shape[1], scale=architecture.scale, dtype=dtype)
+    first, *stages = descend(network, X.to(dtype), y.to(dtype), Xt.to(dtype), lengths, rate)
+    return [_compare(problem, (X, K, cross), rate, first, stage) for stage in stages]
+
+
+def _compare(problem: Problem, limit: tuple[Tensor, Tensor, Tensor], rate: float, first: Stage, stage: Stage) -> Along:
+    """Return a stage beside the kernel at the same time, from the same start."""
+    (X, K, cross), y, start = limit, problem.y, first.fitted.double()
+    how = {"time": stage.steps, "rate": rate, "scale": 2 / y.numel(), "start": start}
+    predicted = linearised_predictions(K, cross, y, start_query=first.outputs.double(), **how)
+    predicted_fit = linearised_predictions(K, K, y, start_query=start, **how)
+    outputs, fitted = stage.outputs.double(), stage.fitted.double()
+    before, after = (X @ X.T * (s.active.T @ s.active).double() / len(s.active) for s in (first, stage))
+    gap = outputs - predicted
+    return Along(
+        steps=stage.steps,
+        relative=float(gap.norm() / predicted.norm()),
+        rms=float(gap.square().mean().sqrt()),
+        train_loss=float((fitted - y).square().mean()),
+        limit_train_loss=float((predicted_fit - y).square().mean()),
+        train_error=problem.error(fitted, test=False),
+        test_error=problem.error(outputs, test=True),
+        limit_test_error=problem.error(predicted, test=True),
+        kernel_drift=float((after - before).norm() / before.norm()),
+        kernel_start=kernel_distances(before, K, ridge=1.0).multiplicative,
+        kernel_end=kernel_distances(after, K, ridge=1.0).multiplicative,
+    )
