@@ -20,7 +20,7 @@ RIDGES = tuple(float(ridge) for ridge in np.geomspace(1e-4, 1e2, 20))
 """Where the default grid starts, over the mean diagonal of K: six decades, about three ridges in each."""
 
 
-TRUSTED = 1e-3
+TRUSTED = 0.1
 """Relative error of the leave-one-out errors above which a ridge is not chosen, and `fit` warns."""
 
 

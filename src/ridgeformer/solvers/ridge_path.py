@@ -137,11 +137,11 @@ def _by_eigenvalues(
     K, n = system.matrix, system.n
     values, Q = torch.linalg.eigh(K)
     values = values.clamp_min(0)
-    top, size = float(values[-1]), float(K.norm())
-    w = system.kernel.entry_error(system.X)
-    rounding = gamma(3 * n + 8, torch.float64) * n**0.5  # of the two products, by Frobenius norms
-    e = float((K - (Q * values) @ Q.T).norm()) + rounding * (size + n**0.5 * top) + float(w.square().sum())
-    q = float((Q.T @ Q - torch.eye(n).to(Q)).norm()) + rounding * n**0.5
+    top, w = float(values[-1]), system.kernel.entry_error(system.X)
+    # the two products round by at most gamma times |Q| L |Q|' and |Q|'|Q|, whose norms are at most tr L and n
+    rounding = gamma(n + 8, torch.float64) * 1.01
+    e = float((K - (Q * values) @ Q.T).norm()) + rounding * float(values.sum() + K.norm()) + float(w.square().sum())
+    q = float((Q.T @ Q - torch.eye(n).to(Q)).norm()) + rounding * n
     rotated, norms = Q.T @ y, y.norm(dim=0)
     residuals, bounds, errors, unsolved = [], [], [], 0.0
     for ridge in ridges:
