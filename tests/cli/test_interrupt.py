@@ -8,6 +8,15 @@ import time
 
 import pytest
 
+
+@pytest.fixture(autouse=True)
+def _default_interrupt():
+    """Processes started from a script in the background inherit an ignored SIGINT; those started here must not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 AT_IMPORT = """
 import os, signal, sys
 
