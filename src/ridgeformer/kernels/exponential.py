@@ -174,17 +174,22 @@ class Exponential(Kernel):
         convex in log t, so the entry errs by at most w_i w_j. The factor e^delta_i allows for k(x_i, x_i), which is
         computed too.
         """
-        delta = self.logit_error(X)
-        root = ((self.own_logits(X) - self.log_scale) / 2).exp()  # infinite, and still a bound, beyond the range
-        w = (delta.exp() * delta.expm1()).sqrt().to(X.dtype) * root + sqrt(underflow(1, X.dtype))
-        return w.nan_to_num(nan=inf, posinf=inf)
+        own, delta = self._own_and_error(X)
+        root = ((own - self.log_scale) / 2).exp()  # infinite, and still a bound, beyond the range
+        w = (delta.exp() * delta.expm1()).sqrt() * root + sqrt(underflow(1, X.dtype))
+        return w.nan_to_num(nan=inf, posinf=inf).to(X.dtype)
 
     def roots(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return upper bounds on sqrt(k(x_i, x_i)) in float64, infinite where float64 cannot hold them."""
-        rows = X.detach()
-        own = torch.cat([self.own_logits(some.to(torch.float64)) for some in rows.split(512)])
-        error = torch.cat([self.logit_error(some.to(torch.float64)) for some in rows.split(512)])
-        return ((own - self.log_scale + error) / 2).exp() + sqrt(underflow(1, torch.float64))
+        both = [self._own_and_error(rows.to(torch.float64)) for rows in X.detach().split(512)]
+        own, delta = (torch.cat(part) for part in zip(*both, strict=True))
+        return ((own - self.log_scale + delta) / 2).exp() + sqrt(underflow(1, torch.float64))
+
+    def _own_and_error(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Return |U x_i|^2 / temperature and `logit_error`, in float64; X is read once where there is no U."""
+        lengths = torch.cat([rows.detach().double().square().sum(1) for rows in X.split(512)])
+        own = lengths / self.temperature if self.projection is None else self.own_logits(X.detach().double())
+        return own, self._error(X, lengths)
 
     def logit_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return how far the computed |U x_i|^2 / temperature - log_scale can be from the exact one, in float64.
@@ -194,12 +199,14 @@ class Exponential(Kernel):
         temperature, rounded twice, and the division by it, on either side. For log_scale: its own rounding and the
         subtraction. Then those of exp itself, correct to two units in the last place.
         """
+        return self._own_and_error(X)[1]
+
+    def _error(self, X: Tensor, lengths: Tensor) -> Tensor:
         d, size = X.shape[1], 1.0
         terms = d + 6
         if self.projection is not None:
             p, size = len(self.projection), float(self.projection.detach().double().norm()) ** 2
             terms = p + 2 * (d + 1) + 6
-        lengths = torch.cat([rows.detach().double().square().sum(1) for rows in X.split(512)])
         lengths = lengths * (size / self.temperature)
         small = underflow(terms, X.dtype) * (1 + lengths.sqrt())
         # one or two roundings more than counted pay for the evaluation of this very bound

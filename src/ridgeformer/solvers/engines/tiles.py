@@ -206,4 +206,8 @@ class Tiles(Engine):
 
     def diagonal(self) -> Float[Tensor, " n"]:
         """Return k(x_i, x_i) in float64."""
+        return self._own
+
+    @cached_property
+    def _own(self) -> Tensor:
         return diagonal64(self.kernel, self.X)
