@@ -38,7 +38,7 @@ class HangError(BaseException):
 
 @contextmanager
 def alarm(seconds: int) -> Iterator[None]:
-    """Raise `HangError` in this block after so many seconds."""
+    """Raise `HangError` in this block after this many seconds."""
 
     def ring(*_: Any) -> None:
         raise HangError
@@ -71,7 +71,7 @@ def try_cases(kind: str, indices: range, seed: int) -> str:
 
 
 def run(kind: str, cases: int, seed: int, deadline: float, workers: int) -> tuple[Tally, int]:
-    """Try so many cases in worker processes; return the tally and how many were reached before the deadline."""
+    """Try this many cases in worker processes; return the tally and how many were reached before the deadline."""
     total, size, reached = Tally(), CHUNK[kind], 0
     chunks = [range(start, min(start + size, cases)) for start in range(0, cases, size)]
     context = multiprocessing.get_context("spawn")

@@ -36,7 +36,7 @@ UNCHANGED = "reading changes no file"
 
 SECONDS = 5.0
 ALLOWANCE, RATIO = 256 * 2**20, 200
-"""Bytes of memory that reading may take: so many, and so many for a byte of the files."""
+"""Bytes of memory that reading may take: a constant, and a number for each byte of the files."""
 
 GUARD = 6 * 2**30
 """Bytes of address space that reading may ask for, so that a bomb cannot take the machine with it."""

@@ -167,7 +167,7 @@ def attack(tally: Tally, index: int, seed: int) -> None:
 
 @contextmanager
 def _small_tiles(rows: int | None) -> Iterator[None]:
-    """Let engines cut K into tiles of so many rows, so that a small problem takes the way of a large one."""
+    """Let engines cut K into tiles of this many rows, so that a small problem takes the way of a large one."""
     before = tiles.PASSING, stored.TILE, triangle.SIZES
     if rows is not None:
         tiles.PASSING, stored.TILE, triangle.SIZES = rows, rows, (triangle.STRIP,)

@@ -9,7 +9,7 @@ from ridgeformer.solvers.iterate import Iterate, Workshop
 from ridgeformer.solvers.lanczos import SpectrumEnds, lanczos_ends
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
-from ridgeformer.solvers.solution import Answer, Solution, Status, UnansweredWarning
+from ridgeformer.solvers.solution import Predictions, Solution, Status, UnansweredWarning
 from ridgeformer.solvers.solve import METHODS, solve
 from ridgeformer.solvers.system import RidgeSystem
 
@@ -17,7 +17,6 @@ __all__ = [
     "ENGINES",
     "METHODS",
     "PRECONDITIONERS",
-    "Answer",
     "Engine",
     "Identity",
     "Iterate",
@@ -25,6 +24,7 @@ __all__ = [
     "Nystrom",
     "PivotedCholesky",
     "Plan",
+    "Predictions",
     "RidgeSystem",
     "Solution",
     "SpectrumEnds",

@@ -14,6 +14,7 @@ from ridgeformer.kernels import Kernel
 from ridgeformer.memory import free_bytes, show_bytes
 from ridgeformer.solvers.engines import ENGINES, Engine
 from ridgeformer.solvers.preconditioners import Builder, builder
+from ridgeformer.solvers.run import Callback
 
 __all__ = ["METHODS", "TOLERANCE", "Arguments", "check_arguments", "check_engine", "check_memory"]
 
@@ -39,6 +40,8 @@ class Arguments:
     preconditioner: Builder
     spectrum: tuple[float, float] | None
     seed: int
+    callback: Callback | None = None
+    keep: bool = False
 
 
 def check_arguments(

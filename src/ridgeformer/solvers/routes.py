@@ -25,7 +25,7 @@ from ridgeformer.solvers.neumann import neumann
 from ridgeformer.solvers.plan import Plan
 from ridgeformer.solvers.preconditioners import Builder, PivotedCholesky
 from ridgeformer.solvers.richardson import richardson
-from ridgeformer.solvers.run import Callback, Output, Run, run
+from ridgeformer.solvers.run import Output, Run, run
 from ridgeformer.solvers.semidefinite import refuse_negative
 from ridgeformer.solvers.solution import Status
 from ridgeformer.solvers.subset import subset_regression
@@ -74,14 +74,7 @@ class Outcome:
 
 
 def follow(
-    plan: Plan,
-    system: RidgeSystem,
-    engine: Engine | None,
-    y: Tensor,
-    output: Output,
-    asked: Arguments,
-    callback: Callback | None,
-    keep: bool,
+    plan: Plan, system: RidgeSystem, engine: Engine | None, y: Tensor, output: Output, asked: Arguments
 ) -> Outcome:
     """Carry out a plan; `engine` is one that was given, to be used instead of the plan's.
 
@@ -93,22 +86,14 @@ def follow(
         require_range(engine)
         system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
     try:
-        outcome = _route(plan, system, y, output, asked, callback, keep)
+        outcome = _route(plan, system, y, output, asked)
     except LinAlgError:  # a preconditioner or a core that round-off has made indefinite
         outcome = Outcome(system, Run(torch.zeros_like(y), y, Status.BREAKDOWN), quick_ends(system, asked.seed), plan)
     _settle(outcome, y, output, asked.tol)
     return outcome
 
 
-def _route(
-    plan: Plan,
-    system: RidgeSystem,
-    y: Tensor,
-    output: Output,
-    asked: Arguments,
-    callback: Callback | None,
-    keep: bool,
-) -> Outcome:
+def _route(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
     if plan.method == "direct":
         return _direct(plan, system, y, asked)
     if plan.method == "mixed_direct":
@@ -116,8 +101,8 @@ def _route(
     if plan.method == "nystrom":
         return _subset(plan, system, y, output, asked)
     if plan.method == "mixed_pcg":
-        return _mixed_pcg(plan, system, y, output, asked, callback, keep)
-    return _iterate(plan, system, y, output, asked, callback, keep)
+        return _mixed_pcg(plan, system, y, output, asked)
+    return _iterate(plan, system, y, output, asked)
 
 
 def _settle(outcome: Outcome, y: Tensor, output: Output, tol: float) -> None:
@@ -186,19 +171,13 @@ def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, as
     return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
-def _mixed_pcg(
-    plan: Plan,
-    system: RidgeSystem,
-    y: Tensor,
-    output: Output,
-    asked: Arguments,
-    callback: Callback | None,
-    keep: bool,
-) -> Outcome:
+def _mixed_pcg(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
     builder = _sized(asked.preconditioner, plan)
     inverse = builder.build(system, torch_generator(asked.seed, "preconditioner"))
     steps = asked.max_steps or MIXED_STEPS
-    record = mixed_pcg(system, inverse, y, output, tol=asked.tol, max_steps=steps, callback=callback, keep=keep)
+    record = mixed_pcg(
+        system, inverse, y, output, tol=asked.tol, max_steps=steps, callback=asked.callback, keep=asked.keep
+    )
     return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
@@ -222,15 +201,7 @@ def _subset(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: A
     return Outcome(system, record, ends, plan, fit_error=fit.fit_error)
 
 
-def _iterate(
-    plan: Plan,
-    system: RidgeSystem,
-    y: Tensor,
-    output: Output,
-    asked: Arguments,
-    callback: Callback | None,
-    keep: bool,
-) -> Outcome:
+def _iterate(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
     function, patience = ITERATIVE[plan.method]
     krylov = function is conjugate_gradients
     patience = asked.max_steps or (min(patience, max(1000, 10 * system.n)) if krylov else patience)
@@ -241,7 +212,9 @@ def _iterate(
     given = asked.spectrum or (system.ridge, ends.high_safe if ends else system.ridge)
     inverse = asked.preconditioner.build(system, torch_generator(asked.seed, "preconditioner"))
     workshop = Workshop(system, given, inverse)
-    record = run(function, workshop, y, output, tol=asked.tol, max_steps=patience, callback=callback, keep=keep)
+    record = run(
+        function, workshop, y, output, tol=asked.tol, max_steps=patience, callback=asked.callback, keep=asked.keep
+    )
     if hopeless and record.status is Status.MAX_STEPS:
         record.status = Status.DIVERGED
     if ends is None:

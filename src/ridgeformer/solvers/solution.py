@@ -18,7 +18,7 @@ from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
 from ridgeformer.solvers.lanczos import SpectrumEnds
 from ridgeformer.solvers.plan import Plan
 
-__all__ = ["Answer", "Solution", "Status", "UnansweredWarning"]
+__all__ = ["Predictions", "Solution", "Status", "UnansweredWarning"]
 
 SPARE = 1 + 2.0**-40
 """Pays for the rounding of a bound's own evaluation."""
@@ -125,12 +125,12 @@ class Solution:
             warnings.warn(_unanswered(answered, self.X.dtype), UnansweredWarning, stacklevel=2)
         return values if self.alpha.ndim == 2 else values[:, 0]
 
-    def answer(self, Xq: Any) -> Answer:
+    def answer(self, Xq: Any) -> Predictions:
         """Return predictions with everything that is known about them: bounds, refused rows, extrapolation."""
         Xq = as_query(Xq, self.X)
         values, answered = self._values(Xq)
         bound, flat = self.prediction_bound(Xq), self.alpha.ndim == 1
-        return Answer(values[:, 0] if flat else values, bound, answered, self.extrapolates(Xq))
+        return Predictions(values[:, 0] if flat else values, bound, answered, self.extrapolates(Xq))
 
     def extrapolates(self, Xq: Any) -> Tensor:
         """Return, for every query row, whether it lies farther from the training rows than they do from each other.
@@ -223,7 +223,7 @@ class Solution:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Predictions:
     """Predictions for some queries, and what is known about each.
 
     Attributes:

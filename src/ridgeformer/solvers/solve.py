@@ -108,11 +108,11 @@ def solve(
         if given is not None:
             _require_same_kernel(given, system)
         plan = choose_for(given, problem, method) if given else choose(problem, method, name, centres)
-        watch = _in_given_units(callback, output)
-        outcome = follow(plan, system, given, columns, output, asked, watch, keep_iterates)
+        asked = replace(asked, callback=_in_given_units(callback, output), keep=keep_iterates)
+        outcome = follow(plan, system, given, columns, output, asked)
         again = retry(problem, outcome.plan, outcome.record.status)
         if again is not None and method == "auto" and name is None and max_steps is None:
-            outcome = follow(again, system, None, columns, output, asked, watch, keep_iterates)
+            outcome = follow(again, system, None, columns, output, asked)
         return _solution(outcome, X, columns, output, asked, y.shape, log_scale)
 
 
