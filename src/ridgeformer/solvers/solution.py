@@ -173,7 +173,9 @@ class Solution:
         bound = torch.full((len(Xq), self.residual_norm.numel()), inf, dtype=torch.float64, device=Xq.device)
         for some in answered.nonzero()[:, 0].split(rows):
             block = Xq[some]
-            bound[some] = (self._residual_bound(block) + self._prediction_roundoff(block)).nan_to_num(nan=inf)
+            bound[some] = (self._residual_bound(block) + self._prediction_roundoff(block)).nan_to_num(
+                nan=inf, posinf=inf
+            )
         return bound if self.alpha.ndim == 2 else bound[:, 0]
 
     @property

@@ -59,7 +59,9 @@ def subset_regression(
     X = system.X.to(torch.float64)
     product = system.kernel.product(X, X[factor.pivots], alpha[factor.pivots])
     moved = (product - fitted).square().mean(0).sqrt()
-    error = _error(system, factor, (y - fitted) / system.ridge, generator) + moved
+    full = (y - fitted) / system.ridge
+    w = system.kernel.entry_error(X)  # K itself is known to w_i w_j only, which moves the fit by at most |w| w'|full|
+    error = _error(system, factor, full, generator) + moved + w.norm() * (w @ full.abs()) / system.n**0.5
     return SubsetFit(alpha, y - product.add_(alpha, alpha=system.ridge), factor.pivots, error)
 
 

@@ -98,7 +98,9 @@ class RidgeSystem:
             roots.square().cpu(), size.cpu(), norms.cpu(), ridge or self.ridge, extra=d + SCALED + self.engine.rounding
         )
         lost = underflow(self.n + d + 8, torch.float64) * (self.n**0.5 + d**0.5 * roots.norm())
-        return (torch.from_numpy(sums).to(w.device) + w.norm() * (w @ size) + lost).nan_to_num(nan=torch.inf)
+        return (torch.from_numpy(sums).to(w.device) + w.norm() * (w @ size) + lost).nan_to_num(
+            nan=torch.inf, posinf=torch.inf
+        )
 
     @cached_property
     def kernel_roundoff(self) -> float:
