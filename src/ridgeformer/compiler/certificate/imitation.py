@@ -41,7 +41,7 @@ def check_products(evidence: Evidence) -> list[Finding]:
         Finding(
             "imitated product",
             "a product is as far from linear attention's as the tilt makes it, relative to norm(A)",
-            "supports centred in context; rounding modelled as FLOOR eps n/epsilon, since two means cancel",
+            "supports centred in context; rounding modelled as 2 FLOOR eps n/epsilon, since two means cancel",
             np.asarray(error),
             np.asarray(expected / norm),
         ),
@@ -73,5 +73,5 @@ def remainder(S: Tensor, epsilon: float) -> Tensor:
 
 
 def cancellation(evidence: Evidence) -> float:
-    """Return what rounding may add to norm(product)/norm(v): FLOOR eps n/epsilon."""
-    return FLOOR * evidence.eps * evidence.problem.system.n / evidence.spec.epsilon
+    """Return what rounding may add to norm(product)/norm(v): 2 FLOOR eps n/epsilon, for two means that cancel."""
+    return 2 * FLOOR * evidence.eps * evidence.problem.system.n / evidence.spec.epsilon
