@@ -87,6 +87,7 @@ def test_an_inaccurate_run_is_red_and_exit_code_1(run, monkeypatch):
     assert run("certify", "m2", "wine", "--tolerance", 0.9)[0] == 0
     assert run("certify", "m12", "wine")[0] == 0
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
     red, green = "\x1b[1;31m", "\x1b[1;32m"
     assert run("certify", "m2", "wine")[1].startswith(red + "Not shown")
     assert run("certify", "m12", "wine")[1].startswith(green + "Proved within")

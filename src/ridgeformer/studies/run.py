@@ -18,6 +18,9 @@ from ridgeformer.studies.task import Status, Task
 
 __all__ = ["Progress", "Report", "run"]
 
+LIBRARY = version_of("ridgeformer")
+"""The version of this library, looked up once."""
+
 POLL = 0.2
 """Seconds between two looks at what other processes have finished."""
 
@@ -192,7 +195,7 @@ class _Loop:
 
 def _notes(store: Store, study: Study) -> tuple[str, ...]:
     """Return what is to be said about results that other versions left in the store."""
-    here, notes = version_of("ridgeformer"), []
+    here, notes = LIBRARY, []
     for (version, library), count in sorted(store.census(study.name).items()):
         if version != study.version:
             notes.append(
