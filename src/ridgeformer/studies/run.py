@@ -6,20 +6,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
 from ridgeformer.studies.registry import find_study
 from ridgeformer.studies.runners import Runner, choose_runner
-from ridgeformer.studies.store import Row, Store
+from ridgeformer.studies.store import LIBRARY, Row, Store
 from ridgeformer.studies.study import Study
 from ridgeformer.studies.task import Status, Task
 
 __all__ = ["Progress", "Report", "run"]
-
-LIBRARY = version_of("ridgeformer")
-"""The version of this library, looked up once."""
 
 POLL = 0.2
 """Seconds between two looks at what other processes have finished."""

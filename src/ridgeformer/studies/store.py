@@ -31,6 +31,9 @@ from ridgeformer.studies.task import Outcome, Status, Task, as_json
 
 __all__ = ["Row", "Store"]
 
+LIBRARY = version_of("ridgeformer")
+"""The version of this library, looked up once."""
+
 APPLICATION = 0x72666D72  # "rfmr", in the header of every store
 LAYOUT = 1
 BUSY_SECONDS = 60.0
@@ -142,7 +145,7 @@ class Store:
         self._tensors = self.path.with_name(self.path.name + ".tensors")
         self._owner = uuid.uuid4().hex
         self._lock: FileLock | None = None
-        self._library = version_of("ridgeformer")
+        self._library = LIBRARY
         self._closing = ExitStack()
         with _plain_errors(self.path):
             if not self.path.exists():
