@@ -118,7 +118,7 @@ def test_a_new_version_is_computed_and_said_and_the_old_one_stays_readable(tmp_p
 
 def test_results_of_another_library_version_are_kept_and_said(tmp_path, monkeypatch):
     small = study("draw", range(3))
-    monkeypatch.setattr("ridgeformer.studies.store.version_of", lambda name: "0.0.1")
+    monkeypatch.setattr("ridgeformer.studies.store.LIBRARY", "0.0.1")
     studies.run(small, store=tmp_path / "a.db", preset="quick")
     monkeypatch.undo()
     report = studies.run(small, store=tmp_path / "a.db", preset="quick")

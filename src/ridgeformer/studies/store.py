@@ -29,7 +29,7 @@ from ridgeformer.errors import DataFileError, RidgeformerError
 from ridgeformer.reading import explained, open_regular, read_regular
 from ridgeformer.studies.task import Outcome, Status, Task, as_json
 
-__all__ = ["Row", "Store"]
+__all__ = ["LIBRARY", "Row", "Store"]
 
 LIBRARY = version_of("ridgeformer")
 """The version of this library, looked up once."""
