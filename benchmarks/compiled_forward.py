@@ -13,7 +13,7 @@ import torch
 from harness import race, report
 
 import ridgeformer as rf
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 STEPS, FEATURES, RIDGE, TAU = 20, 64, 0.1, 0.5
 ORDERS = 10

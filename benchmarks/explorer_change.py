@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from harness import report
 
-from ridgeformer.app.callbacks import show
-from ridgeformer.app.controls import apply, scope, shown
-from ridgeformer.app.state import State
+from ridgeformer.views.explorer.callbacks import show
+from ridgeformer.views.explorer.controls import apply, scope, shown
+from ridgeformer.views.explorer.state import State
 
-sys.path += [str(Path(__file__).parents[1] / "tests" / room) for room in ("", "app")]
+sys.path += [str(Path(__file__).parents[1] / "tests" / room) for room in ("", "views/explorer")]
 from served_explorer import AWAITED, Explorer, served
 
 from real_browser import chromium

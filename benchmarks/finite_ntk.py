@@ -12,10 +12,10 @@ import torch
 from harness import race, report
 from torch.func import jacrev, vmap
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Attention, finite_relu_ntk, finite_relu_ntks, kernel_distances, relu_ntk_of_weights
-from ridgeformer.seeds import torch_generator
 
 N, WIDTH, FEATURES = 500, 1024, 784
 STREAMED = 2_000_000

@@ -13,10 +13,10 @@ import torch
 from harness import report
 
 from ridgeformer import datasets
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence import pcg_influence
 from ridgeformer.kernels import Exponential
 from ridgeformer.regime import problem_from
-from ridgeformer.seeds import torch_generator
 
 QUERIES, CHOSEN, RIDGE, TAU, TOL = 10, 20, 1e-2, 0.25, 1e-6
 

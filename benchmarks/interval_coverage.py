@@ -9,8 +9,8 @@ import numpy as np
 from harness import report
 from numpy.typing import NDArray
 
-from ridgeformer.seeds import numpy_generator
-from ridgeformer.statistics import LEVEL, mean_interval
+from ridgeformer.core.seeds import numpy_generator
+from ridgeformer.core.statistics import LEVEL, mean_interval
 
 SAMPLES, RESAMPLES, SEEDS = 4000, 1000, (3, 5, 8, 10, 20)
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)

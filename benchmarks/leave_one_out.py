@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from harness import race, report
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence import leave_one_out
 from ridgeformer.kernels import Exponential
-from ridgeformer.seeds import torch_generator
 
 N, QUERIES, FEATURES, RIDGE, TAU, REFITS = 5000, 500, 64, 0.1, 0.5, 3
 

@@ -15,9 +15,9 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GridSearchCV
 
 from ridgeformer import solve
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers.ridge_path import RidgePath, ridge_path
+from ridgeformer.solving.ridge_path import RidgePath, ridge_path
 
 FEATURES, OUTPUTS, TAU, RIDGE = 784, 10, 0.25, 1e-2
 RIDGES = np.geomspace(1e-3, 1e1, 20)

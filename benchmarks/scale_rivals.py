@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ridgeformer.kernels import Exponential
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 __all__ = ["RIVALS", "Task"]
 

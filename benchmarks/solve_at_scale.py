@@ -28,12 +28,12 @@ from harness import gemm_speed, race, report
 from scale_rivals import RIVALS, Task
 
 from ridgeformer import datasets, solve
-from ridgeformer.errors import DataFileError
+from ridgeformer.core.errors import DataFileError
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.seeds import numpy_generator
-from ridgeformer.solvers.engines import Tiles, compiled, strips
-from ridgeformer.solvers.engines.tiles import symmetric_product
-from ridgeformer.solvers.engines.triangle import tile_size
+from ridgeformer.solving.engines import Tiles, compiled, strips
+from ridgeformer.solving.engines.tiles import symmetric_product
+from ridgeformer.solving.engines.triangle import tile_size
 
 COMMAND = "`python benchmarks/solve_at_scale.py`"
 PRODUCTS = 5

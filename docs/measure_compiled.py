@@ -14,9 +14,9 @@ from torch import Tensor
 
 import ridgeformer as rf
 from ridgeformer import bounds
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import synthetic
 from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.seeds import torch_generator
 
 HERE = Path(__file__).parent
 plt.rcParams.update({"svg.hashsalt": "ridgeformer", "figure.figsize": (7, 4), "axes.grid": True, "grid.alpha": 0.3})

@@ -13,10 +13,10 @@ from PIL import Image
 import ridgeformer as rf
 from ridgeformer import datasets, report
 from ridgeformer.auditing import audit, preset
-from ridgeformer.report.trace_viewer import curve_task, trace_view, write_viewer
+from ridgeformer.views.viewer import curve_task, trace_view, write_viewer
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE.parent / "tests" / room) for room in ("", "app")]
+sys.path += [str(HERE.parent / "tests" / room) for room in ("", "views/explorer")]
 
 from served_explorer import Explorer, served
 

@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ridgeformer import datasets
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Attention, finite_relu_ntks, kernel_distances
-from ridgeformer.seeds import torch_generator
 
 
 def draw(quick: bool = False) -> Figure:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from ridgeformer import bounds, datasets
 from ridgeformer.kernels import Exponential
-from ridgeformer.solvers.ridge_path import leave_one_out_path
+from ridgeformer.solving.ridge_path import leave_one_out_path
 
 
 def draw(quick: bool = False) -> Figure:

@@ -18,12 +18,12 @@ from torch import Tensor
 import ridgeformer as rf
 from hostile.exact import ExactRegression, Rows, dot, exceeds, rational
 from hostile.tally import Tally
-from ridgeformer.compiler.roles import QUERY, SUPPORT, Mask, Rule
 from ridgeformer.compiler.specification import SOLVERS
 from ridgeformer.compiler.sublayers import Attention
-from ridgeformer.errors import RidgeformerError
+from ridgeformer.core.errors import RidgeformerError
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.seeds import numpy_generator
+from ridgeformer.language.roles import QUERY, SUPPORT, Mask, Rule
 
 __all__ = ["attack", "draw"]
 

@@ -21,8 +21,8 @@ from hostile.mutations import Damage, damage
 from hostile.specimens import Specimen, specimens
 from hostile.tally import Tally
 from ridgeformer.cli import main
-from ridgeformer.errors import RidgeformerError
-from ridgeformer.seeds import numpy_generator
+from ridgeformer.core.errors import RidgeformerError
+from ridgeformer.core.seeds import numpy_generator
 
 __all__ = ["attack", "choose"]
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from hostile.specimens import Files, Specimen
 from ridgeformer.compiler import saving
 from ridgeformer.compiler.specification import Specification
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 __all__ = ["Damage", "damage"]
 

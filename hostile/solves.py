@@ -15,14 +15,14 @@ from torch import Tensor
 
 from hostile.exact import ExactRegression, exceeds
 from hostile.tally import Tally
-from ridgeformer.errors import NotPositiveSemidefiniteError
+from ridgeformer.core.errors import NotPositiveSemidefiniteError
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
-from ridgeformer.seeds import numpy_generator
-from ridgeformer.solvers import Solution, Status, UnansweredWarning, solve
-from ridgeformer.solvers.arguments import METHODS, PRECONDITIONED, TOLERANCE
-from ridgeformer.solvers.engines import ENGINES, build_engine, stored, tiles, triangle
-from ridgeformer.solvers.preconditioners import PRECONDITIONERS
-from ridgeformer.solvers.ridge_path import ridge_path
+from ridgeformer.solving import Solution, Status, UnansweredWarning, solve
+from ridgeformer.solving.arguments import METHODS, PRECONDITIONED, TOLERANCE
+from ridgeformer.solving.engines import ENGINES, build_engine, stored, tiles, triangle
+from ridgeformer.solving.preconditioners import PRECONDITIONERS
+from ridgeformer.solving.ridge_path import ridge_path
 
 __all__ = ["Problem", "attack", "draw", "judge", "judge_path"]
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ridgeformer as rf
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets import Dataset, idx
 from ridgeformer.datasets.fetched import fetch_set
 from ridgeformer.datasets.image_set import Arrays, ImageSet, RawFile, digest_of
-from ridgeformer.seeds import numpy_generator
 from ridgeformer.studies import Status, Store, Task
 from ridgeformer.studies.task import Outcome
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ridgeformer.errors import RidgeformerError
+from ridgeformer.core.errors import RidgeformerError
 
 __all__ = ["Broken", "Tally"]
 

@@ -14,9 +14,9 @@ settings.load_profile("repeatable")
 ROOMS = (
     ".",
     "kernels",
-    "solvers",
-    "app",
-    "solvers/engines",
+    "solving",
+    "views/explorer",
+    "solving/engines",
     "compiler",
     "auditing",
     "claims",
@@ -24,7 +24,7 @@ ROOMS = (
     "influence",
     "influence/attacks",
     "influence/estimators",
-    "report",
+    "views",
 )
 
 for room in ROOMS:

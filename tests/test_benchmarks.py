@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import ridgeformer as rf
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.seeds import numpy_generator
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

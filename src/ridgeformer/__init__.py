@@ -13,14 +13,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ridgeformer import bounds, claims, datasets, errors, influence, kernels, regime, studies
+    from ridgeformer import bounds, claims, datasets, influence, kernels, regime, studies
     from ridgeformer.auditing.audit import Audit, audit
     from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load
     from ridgeformer.compiler.compile import compile
+    from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
-    from ridgeformer.solvers import Solution, Status
-    from ridgeformer.solvers.solve import solve
+    from ridgeformer.solving import Solution, Status
+    from ridgeformer.solving.solve import solve
 
 __all__ = [
     "AttentionKernelClassifier",
@@ -57,6 +58,8 @@ _HOMES = {
 }
 """Which module each name is imported from when it is first used; torch alone takes a second."""
 
+_MODULES = {"errors": "core.errors"}
+
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -64,7 +67,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'ridgeformer' has no attribute {name!r}")
     if name not in _HOME:
-        return import_module(f"ridgeformer.{name}")
+        return import_module(f"ridgeformer.{_MODULES.get(name, name)}")
     return getattr(import_module(f"ridgeformer.{_HOME[name]}"), name)
 
 

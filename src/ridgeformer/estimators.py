@@ -15,11 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ridgeformer.checks import cast, positive
-from ridgeformer.errors import InputError, LogitRangeError
+from ridgeformer.core.checks import cast, positive
+from ridgeformer.core.errors import InputError, LogitRangeError
 from ridgeformer.kernels import build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
-from ridgeformer.solvers import Solution, Status, solve
+from ridgeformer.solving import Solution, Status, solve
 
 __all__ = ["AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"]
 

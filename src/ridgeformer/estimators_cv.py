@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.estimators import Array, AttentionKernelClassifier, AttentionKernelRidge
 from ridgeformer.grid_search import ridge_limits, search_grid
-from ridgeformer.solvers.ridge_path import RidgePath, ridge_path
+from ridgeformer.solving.ridge_path import RidgePath, ridge_path
 
 __all__ = ["AttentionKernelClassifierCV", "AttentionKernelRidgeCV"]
 

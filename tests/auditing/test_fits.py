@@ -8,9 +8,9 @@ from ridgeformer import datasets
 from ridgeformer.auditing import Settings
 from ridgeformer.auditing.fits import certified_fit, constant, largest_good_ridge, linear_ridge, nadaraya_watson
 from ridgeformer.auditing.prepare import prepare
-from ridgeformer.errors import LogitRangeError
+from ridgeformer.core.errors import LogitRangeError
+from ridgeformer.core.statistics import mean_interval, proportion_interval
 from ridgeformer.kernels import Exponential
-from ridgeformer.statistics import mean_interval, proportion_interval
 
 
 @pytest.fixture(scope="module")

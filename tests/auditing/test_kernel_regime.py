@@ -6,7 +6,7 @@ import torch
 from small_audits import SMALL, small_audit
 
 from ridgeformer.auditing.kernel_regime import NETWORKS, _as_dataset, examine_regime
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 
 def test_every_network_width_and_draw():

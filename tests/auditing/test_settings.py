@@ -1,7 +1,7 @@
 import pytest
 
 from ridgeformer.auditing import PRESETS, Settings, preset
-from ridgeformer.errors import UnknownNameError
+from ridgeformer.core.errors import UnknownNameError
 
 
 def test_the_default_is_the_default():

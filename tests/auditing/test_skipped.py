@@ -1,7 +1,7 @@
 import pytest
 
 from ridgeformer.auditing.skipped import Skipped, attempt
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 
 def test_what_the_data_do_not_allow_is_kept_as_a_reason():

@@ -3,7 +3,7 @@ import torch
 from small_audits import small_audit
 
 from ridgeformer.auditing.watched import MOST_STEPS, QUERIES, SUPPORTS
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 
 @pytest.mark.parametrize("name", ["wine", "diabetes"])

@@ -14,7 +14,7 @@ from ridgeformer.bounds import (
     width_for_relative_error,
     width_from_effective_dimension,
 )
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 from .spectra import cases, norm, problems, resolvent
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeformer.bounds import inexact_cg_residual_bound, residual_gap_bound
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
 
 from .spectra import cases, problems
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from ridgeformer.bounds._inputs import as_array, as_count, nonnegative, outer, spectrum_tail
-from ridgeformer.errors import DtypeError, InputError, ShapeError
+from ridgeformer.core.errors import DtypeError, InputError, ShapeError
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.float32(3), torch.tensor(3), torch.tensor(3.0), np.array(3)])

@@ -18,7 +18,7 @@ from ridgeformer.bounds import (
     richardson_error_factor,
     richardson_steps,
 )
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 from .spectra import cases, problems, resolvent
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeformer.bounds import logit_sketch_bound, logit_sketch_floor, resolvent_error_bound, sketch_error_floor
-from ridgeformer.errors import InputError, LogitRangeError, NotPositiveSemidefiniteError, ShapeError
+from ridgeformer.core.errors import InputError, LogitRangeError, NotPositiveSemidefiniteError, ShapeError
 
 from .spectra import cases, norm, resolvent, symmetric
 

@@ -11,7 +11,7 @@ from ridgeformer.bounds import (
     prediction_error_from_variance,
     solution_error_bound,
 )
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
 
 from .spectra import cases, problems, resolvent
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeformer.bounds import resolvent_error_bound, resolvent_error_floor
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 from .spectra import cases, norm, problems, resolvent
 

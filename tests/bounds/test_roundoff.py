@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeformer.bounds import UNIT_ROUNDOFF, residual_norm_bound, residual_roundoff, rounding_gamma
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
 
 from .spectra import cases, problems
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeformer.bounds import shrinkage
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
 
 from .spectra import cases
 

@@ -14,7 +14,7 @@ from ridgeformer.bounds import (
     sketch_error_floor,
     tail_mass,
 )
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
 
 from .spectra import cases, norm, problems, resolvent
 

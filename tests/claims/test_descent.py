@@ -5,14 +5,12 @@ from itertools import islice
 import pytest
 import torch
 
+from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.claims import descent
 from ridgeformer.claims.matrices import Numbers
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import PRECONDITIONERS, RidgeSystem, Workshop
-from ridgeformer.solvers.chebyshev import chebyshev
-from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
-from ridgeformer.solvers.richardson import richardson
+from ridgeformer.solving import PRECONDITIONERS, RidgeSystem
 
 SIZE, STEPS = 5, 4
 
@@ -29,7 +27,8 @@ def textbook(method, A, b):
     ridge = float(A.min()) / 2
     system = RidgeSystem(DotProduct(), torch.diag((A - ridge).sqrt()), ridge)
     identity = PRECONDITIONERS["identity"].build(system, torch.Generator())
-    states = method(Workshop(system, (float(A.min()), float(A.max())), identity), b[:, None])
+    spectrum = (float(A.min()), float(A.max()))
+    states = method.iterate(system, b[:, None], spectrum=spectrum, precondition=identity)
     return list(islice(states, STEPS))[-1]
 
 
@@ -42,7 +41,7 @@ def test_the_spectrum_has_the_condition_number_that_is_said():
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [(descent.richardson, richardson), (descent.chebyshev, chebyshev)],
+    [(descent.richardson, Richardson()), (descent.chebyshev, Chebyshev())],
     ids=["richardson", "chebyshev"],
 )
 def test_fixed_coefficients(ours, theirs):
@@ -55,7 +54,7 @@ def test_conjugate_gradients():
     A, _, b = problems()
     found = descent.conjugate_gradients(A, b, STEPS)
     for case in range(len(A)):
-        state = textbook(conjugate_gradients, A[case], b[case])
+        state = textbook(ConjugateGradients(), A[case], b[case])
         torch.testing.assert_close(found.alpha[case], state.alpha[:, 0], rtol=1e-6, atol=1e-8)
     torch.testing.assert_close(found.residual, b - A * found.alpha, rtol=1e-6, atol=1e-8)
     exact = b / A

@@ -9,10 +9,10 @@ from ridgeformer.claims.route_a.a1_one_head import A1
 from ridgeformer.claims.route_a.a3_neumann import A3
 from ridgeformer.claims.route_a.a9_causal_mask import A9, masked_descent, masks
 from ridgeformer.claims.tasks import unit_task
-from ridgeformer.compiler.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import solve
+from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
+from ridgeformer.solving import solve
 
 
 def cases(inequality, count=50):

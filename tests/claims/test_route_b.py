@@ -10,7 +10,7 @@ from ridgeformer import bounds
 from ridgeformer.claims.route_b import b2_rate, b3_inexact, b4_preconditioning, b6_subspaces, posterior
 from ridgeformer.claims.route_b.b4_preconditioning import B4
 from ridgeformer.claims.route_b.b5_aggregator_scalars import inner_product
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 
 def cases(inequality, count=20):

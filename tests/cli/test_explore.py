@@ -16,7 +16,9 @@ def run(monkeypatch, *arguments):
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys):
-    for name in [name for name in sys.modules if name == "dash" or name.startswith(("dash.", "ridgeformer.app"))]:
+    for name in [
+        name for name in sys.modules if name == "dash" or name.startswith(("dash.", "ridgeformer.views.explorer"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dash", None)
     assert run(monkeypatch, "--no-browser") == 2

@@ -5,10 +5,10 @@ import math
 import torch
 
 import ridgeformer as rf
-from ridgeformer.compiler.interpreter import interpret, read
-from ridgeformer.compiler.program import Record
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.seeds import torch_generator
+from ridgeformer.language.interpreter import interpret, read
+from ridgeformer.language.program import Record
 
 MODELS = {
     "linear cg": {"route": "linear", "solver": "cg"},

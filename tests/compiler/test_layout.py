@@ -3,7 +3,7 @@ import torch
 from tasks import MODELS, model, task
 
 from ridgeformer.compiler.layout import arrange, lives
-from ridgeformer.compiler.program import Attend, Gate
+from ridgeformer.language.program import Attend, Gate
 
 
 @pytest.mark.parametrize("name", MODELS)

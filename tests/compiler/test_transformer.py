@@ -7,9 +7,9 @@ from tasks import MODELS, kernel_of, model, problem_with_condition, relative, ta
 
 import ridgeformer as rf
 from ridgeformer import errors
-from ridgeformer.compiler.roles import QUERY
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.seeds import torch_generator
+from ridgeformer.language.roles import QUERY
 
 
 @pytest.mark.parametrize("name", ["linear cg", "softmax cg", "softmax cg, aggregator"])

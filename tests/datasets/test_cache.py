@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets import cache
 from ridgeformer.datasets.workspace import workspace
-from ridgeformer.errors import DataFileError, FetchError
 
 ARRAYS = {
     "x_train": np.arange(12, dtype=np.uint8).reshape(3, 4),

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets.cifar10 import CIFAR10 as SPEC
 from ridgeformer.datasets.fetched import SOURCES
-from ridgeformer.errors import DataFileError
 
 
 def test_strips_share_the_rows_equally() -> None:

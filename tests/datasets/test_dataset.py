@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DtypeError, InputError, ShapeError, UnknownNameError
 from ridgeformer.datasets.dataset import Dataset, _check_rows, _check_task
-from ridgeformer.errors import DtypeError, InputError, ShapeError, UnknownNameError
 
 
 def classes(n: int = 30) -> Dataset:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import InputError
 from ridgeformer.datasets.embedded import DIABETES, DIGITS, WINE, Embedded
-from ridgeformer.errors import InputError
 
 
 @pytest.mark.parametrize("entry", [DIGITS, DIABETES, WINE], ids=lambda entry: entry.name)

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError, FetchError, InputError, UnknownNameError
 from ridgeformer.datasets import cache, fetched
 from ridgeformer.datasets.fetched import fetch_set
-from ridgeformer.errors import DataFileError, FetchError, InputError, UnknownNameError
 
 IMAGES = "train-images-idx3-ubyte"
 STORED = ["tiny.json", "tiny.npz"]

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ridgeformer.core.errors import DataFileError, InputError, UnknownNameError
 from ridgeformer.datasets.files import PICKLES, load_file
-from ridgeformer.errors import DataFileError, InputError, UnknownNameError
 
 X = np.arange(8.0).reshape(4, 2)
 Y = np.array([0.5, 1.5, 2.5, 3.5])

@@ -7,9 +7,9 @@ import tarfile
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets import from_debian
 from ridgeformer.datasets.progress import silent
-from ridgeformer.errors import DataFileError, FetchError
 
 PACKAGE = "dataset-tiny"
 

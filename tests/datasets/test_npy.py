@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets.npy import load_npy, load_npz
-from ridgeformer.errors import DataFileError
 
 X = np.arange(8.0).reshape(4, 2)
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.datasets.preprocess import standardise, unit_rows
-from ridgeformer.errors import InputError, ShapeError
 
 
 def test_unit_rows_have_unit_length_at_any_scale() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets import strips
-from ridgeformer.errors import DataFileError
 
 
 def png(mode: str, size: tuple[int, int], form: str = "PNG") -> bytes:

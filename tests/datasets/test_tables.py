@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ridgeformer.core.errors import DataFileError, InputError, UnknownNameError
 from ridgeformer.datasets.tables import read_csv, read_parquet
-from ridgeformer.errors import DataFileError, InputError, UnknownNameError
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from ridgeformer.core.errors import FetchError
 from ridgeformer.datasets import tools
-from ridgeformer.errors import FetchError
 
 
 def test_a_program_on_path_is_found_and_run(stub, nowhere, tmp_path) -> None:

@@ -11,7 +11,7 @@ from hostile import certificates
 from hostile.certificates import ACCURATE, BITS, BOUND, EDITED, EXPECTED, RED, RELATIVE
 from hostile.tally import Tally
 from ridgeformer.compiler.certificate import accuracy, evidence, imitation, inexact, reference, weights
-from ridgeformer.compiler.roles import SUPPORT
+from ridgeformer.language.roles import SUPPORT
 
 SLICE = range(60)
 

@@ -7,7 +7,7 @@ from hostile import solves
 from hostile.tally import Tally
 from ridgeformer.bounds import roundoff
 from ridgeformer.kernels import base, dot_product, exponential, gram_power, relu_ntk
-from ridgeformer.solvers import run, solution, system
+from ridgeformer.solving import run, solution, system
 
 
 def noticed(promises, seed=1):

@@ -2,8 +2,8 @@
 
 import torch
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
-from ridgeformer.seeds import torch_generator
 
 KERNELS = {
     "dot_product": lambda X: DotProduct(),

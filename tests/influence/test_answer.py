@@ -10,7 +10,7 @@ from ridgeformer.auditing.fits import certified_fit
 from ridgeformer.datasets import Dataset
 from ridgeformer.influence.answer import ask
 from ridgeformer.influence.posing import pose_row
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 
 def refitted(name, row, drop):

@@ -2,12 +2,12 @@ import pytest
 import torch
 from influence_case import KERNELS, problem
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence import AttentionFeatures
 from ridgeformer.influence.attacks.balls import BALLS
 from ridgeformer.influence.certificate import certified_eps
 from ridgeformer.influence.pair import choose_pair, factors
 from ridgeformer.kernels import DotProduct
-from ridgeformer.seeds import torch_generator
 
 POINTS = range(4)
 

@@ -7,7 +7,7 @@ from influence_case import KERNELS, assert_equal, draw, problem, refit, without
 from ridgeformer import errors
 from ridgeformer.influence import exact, fit, influence, leave_one_out
 from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.solvers.ridge_path import leave_one_out_path
+from ridgeformer.solving.ridge_path import leave_one_out_path
 
 
 @pytest.mark.parametrize("name", KERNELS)

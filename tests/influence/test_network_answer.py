@@ -8,11 +8,11 @@ from torch import nn
 
 from ridgeformer import datasets, errors
 from ridgeformer.auditing import Settings
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence import network_answer
 from ridgeformer.influence.network_answer import ask_network
 from ridgeformer.influence.posing import pose_row
 from ridgeformer.regime import Architecture, CustomArchitecture, OutputDistance, Training, empirical_ntk, train
-from ridgeformer.seeds import torch_generator
 
 SMALL = Settings(max_rows=40)
 WINE = datasets.load("wine")

@@ -9,8 +9,8 @@ import torch
 from torch.autograd import gradcheck
 
 from ridgeformer import errors
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel, base
-from ridgeformer.seeds import torch_generator
 
 
 class KernelCase(ABC):

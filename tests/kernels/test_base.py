@@ -2,9 +2,9 @@
 
 import torch
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import gamma
-from ridgeformer.seeds import torch_generator
 
 
 class Gaussian(Kernel):

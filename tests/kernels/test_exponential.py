@@ -6,8 +6,8 @@ import torch
 from kernel_case import KernelCase
 
 from ridgeformer import errors
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.seeds import torch_generator
 
 
 class TestExponential(KernelCase):

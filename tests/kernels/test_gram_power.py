@@ -4,8 +4,8 @@ import torch
 from kernel_case import KernelCase
 
 from ridgeformer import errors
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower
-from ridgeformer.seeds import torch_generator
 
 CONTEXT = torch.randn(8, 5, generator=torch_generator(5, "context"), dtype=torch.float64)
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from kernel_case import KernelCase
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.seeds import torch_generator
 
 
 def angle(x, z):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from ridgeformer.core.seeds import numpy_generator, torch_generator
 from ridgeformer.datasets import load
 from ridgeformer.regime import activation_counts
 from ridgeformer.regime.activation_counts import (
@@ -12,7 +13,6 @@ from ridgeformer.regime.activation_counts import (
     shared_neurons,
     stream_counts,
 )
-from ridgeformer.seeds import numpy_generator, torch_generator
 
 
 @pytest.mark.parametrize("m", [1, 63, 64, 65, 1000, BLOCK, 5 * BLOCK])

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load
-from ridgeformer.errors import InputError
 from ridgeformer.regime import Architecture, ReluNetwork, Training, descend, follow_training, problem_from, train
 from ridgeformer.regime import along as module
-from ridgeformer.seeds import torch_generator
 
 
 @pytest.fixture(scope="module")

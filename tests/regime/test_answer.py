@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import nn
 
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load
-from ridgeformer.errors import InputError
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, CustomArchitecture, Training, answer_regime, gram_spectrum, problem_from
 from ridgeformer.regime.answer import NEARLY, RIDGES, choose_ridge
-from ridgeformer.seeds import torch_generator
 
 SMALL = {"rows": 60, "test_rows": 30, "width": 256, "widest": 100_000, "seed": 1}
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from ridgeformer.errors import UnknownNameError
+from ridgeformer.core.errors import UnknownNameError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import Architecture, Attention, CustomArchitecture, QKVNetwork, ReluNetwork
-from ridgeformer.seeds import torch_generator
 
 
 def rows():

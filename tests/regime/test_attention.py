@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower
 from ridgeformer.regime import Attention, normalise_rows, softmax_gap
-from ridgeformer.seeds import torch_generator
 
 
 def rows(n=7, d=4, purpose="rows"):

@@ -3,11 +3,11 @@ from math import log10
 import pytest
 import torch
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import finite_relu_ntks, kernel_distances, required_widths
 from ridgeformer.regime.criteria import judge_criteria
 from ridgeformer.regime.rows import normalise_rows
-from ridgeformer.seeds import torch_generator
 
 
 @pytest.fixture(scope="module")

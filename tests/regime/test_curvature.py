@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, Training, empirical_ntk, problem_from, train
 from ridgeformer.regime.curvature import stable_rate, tangent_norm
-from ridgeformer.seeds import torch_generator
 
 
 @pytest.mark.parametrize("name", ["relu", "mlp-attn", "qkv"])

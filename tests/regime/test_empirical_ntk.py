@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from ridgeformer.errors import InputError, ShapeError, UnknownNameError
+from ridgeformer.core.errors import InputError, ShapeError, UnknownNameError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import empirical_ntk
-from ridgeformer.seeds import torch_generator
 
 
 def network(outputs):
@@ -74,6 +74,6 @@ def test_refuses_a_module_with_nothing_to_train():
 def test_refuses_unknown_outputs_and_too_large_jacobians(monkeypatch):
     with pytest.raises(UnknownNameError, match="did you mean 'full'"):
         empirical_ntk(network(1), rows(), outputs="ful")
-    monkeypatch.setattr("ridgeformer.memory.free_bytes", lambda: 100)
+    monkeypatch.setattr("ridgeformer.core.memory.free_bytes", lambda: 100)
     with pytest.raises(InputError, match="Jacobian of one row needs"):
         empirical_ntk(network(1), rows())

@@ -3,11 +3,11 @@ import pytest
 import torch
 from torch import nn
 
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
-from ridgeformer.errors import InputError
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import empirical_ntk, finite_relu_ntk, finite_relu_ntks, kernel_distances, relu_ntk_of_weights
-from ridgeformer.seeds import torch_generator
 
 
 class Plain(nn.Module):
@@ -90,6 +90,6 @@ def test_refuses_widths_that_do_not_rise(widths):
 
 
 def test_says_how_much_memory_is_needed_before_starting(monkeypatch):
-    monkeypatch.setattr("ridgeformer.memory.free_bytes", lambda: 1000)
+    monkeypatch.setattr("ridgeformer.core.memory.free_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"a kernel of 2 rows needs about .* GB"):
         finite_relu_ntk(torch.eye(2), 10, torch_generator(0, "neurons"))

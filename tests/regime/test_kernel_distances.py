@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import kernel_distances
-from ridgeformer.seeds import torch_generator
 
 
 def pair(seed, n=6):

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import Linearised, empirical_ntk, kernel_descent, linearised_predictions
-from ridgeformer.seeds import torch_generator
 
 
 def problem(n=6, q=4, p=5):

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from ridgeformer.core.errors import InputError, ShapeError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load
-from ridgeformer.errors import InputError, ShapeError
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     Architecture,
@@ -18,7 +19,6 @@ from ridgeformer.regime import (
     problem_from,
     train,
 )
-from ridgeformer.seeds import torch_generator
 
 UNIT = Architecture("relu", scale=1.0)
 DESCENT = Training("descent", rate=1.0, epochs=60, l2=0.0)
@@ -157,7 +157,7 @@ def test_refuses_a_rate_at_which_the_limit_diverges(problem):
 
 
 def test_says_how_much_memory_is_needed_before_starting(problem, monkeypatch):
-    monkeypatch.setattr("ridgeformer.memory.free_bytes", lambda: 10**9)
+    monkeypatch.setattr("ridgeformer.core.memory.free_bytes", lambda: 10**9)
     with pytest.raises(InputError, match=r"width 10,000,000 on 40 rows of 64 features needs about 40\.3 GB"):
         measure(problem, UNIT, DESCENT, width=10**7, seed=0)
     with pytest.raises(InputError, match=r"needs about 22\.7 GB"):

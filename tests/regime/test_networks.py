@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from ridgeformer.errors import InputError, UnknownNameError
+from ridgeformer.core.errors import InputError, UnknownNameError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import (
     Attention,
     FrozenPattern,
@@ -14,7 +15,6 @@ from ridgeformer.regime import (
     is_dead,
     relu_ntk_of_weights,
 )
-from ridgeformer.seeds import torch_generator
 
 
 def rows(n=6, d=4):
@@ -107,7 +107,7 @@ def test_dead_neurons_and_dead_networks():
 
 
 def test_says_how_much_memory_is_needed_before_starting(monkeypatch):
-    monkeypatch.setattr("ridgeformer.memory.free_bytes", lambda: 10**9)
+    monkeypatch.setattr("ridgeformer.core.memory.free_bytes", lambda: 10**9)
     with pytest.raises(InputError, match=r"width 10,000,000 on 4 features needs about 1\.6 GB"):
         relu(10**7)
 

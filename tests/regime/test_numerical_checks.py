@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from ridgeformer.core.errors import ShapeError
 from ridgeformer.datasets import load, unit_rows
-from ridgeformer.errors import ShapeError
 from ridgeformer.kernels import GramPower
 from ridgeformer.regime import check_numerically
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from ridgeformer.core.errors import InputError, ShapeError, UnknownNameError
 from ridgeformer.datasets import load
-from ridgeformer.errors import InputError, ShapeError, UnknownNameError
 from ridgeformer.regime import make_problem, problem_from
 
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import expected_qkv_kernel, gram_spectrum, qkv_features
-from ridgeformer.seeds import torch_generator
 
 
 def rows(kappa=100.0, n=20):

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import unit_rows
-from ridgeformer.errors import InputError
 from ridgeformer.regime import normalise_rows
-from ridgeformer.seeds import torch_generator
 
 
 def test_agrees_with_the_one_for_arrays_at_every_size():

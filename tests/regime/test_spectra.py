@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from ridgeformer.bounds import effective_dimension
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
-from ridgeformer.errors import InputError
 from ridgeformer.kernels import GramPower
 from ridgeformer.regime import Attention, attention_order, gram_spectrum
-from ridgeformer.seeds import torch_generator
 
 
 def with_condition(kappa, n=30, d=8):

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from ridgeformer.errors import InputError, UnknownNameError
+from ridgeformer.core.errors import InputError, UnknownNameError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import ReluNetwork, Training, train
-from ridgeformer.seeds import torch_generator
 
 
 def data(n=20, c=1):

@@ -3,8 +3,9 @@ from math import log10
 import pytest
 import torch
 
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
-from ridgeformer.errors import InputError
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     Attention,
@@ -15,7 +16,6 @@ from ridgeformer.regime import (
     required_widths,
     width_from_measurement,
 )
-from ridgeformer.seeds import torch_generator
 
 
 def digits(n=100):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from ridgeformer import datasets
+from ridgeformer.core.errors import UnknownNameError
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets import Dataset
-from ridgeformer.errors import UnknownNameError
-from ridgeformer.report import render_page
-from ridgeformer.seeds import numpy_generator
 from ridgeformer.studies import condition_numbers, tables
 from ridgeformer.studies.condition_numbers import PREPARATIONS, PUBLISHED, STUDY, make_cards, make_page, measure
 from ridgeformer.studies.result_cards import CardVerdict
+from ridgeformer.views import render_page
 
 SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}
 N = 60

@@ -6,9 +6,9 @@ import torch
 
 import ridgeformer as rf
 from ridgeformer import bounds
-from ridgeformer.report import render_page
 from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
 from ridgeformer.studies.depth_accuracy import ENOUGH, FEATURES, STUDY, SUPPORTS, make_page, measure
+from ridgeformer.views import render_page
 
 
 def rows_of(**params):

@@ -3,8 +3,8 @@
 import pytest
 
 from ridgeformer import datasets
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import Architecture, Training, problem_from, train
-from ridgeformer.seeds import torch_generator
 from ridgeformer.studies.loss_surface import STUDY, make_page, measure
 
 POINT = {"data": "digits", "rows": 30, "width": 8, "loss": "mse", "epochs": 20, "side": 3}

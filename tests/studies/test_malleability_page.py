@@ -1,6 +1,6 @@
 import pytest
 
-from ridgeformer.statistics import proportion_interval
+from ridgeformer.core.statistics import proportion_interval
 from ridgeformer.studies.malleability import COLUMNS, STUDY
 from ridgeformer.studies.malleability_page import gaps, make_cards, make_page
 

@@ -7,10 +7,10 @@ import pytest
 from ridgeformer.datasets import load
 from ridgeformer.regime import Architecture, Training, problem_from
 from ridgeformer.regime import measure as measure_network
-from ridgeformer.report import render_page
 from ridgeformer.studies import tables
 from ridgeformer.studies.ntk_distance import PUBLISHED, SETTINGS, STUDY, make_cards, make_page, measure
 from ridgeformer.studies.result_cards import CardVerdict
+from ridgeformer.views import render_page
 
 POINT = {"data": "digits", "rows": 40, "test_rows": 20, "epochs": 10, "dtype": "float64"}
 

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from ridgeformer.errors import InputError
-from ridgeformer.report import Page, render_page
-from ridgeformer.statistics import mean_interval
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.statistics import mean_interval
 from ridgeformer.studies.result_cards import CardVerdict, cards_section, make_card, verdict_of
+from ridgeformer.views import Page, render_page
 
 OPEN = {"ridge": "1e-3 of the mean diagonal", "rows": "200"}
 

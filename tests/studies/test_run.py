@@ -10,7 +10,7 @@ import tiny_studies
 from tiny_studies import GRUMPY, STUDY, study
 
 from ridgeformer import studies
-from ridgeformer.errors import InputError, UnknownNameError
+from ridgeformer.core.errors import InputError, UnknownNameError
 from ridgeformer.studies import Status, Store
 
 

@@ -14,7 +14,7 @@ import torch
 from tiny_studies import GRUMPY, STUDY, study
 
 from ridgeformer import studies
-from ridgeformer.errors import DataFileError, RidgeformerError
+from ridgeformer.core.errors import DataFileError, RidgeformerError
 from ridgeformer.studies import Status, Store, Task
 from ridgeformer.studies.store import SELECT, Row
 from ridgeformer.studies.task import Outcome

@@ -3,7 +3,7 @@
 import pytest
 from tiny_studies import STUDY, study
 
-from ridgeformer.errors import InputError, UnknownNameError
+from ridgeformer.core.errors import InputError, UnknownNameError
 from ridgeformer.studies import STUDIES, Preset, Study, find_study, product
 
 

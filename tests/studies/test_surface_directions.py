@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from ridgeformer import errors
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.studies.surface_directions import choose_directions, curvature
 
 START = torch.randn(4, 3, generator=torch_generator(0, "start"), dtype=torch.float64)

@@ -6,8 +6,8 @@ from pyarrow import csv, parquet
 from tiny_studies import STUDY, study
 
 from ridgeformer import studies
-from ridgeformer.errors import InputError, RidgeformerError, UnknownNameError
-from ridgeformer.statistics import mean_interval, proportion_interval
+from ridgeformer.core.errors import InputError, RidgeformerError, UnknownNameError
+from ridgeformer.core.statistics import mean_interval, proportion_interval
 from ridgeformer.studies import Preset, Study, product
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_studies import study
 
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 from ridgeformer.studies import Result, Status, Task
 from ridgeformer.studies.task import as_json, execute, find_object
 

@@ -9,7 +9,7 @@ from multiprocessing import forkserver
 import torch
 
 from ridgeformer import studies
-from ridgeformer.seeds import numpy_generator
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.studies import Preset, Result, Study, product
 
 

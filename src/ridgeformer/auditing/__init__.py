@@ -1,7 +1,7 @@
 """The audit of a dataset: what attention as kernel regression makes of it, measured and certified.
 
 A new section is one file with a frozen record and a function that makes it, one stage in `audit`, and one
-section in `report/audit_page`.
+section in `views/audit_page`.
 """
 
 from ridgeformer.auditing.audit import Audit, audit

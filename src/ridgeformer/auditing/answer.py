@@ -12,7 +12,7 @@ from ridgeformer.auditing.malleability import Malleable
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.auditing.spectra import Spectra
-from ridgeformer.statistics import Paired
+from ridgeformer.core.statistics import Paired
 
 __all__ = ["answer", "best_baseline", "describe_comparison", "one_in", "show_score"]
 

@@ -16,9 +16,9 @@ from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler import compile as compile_model
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 __all__ = ["Compiled", "compile_softmax", "examine_compiled"]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ridgeformer import bounds
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.solvers import Nystrom, Solution, solve
+from ridgeformer.solving import Nystrom, Solution, solve
 
 __all__ = ["Convergence", "Curve", "examine_convergence"]
 

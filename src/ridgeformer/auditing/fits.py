@@ -15,13 +15,13 @@ from torch import Tensor
 
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.errors import LogitRangeError
+from ridgeformer.core.errors import LogitRangeError
+from ridgeformer.core.statistics import Paired, compare_paired, mean_interval, proportion_interval
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_length
-from ridgeformer.solvers import Solution, solve
-from ridgeformer.solvers.ridge_path import leave_one_out_path
-from ridgeformer.statistics import Paired, compare_paired, mean_interval, proportion_interval
+from ridgeformer.solving import Solution, solve
+from ridgeformer.solving.ridge_path import leave_one_out_path
 
 __all__ = ["Certified", "Fit", "certified_fit", "constant", "linear_ridge", "nadaraya_watson"]
 

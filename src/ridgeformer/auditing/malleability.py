@@ -12,7 +12,7 @@ import torch
 from ridgeformer.auditing.fits import Certified
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 if TYPE_CHECKING:
     from ridgeformer.influence import Malleability

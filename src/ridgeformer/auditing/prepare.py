@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ridgeformer.auditing.oddities import oddities
 from ridgeformer.auditing.settings import Settings
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.datasets import Dataset, standardise, unit_rows
-from ridgeformer.errors import InputError, unknown_name
 
 __all__ = ["Prepared", "numbered", "prepare", "row_numbers"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ridgeformer.errors import unknown_name
+from ridgeformer.core.errors import unknown_name
 
 __all__ = ["PRESETS", "Settings", "preset"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ridgeformer.errors import RidgeformerError
+from ridgeformer.core.errors import RidgeformerError
 
 __all__ = ["Skipped", "attempt"]
 
@@ -28,7 +28,7 @@ def attempt(part: Callable[[], Result]) -> Result | Skipped:
     """Return what a part finds, or why these data do not allow it. Errors of the program itself are not caught.
 
     Example:
-        >>> from ridgeformer.errors import InputError
+        >>> from ridgeformer.core.errors import InputError
         >>> def part():
         ...     raise InputError("row 3 is all zeros.")
         >>> attempt(part)

@@ -12,7 +12,7 @@ from ridgeformer.auditing.fits import Certified
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import CompiledTransformer
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 __all__ = ["Watched", "choose_watched"]
 

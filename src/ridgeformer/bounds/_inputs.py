@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeformer.checks import positive
-from ridgeformer.errors import DtypeError, InputError, ShapeError
+from ridgeformer.core.checks import positive
+from ridgeformer.core.errors import DtypeError, InputError, ShapeError
 
 Numbers: TypeAlias = Any
 """Whatever numpy.asarray turns into real numbers: a number, a list, an array, a tensor on the CPU."""

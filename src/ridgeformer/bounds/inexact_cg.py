@@ -7,7 +7,7 @@ from typing import SupportsFloat
 import numpy as np
 
 from ridgeformer.bounds._inputs import Array, Numbers, as_array, as_norms, nonnegative
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
 
 __all__ = ["inexact_cg_residual_bound", "residual_gap_bound"]
 

@@ -17,7 +17,7 @@ from ridgeformer.bounds._inputs import (
     nonnegative,
     outer,
 )
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 __all__ = [
     "cg_error_factor",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ridgeformer.bounds._inputs import Array, Numbers, as_array
-from ridgeformer.errors import LogitRangeError, NotPositiveSemidefiniteError, ShapeError
+from ridgeformer.core.errors import LogitRangeError, NotPositiveSemidefiniteError, ShapeError
 
 __all__ = ["logit_sketch_bound", "logit_sketch_floor"]
 

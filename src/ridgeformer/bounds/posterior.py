@@ -12,7 +12,7 @@ from typing import SupportsFloat
 import numpy as np
 
 from ridgeformer.bounds._inputs import Array, Numbers, as_norms, as_ridge, outer
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
 
 __all__ = [
     "prediction_error_from_diagonal",

@@ -8,7 +8,7 @@ from typing import SupportsFloat, SupportsIndex
 import numpy as np
 
 from ridgeformer.bounds._inputs import Array, Numbers, as_array, as_count, as_norms, as_ridge
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
 
 __all__ = ["UNIT_ROUNDOFF", "residual_norm_bound", "residual_roundoff", "rounding_gamma"]
 

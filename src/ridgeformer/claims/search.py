@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer.claims.claim import Trial
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 __all__ = ["ROUND_OFF", "Found", "Inequality", "search", "try_to_break"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 __all__ = ["unit_task"]
 

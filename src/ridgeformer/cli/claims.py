@@ -13,10 +13,10 @@ from ridgeformer.claims import CLAIMS, DEEP_CASES, NORMAL_CASES, Claim, Finding,
 from ridgeformer.claims.on_data import Applied, apply_claims
 from ridgeformer.claims.words import as_dict, key_figure, provenance, summary, trial_line
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
-from ridgeformer.errors import InputError, unknown_name
-from ridgeformer.report.claims_page import write_claims_page
-from ridgeformer.report.terminal_plot import draw
-from ridgeformer.report.writing import require_place
+from ridgeformer.core.errors import InputError, unknown_name
+from ridgeformer.views.claims_page import write_claims_page
+from ridgeformer.views.terminal_plot import draw
+from ridgeformer.views.writing import require_place
 
 __all__ = ["claims"]
 

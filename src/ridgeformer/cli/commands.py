@@ -22,7 +22,7 @@ from ridgeformer.cli.reproduce import reproduce
 from ridgeformer.cli.run import run
 from ridgeformer.cli.solve import solve
 from ridgeformer.cli.studies import studies
-from ridgeformer.errors import RidgeformerError
+from ridgeformer.core.errors import RidgeformerError
 
 __all__ = ["app", "run_command"]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ridgeformer.cli.console import out
-from ridgeformer.errors import RidgeformerError
+from ridgeformer.core.errors import RidgeformerError
 
 __all__ = ["explore"]
 
@@ -22,7 +22,7 @@ def explore(
     Example: ridgeformer explore --port 8050
     """
     try:
-        from ridgeformer.app.server import serve  # Dash is an extra
+        from ridgeformer.views.explorer.server import serve  # Dash is an extra
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("dash", "flask", "werkzeug"):
             raise

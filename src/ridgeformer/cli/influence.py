@@ -17,9 +17,9 @@ from ridgeformer.datasets import Dataset
 from ridgeformer.influence.answer import Answer, Point, ask
 from ridgeformer.influence.network_answer import ROWS, ask_network
 from ridgeformer.regime import Training
-from ridgeformer.report.influence_page import write_influence_page
-from ridgeformer.report.terminal_picture import blocks, side_by_side
-from ridgeformer.report.writing import require_place
+from ridgeformer.views.influence_page import write_influence_page
+from ridgeformer.views.terminal_picture import blocks, side_by_side
+from ridgeformer.views.writing import require_place
 
 __all__ = ["influence"]
 

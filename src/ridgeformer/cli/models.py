@@ -10,7 +10,7 @@ from ridgeformer import datasets
 from ridgeformer.auditing import Settings
 from ridgeformer.auditing.prepare import Prepared, prepare
 from ridgeformer.compiler import CompiledTransformer
-from ridgeformer.errors import ShapeError
+from ridgeformer.core.errors import ShapeError
 
 __all__ = ["Data", "Directory", "MaxRows", "Preprocessing", "Seed", "Target", "prepare_for"]
 

@@ -17,12 +17,12 @@ from ridgeformer import datasets, report
 from ridgeformer.claims import Curve, Plot
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.models import Data, Seed, Target
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer, Training, answer_regime
-from ridgeformer.report.regime_page import DISTANCES, criteria_table, spectra_table, widths_table, write_regime_page
-from ridgeformer.report.terminal_plot import draw
-from ridgeformer.report.writing import require_place
 from ridgeformer.studies.task import find_object
+from ridgeformer.views.regime_page import DISTANCES, criteria_table, spectra_table, widths_table, write_regime_page
+from ridgeformer.views.terminal_plot import draw
+from ridgeformer.views.writing import require_place
 
 __all__ = ["named_architecture", "regime"]
 

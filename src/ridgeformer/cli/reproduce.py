@@ -13,7 +13,7 @@ from rich.markup import escape
 from ridgeformer import studies
 from ridgeformer.cli.console import out
 from ridgeformer.cli.watching import Processes, Quiet, Retry, Scheduler, Workers, say_end, watched
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 __all__ = ["reproduce"]
 

@@ -15,7 +15,7 @@ from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.models import Data, Directory, MaxRows, Preprocessing, Seed, Target, prepare_for
 from ridgeformer.compiler import CompiledTransformer, load
 from ridgeformer.compiler.certificate.problem import pose_true
-from ridgeformer.report.trace_viewer import few_rows, trace_view, write_viewer
+from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
 
 __all__ = ["run"]
 

@@ -16,13 +16,13 @@ from ridgeformer import datasets
 from ridgeformer.auditing import Settings
 from ridgeformer.auditing.answer import show_score
 from ridgeformer.auditing.prepare import Prepared, prepare
-from ridgeformer.checks import positive
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.watching import Scheduler, Workers
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import positive
+from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import build_kernel
-from ridgeformer.solvers import Nystrom, PivotedCholesky, Solution, Status
-from ridgeformer.solvers import solve as run_solve
+from ridgeformer.solving import Nystrom, PivotedCholesky, Solution, Status
+from ridgeformer.solving import solve as run_solve
 from ridgeformer.studies.runners import DaskCluster
 
 __all__ = ["solve"]

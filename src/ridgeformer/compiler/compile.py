@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, positive, whole
 from ridgeformer.compiler.layout import arrange
 from ridgeformer.compiler.primitives import choose
 from ridgeformer.compiler.sketch import sketch_matrix
 from ridgeformer.compiler.specification import DTYPES, POSITIVE, SOLVERS, Specification, digest, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
-from ridgeformer.errors import InputError, ShapeError, unknown_name
-from ridgeformer.memory import require_memory
+from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.errors import InputError, ShapeError, unknown_name
+from ridgeformer.core.memory import require_memory
 
 __all__ = ["compile"]
 

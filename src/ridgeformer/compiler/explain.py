@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ridgeformer.compiler.program import Attend, Gate, Instruction, Record
+from ridgeformer.language.program import Attend, Gate, Instruction, Record
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer

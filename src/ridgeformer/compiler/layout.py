@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ridgeformer.compiler.program import Attend, Channel, Gate, Program
+from ridgeformer.language.program import Attend, Channel, Gate, Program
 
 __all__ = ["Layout", "Life", "arrange", "lives"]
 

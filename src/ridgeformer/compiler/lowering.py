@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.expressions import Expression, Term
 from ridgeformer.compiler.layout import Layout
 from ridgeformer.compiler.primitives import Operand, Primitives, Unit
 from ridgeformer.compiler.primitives.base import Entry
-from ridgeformer.compiler.program import Attend, Gate, Head
-from ridgeformer.compiler.roles import Mask
 from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
+from ridgeformer.language.expressions import Expression, Term
+from ridgeformer.language.program import Attend, Gate, Head
+from ridgeformer.language.roles import Mask
 
 __all__ = ["lower_attend", "lower_gate"]
 

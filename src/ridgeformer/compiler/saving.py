@@ -15,8 +15,8 @@ import torch
 
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.transformer import CompiledTransformer
-from ridgeformer.errors import DataFileError, InputError, RidgeformerError
-from ridgeformer.reading import explained, read_regular
+from ridgeformer.core.errors import DataFileError, InputError, RidgeformerError
+from ridgeformer.core.reading import explained, read_regular
 
 __all__ = ["load", "save"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query
-from ridgeformer.errors import InputError, ShapeError, unknown_name
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.checks import as_matrix, as_query
+from ridgeformer.core.errors import InputError, ShapeError, unknown_name
+from ridgeformer.core.seeds import torch_generator
 
 __all__ = ["SKETCHES", "sketch_matrix"]
 

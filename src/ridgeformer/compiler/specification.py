@@ -12,10 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import positive, whole
 from ridgeformer.compiler.primitives import PRIMITIVES, Primitives, choose
 from ridgeformer.compiler.primitives.options import CHECKS
-from ridgeformer.compiler.program import Program
 from ridgeformer.compiler.programs import (
     Kernel,
     chebyshev,
@@ -27,7 +25,9 @@ from ridgeformer.compiler.programs import (
     softmax_cg,
     vanilla,
 )
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.errors import InputError, unknown_name
+from ridgeformer.language.program import Program
 
 __all__ = ["SOLVERS", "Specification", "digest", "write_program"]
 

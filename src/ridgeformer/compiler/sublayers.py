@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ridgeformer.compiler.roles import Mask, Tokens
+from ridgeformer.language.roles import Mask, Tokens
 
 __all__ = ["GATES", "SMALLEST_DIVISOR", "Attention", "GatedMLP", "HeadWeights", "guarded", "reciprocal"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_tensor, cast
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.sublayers import SMALLEST_DIVISOR
-from ridgeformer.errors import InputError, LogitRangeError, ShapeError
+from ridgeformer.core.checks import as_tensor, cast
+from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
 
 __all__ = ["Task", "check_squares", "check_task"]
 

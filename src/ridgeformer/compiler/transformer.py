@@ -16,16 +16,16 @@ from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literall
 from ridgeformer.compiler.execution.fast import Plans
 from ridgeformer.compiler.execution.plans import fingerprint
 from ridgeformer.compiler.explain import explain
-from ridgeformer.compiler.interpreter import unroll
 from ridgeformer.compiler.layout import Layout, arrange, lives
 from ridgeformer.compiler.lowering import lower_attend, lower_gate
-from ridgeformer.compiler.program import Attend, Gate, Instruction, Program, Record
-from ridgeformer.compiler.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens, own
 from ridgeformer.compiler.specification import Specification, write_program
 from ridgeformer.compiler.sublayers import Attention, GatedMLP
 from ridgeformer.compiler.task import Task, check_task
 from ridgeformer.compiler.trace import Trace, collect
-from ridgeformer.errors import DtypeError, unknown_name
+from ridgeformer.core.errors import DtypeError, unknown_name
+from ridgeformer.language.interpreter import unroll
+from ridgeformer.language.program import Attend, Gate, Instruction, Program, Record
+from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens, own
 
 __all__ = ["CompiledTransformer"]
 

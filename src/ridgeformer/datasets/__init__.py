@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.datasets.cifar10 import CIFAR10
 from ridgeformer.datasets.dataset import Dataset, Task
 from ridgeformer.datasets.embedded import DIABETES, DIGITS, WINE
@@ -20,7 +21,6 @@ from ridgeformer.datasets.mnist import MNIST
 from ridgeformer.datasets.preprocess import standardise, unit_rows
 from ridgeformer.datasets.progress import Progress
 from ridgeformer.datasets.synthetic import synthetic
-from ridgeformer.errors import InputError, unknown_name
 
 __all__ = [
     "REGISTRY",

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ridgeformer.core.errors import DtypeError, InputError, ShapeError, UnknownNameError
 from ridgeformer.datasets.dataset import Dataset
 from ridgeformer.datasets.labels import code_target
 from ridgeformer.datasets.npy import load_npy, load_npz
-from ridgeformer.errors import DtypeError, InputError, ShapeError, UnknownNameError
 
 __all__ = ["read_npy", "read_npz"]
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
+from ridgeformer.core.errors import DataFileError
+from ridgeformer.core.reading import explained, open_regular, read_regular
 from ridgeformer.datasets.locations import cannot_write
 from ridgeformer.datasets.npy import load_npz
-from ridgeformer.errors import DataFileError
-from ridgeformer.reading import explained, open_regular, read_regular
 
 __all__ = ["is_intact", "is_stored", "read", "store"]
 

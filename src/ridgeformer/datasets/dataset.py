@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import NDArray
 
+from ridgeformer.core.errors import DtypeError, InputError, ShapeError, unknown_name
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets.rows import stratified_rows
-from ridgeformer.errors import DtypeError, InputError, ShapeError, unknown_name
-from ridgeformer.seeds import numpy_generator
 
 __all__ = ["Dataset", "Task"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ridgeformer.core.errors import InputError
 from ridgeformer.datasets.dataset import Dataset, Task
 from ridgeformer.datasets.entry import Info
-from ridgeformer.errors import InputError
 
 __all__ = ["DIABETES", "DIGITS", "WINE", "Embedded"]
 

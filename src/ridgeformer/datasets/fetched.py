@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ridgeformer.core.errors import DataFileError, FetchError, InputError, unknown_name
 from ridgeformer.datasets import cache, from_debian, from_npm, from_openml, from_path
 from ridgeformer.datasets.image_set import Arrays, ImageSet, check_arrays
 from ridgeformer.datasets.locations import datasets_folder
 from ridgeformer.datasets.progress import Progress, silent
 from ridgeformer.datasets.workspace import workspace
-from ridgeformer.errors import DataFileError, FetchError, InputError, unknown_name
 
 __all__ = ["SOURCES", "fetch_set"]
 

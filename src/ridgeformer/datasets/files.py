@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ridgeformer.core.errors import DataFileError, InputError, unknown_name
+from ridgeformer.core.reading import explained, open_regular
 from ridgeformer.datasets.array_files import read_npy, read_npz
 from ridgeformer.datasets.dataset import Dataset
-from ridgeformer.errors import DataFileError, InputError, unknown_name
-from ridgeformer.reading import explained, open_regular
 
 __all__ = ["ENDINGS", "PICKLES", "load_file"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from ridgeformer.core.errors import FetchError
 from ridgeformer.datasets.image_set import Arrays, ImageSet
 from ridgeformer.datasets.progress import Progress
 from ridgeformer.datasets.raw import read_folder, read_tar
 from ridgeformer.datasets.tools import find_tool, run_tool
-from ridgeformer.errors import FetchError
 
 __all__ = ["read", "read_deb"]
 

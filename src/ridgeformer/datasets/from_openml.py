@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
+from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets.image_set import Arrays, ImageSet
 from ridgeformer.datasets.progress import Progress
-from ridgeformer.errors import DataFileError, FetchError
 
 __all__ = ["read"]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ridgeformer.core.errors import DataFileError
+from ridgeformer.core.reading import open_regular
 from ridgeformer.datasets.from_debian import read_deb
 from ridgeformer.datasets.image_set import Arrays, ImageSet
 from ridgeformer.datasets.npy import load_npz
 from ridgeformer.datasets.progress import Progress
 from ridgeformer.datasets.raw import read_folder, read_tar
-from ridgeformer.errors import DataFileError
-from ridgeformer.reading import open_regular
 
 __all__ = ["read"]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import UInt8
 
+from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets.image_set import Arrays, ImageSet
-from ridgeformer.errors import DataFileError
 
 __all__ = ["decode", "parse"]
 

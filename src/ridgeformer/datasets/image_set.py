@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import UInt8
 
+from ridgeformer.core.errors import DataFileError, unknown_name
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets import cache
 from ridgeformer.datasets.dataset import Dataset
 from ridgeformer.datasets.entry import Info
 from ridgeformer.datasets.locations import datasets_folder
 from ridgeformer.datasets.rows import stratified_rows
-from ridgeformer.errors import DataFileError, unknown_name
-from ridgeformer.seeds import numpy_generator
 
 __all__ = ["Arrays", "ImageSet", "RawFile", "check_arrays", "digest_of"]
 

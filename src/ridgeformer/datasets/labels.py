@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ridgeformer.core.errors import DtypeError, InputError, ShapeError, unknown_name
 from ridgeformer.datasets.dataset import Task
-from ridgeformer.errors import DtypeError, InputError, ShapeError, unknown_name
 
 __all__ = ["MOST_CLASSES", "Target", "code_target"]
 

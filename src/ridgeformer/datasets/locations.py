@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-from ridgeformer.errors import FetchError
+from ridgeformer.core.errors import FetchError
 
 __all__ = ["ENVIRONMENT", "cannot_write", "datasets_folder", "root"]
 

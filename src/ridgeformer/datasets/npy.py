@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeformer.errors import DataFileError
-from ridgeformer.reading import check_unpacked, explained, open_regular, read_regular
+from ridgeformer.core.errors import DataFileError
+from ridgeformer.core.reading import check_unpacked, explained, open_regular, read_regular
 
 __all__ = ["load_npy", "load_npz"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from ridgeformer.checks import as_matrix
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.checks import as_matrix
+from ridgeformer.core.errors import InputError, ShapeError
 
 __all__ = ["standardise", "unit_rows"]
 

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from ridgeformer.core.errors import DataFileError
+from ridgeformer.core.reading import explained, read_regular
 from ridgeformer.datasets.image_set import ImageSet, RawFile
 from ridgeformer.datasets.progress import Progress
-from ridgeformer.errors import DataFileError
-from ridgeformer.reading import explained, read_regular
 
 __all__ = ["read_folder", "read_tar", "verify"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
+from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets.image_set import Arrays, ImageSet
-from ridgeformer.errors import DataFileError
 
 __all__ = ["decode", "parse_labels", "parse_strip"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import NDArray
 
+from ridgeformer.core.errors import InputError, ShapeError, unknown_name
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets.dataset import Dataset
-from ridgeformer.errors import InputError, ShapeError, unknown_name
-from ridgeformer.seeds import numpy_generator
 
 __all__ = ["decaying_spectrum", "orthonormal", "synthetic"]
 

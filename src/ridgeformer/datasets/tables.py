@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from ridgeformer.core.errors import DataFileError, InputError, UnknownNameError
+from ridgeformer.core.reading import check_unpacked, explained, open_regular
 from ridgeformer.datasets.dataset import Dataset
 from ridgeformer.datasets.labels import code_target
-from ridgeformer.errors import DataFileError, InputError, UnknownNameError
-from ridgeformer.reading import check_unpacked, explained, open_regular
 
 __all__ = ["read_csv", "read_parquet"]
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from ridgeformer.errors import FetchError
+from ridgeformer.core.errors import FetchError
 
 __all__ = ["find_tool", "run_tool"]
 

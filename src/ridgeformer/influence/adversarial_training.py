@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets, whole
+from ridgeformer.core.checks import as_matrix, as_query, as_targets, whole
 from ridgeformer.influence.attacks import Attack
 from ridgeformer.influence.exact import fit
 from ridgeformer.influence.features import Features, RawFeatures

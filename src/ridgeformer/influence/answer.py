@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ridgeformer.auditing.fits import certified_fit
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.checks import whole
+from ridgeformer.core.checks import whole
 from ridgeformer.datasets import Dataset
 from ridgeformer.influence.attacks import PGD
 from ridgeformer.influence.exact import RidgeFit, fit

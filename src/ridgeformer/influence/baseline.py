@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets
-from ridgeformer.errors import DtypeError, InputError, ShapeError
+from ridgeformer.core.checks import as_matrix, as_query, as_targets
+from ridgeformer.core.errors import DtypeError, InputError, ShapeError
 from ridgeformer.influence.attacks import Objective
 from ridgeformer.influence.comparison import top_rows
 from ridgeformer.influence.exact import RidgeFit, fit

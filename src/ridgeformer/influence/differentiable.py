@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 from ridgeformer.influence.influence import Influence
 from ridgeformer.kernels import Kernel
 

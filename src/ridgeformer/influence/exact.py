@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import as_matrix, as_query, as_targets
+from ridgeformer.core.errors import InputError
 from ridgeformer.influence.influence import Influence
 from ridgeformer.kernels import Kernel
-from ridgeformer.solvers import RidgeSystem
-from ridgeformer.solvers.arguments import check_arguments, check_memory
-from ridgeformer.solvers.direct import DirectResult, cholesky_solve
-from ridgeformer.solvers.solve import scaled_system
+from ridgeformer.solving import RidgeSystem
+from ridgeformer.solving.arguments import check_arguments, check_memory
+from ridgeformer.solving.direct import DirectResult, cholesky_solve
+from ridgeformer.solving.solve import scaled_system
 
 __all__ = ["RidgeFit", "fit", "influence", "inverse_diagonal", "leave_one_out", "solve_factored"]
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query
+from ridgeformer.core.checks import as_matrix, as_query
 from ridgeformer.influence.exact import fit
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.kernels import Kernel

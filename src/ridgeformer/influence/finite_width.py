@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets, positive, whole
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import as_matrix, as_query, as_targets, positive, whole
+from ridgeformer.core.errors import InputError
 from ridgeformer.influence.attacks import Attack
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.influence.malleability import Malleability, malleability

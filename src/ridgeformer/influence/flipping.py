@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import positive
+from ridgeformer.core.checks import positive
 from ridgeformer.influence.attacks import Attack
 from ridgeformer.influence.bisection import bracket
 from ridgeformer.influence.certificate import certified_eps

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 from ridgeformer.influence.exact import RidgeFit, fit
 from ridgeformer.kernels import Kernel
 

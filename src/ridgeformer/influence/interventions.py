@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import whole
+from ridgeformer.core.checks import whole
 from ridgeformer.influence.adversarial_training import adversarial_rows
 from ridgeformer.influence.attacks import Attack
 from ridgeformer.influence.baseline import Baseline, baseline

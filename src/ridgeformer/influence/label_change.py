@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_targets
-from ridgeformer.errors import ShapeError
+from ridgeformer.core.checks import as_matrix, as_targets
+from ridgeformer.core.errors import ShapeError
 from ridgeformer.influence.exact import influence
 from ridgeformer.kernels import Kernel
 

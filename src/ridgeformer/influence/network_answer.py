@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.checks import whole
+from ridgeformer.core.checks import whole
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Dataset
-from ridgeformer.errors import InputError
 from ridgeformer.influence.answer import Answer, Asked, describe
 from ridgeformer.influence.empirical_kernel import EmpiricalNTK
 from ridgeformer.influence.exact import fit
@@ -33,7 +34,6 @@ from ridgeformer.regime import (
 )
 from ridgeformer.regime.answer import SHORT, choose_ridge
 from ridgeformer.regime.words import influence_supported, obstacles
-from ridgeformer.seeds import torch_generator
 
 __all__ = ["ROWS", "ask_network"]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets, whole
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import as_matrix, as_query, as_targets, whole
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.comparison import Comparison, compare, top_rows
 from ridgeformer.influence.exact import fit
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.influence.finite_width import Network
 from ridgeformer.influence.scores import check_measure, score
 from ridgeformer.regime import NetworkNTK, ReluNetwork, train
-from ridgeformer.seeds import torch_generator
 
 __all__ = ["Moment", "influence_over_time"]
 

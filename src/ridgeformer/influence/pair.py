@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import as_matrix, as_query, as_targets
+from ridgeformer.core.errors import InputError
 from ridgeformer.influence.differentiable import differentiable_influence
 from ridgeformer.influence.drift import Expansion
 from ridgeformer.influence.exact import RidgeFit, fit

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ridgeformer.auditing.prepare import Prepared, numbered, prepare, row_numbers
 from ridgeformer.auditing.settings import Settings
+from ridgeformer.core.errors import InputError
 from ridgeformer.datasets import Dataset
-from ridgeformer.errors import InputError
 
 __all__ = ["Posed", "pose_row"]
 

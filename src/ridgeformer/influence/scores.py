@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.influence.influence import Influence
 from ridgeformer.influence.losses import squared_loss
 

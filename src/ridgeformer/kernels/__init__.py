@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ridgeformer.errors import unknown_name
+from ridgeformer.core.errors import unknown_name
 from ridgeformer.kernels.base import FeatureKernel, Kernel
 from ridgeformer.kernels.dot_product import DotProduct
 from ridgeformer.kernels.exponential import Exponential

@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ridgeformer.checks import as_matrix, as_query, as_tensor, cast
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.checks import as_matrix, as_query, as_tensor, cast
+from ridgeformer.core.errors import InputError, ShapeError
 
 __all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma", "underflow"]
 

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, positive
-from ridgeformer.errors import InputError, LogitRangeError, ShapeError
+from ridgeformer.core.checks import as_matrix, positive
+from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
 from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel, gamma, underflow
 
 __all__ = ["Exponential"]

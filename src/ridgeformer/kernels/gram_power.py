@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, whole
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.checks import as_matrix, whole
+from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.kernels.base import FeatureKernel, gamma, underflow
 
 __all__ = ["GramPower"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 __all__ = ["BLOCK", "Counts", "draw_patterns", "gram_factor", "pack_patterns", "shared_neurons", "stream_counts"]
 

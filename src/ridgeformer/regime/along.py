@@ -16,10 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.checks import positive, whole
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.memory import require_memory
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.memory import require_memory
 from ridgeformer.regime.activation_counts import gram_factor
 from ridgeformer.regime.architecture import Architecture
 from ridgeformer.regime.curvature import stable_rate
@@ -27,7 +28,6 @@ from ridgeformer.regime.kernel_distances import kernel_distances
 from ridgeformer.regime.linearised import linearised_predictions
 from ridgeformer.regime.networks import ReluNetwork
 from ridgeformer.regime.problem import Problem
-from ridgeformer.seeds import torch_generator
 
 __all__ = ["Along", "Stage", "descend", "follow_training"]
 

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import whole
+from ridgeformer.core.checks import whole
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Dataset
-from ridgeformer.errors import InputError
 from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, CustomArchitecture
@@ -27,8 +28,7 @@ from ridgeformer.regime.problem import Problem, problem_from
 from ridgeformer.regime.spectra import GramSpectrum, gram_spectrum
 from ridgeformer.regime.training import Training
 from ridgeformer.regime.words import sentences
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers.ridge_path import leave_one_out_path
+from ridgeformer.solving.ridge_path import leave_one_out_path
 
 __all__ = ["RegimeAnswer", "answer_regime", "choose_ridge"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ridgeformer.checks import as_matrix
-from ridgeformer.errors import InputError, RidgeformerError, ShapeError, unknown_name
+from ridgeformer.core.checks import as_matrix
+from ridgeformer.core.errors import InputError, RidgeformerError, ShapeError, unknown_name
 from ridgeformer.regime.attention import Attention
 from ridgeformer.regime.empirical_ntk import call_checked
 from ridgeformer.regime.networks import QKVNetwork, ReluNetwork
@@ -49,7 +49,7 @@ class Architecture:
         heads, head_width, tied, layer_norm, softmax: "qkv": options of `QKVBlock`; layer_norm replaces unit rows.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> X = torch.eye(3, dtype=torch.float64)
         >>> built = Architecture("mlp-attn").build(X, 16, 1, torch_generator(0, "weights"))
         >>> built.model(built.features(X)).shape
@@ -109,7 +109,7 @@ class CustomArchitecture:
             it draws comes from a copy of torch's global generator with a seed of its own.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> mine = CustomArchitecture(lambda d, c, m: nn.Sequential(nn.Linear(d, m), nn.Tanh(), nn.Linear(m, c)))
         >>> X = torch.eye(3, dtype=torch.float64)
         >>> mine.build(X, 16, 1, torch_generator(0, "weights")).model(X).shape

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, positive, whole
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import as_matrix, as_query, positive, whole
+from ridgeformer.core.errors import InputError
 from ridgeformer.regime.rows import normalise_rows
 
 __all__ = ["Attention", "softmax_gap"]

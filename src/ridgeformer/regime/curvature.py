@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, jvp, vjp
 
-from ridgeformer.checks import whole
+from ridgeformer.core.checks import whole
 from ridgeformer.regime.empirical_ntk import split_parameters
 
 __all__ = ["stable_rate", "tangent_norm"]

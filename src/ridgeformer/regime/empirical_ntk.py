@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
-from ridgeformer.checks import as_matrix, whole
-from ridgeformer.errors import InputError, ShapeError, unknown_name
-from ridgeformer.memory import require_memory
+from ridgeformer.core.checks import as_matrix, whole
+from ridgeformer.core.errors import InputError, ShapeError, unknown_name
+from ridgeformer.core.memory import require_memory
 
 __all__ = ["call_checked", "empirical_ntk", "split_parameters"]
 

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, whole
-from ridgeformer.errors import InputError
-from ridgeformer.memory import require_memory
+from ridgeformer.core.checks import as_matrix, as_query, whole
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.memory import require_memory
 from ridgeformer.regime.activation_counts import (
     BLOCK,
     Counts,
@@ -71,7 +71,7 @@ def finite_relu_ntk(
         progress: Called with the number of neurons of every finished block.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> K = finite_relu_ntk([[1.0, 0.0], [0.0, 1.0]], 1000, torch_generator(0, "neurons"))
         >>> K[0, 1].item(), bool(abs(K[0, 0] - 0.5) < 0.06)
         (0.0, True)

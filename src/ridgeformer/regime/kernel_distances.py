@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, positive
-from ridgeformer.errors import ShapeError
+from ridgeformer.core.checks import as_matrix, positive
+from ridgeformer.core.errors import ShapeError
 
 __all__ = ["KernelDistances", "kernel_distances"]
 

@@ -16,8 +16,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
-from ridgeformer.checks import as_matrix, as_targets, positive, whole
-from ridgeformer.errors import InputError, ShapeError
+from ridgeformer.core.checks import as_matrix, as_targets, positive, whole
+from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.regime.empirical_ntk import split_parameters
 
 __all__ = ["Linearised", "kernel_descent", "linearised_predictions"]

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ridgeformer.checks import positive, whole
+from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.memory import require_memory
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.memory import require_memory
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.empirical_ntk import call_checked, empirical_ntk
 from ridgeformer.regime.finite_ntk import relu_ntk_of_weights
@@ -19,7 +20,6 @@ from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised
 from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, is_dead
 from ridgeformer.regime.problem import Problem
 from ridgeformer.regime.training import Trained, Training, train
-from ridgeformer.seeds import torch_generator
 
 __all__ = ["Measurement", "OutputDistance", "measure", "require_network_memory"]
 

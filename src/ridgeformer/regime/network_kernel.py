@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix
+from ridgeformer.core.checks import as_matrix
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.regime.networks import ReluNetwork
 from ridgeformer.regime.training import Training, train
-from ridgeformer.seeds import torch_generator
 
 __all__ = ["NetworkNTK", "network_kernel"]
 

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ridgeformer.checks import as_matrix, positive, whole
-from ridgeformer.errors import unknown_name
-from ridgeformer.memory import require_memory
+from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.errors import unknown_name
+from ridgeformer.core.memory import require_memory
 
 __all__ = ["FrozenPattern", "QKVBlock", "QKVNetwork", "ReluNetwork", "dead_share", "is_dead"]
 
@@ -34,7 +34,7 @@ class ReluNetwork(nn.Module):
         InputError: weights, gradients and Adam's moments would not fit into memory.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> network = ReluNetwork(3, 8, torch_generator(0, "weights"), outputs=2)
         >>> network(torch.ones(5, 3, dtype=torch.float64)).shape
         torch.Size([5, 2])
@@ -73,7 +73,7 @@ class FrozenPattern(nn.Module):
     what `Linearised` gives for any module, in half the time.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> network = ReluNetwork(3, 8, torch_generator(0, "weights"))
         >>> x = torch.ones(5, 3, dtype=torch.float64)
         >>> torch.equal(FrozenPattern(network)(x), network(x))
@@ -167,7 +167,7 @@ class QKVNetwork(nn.Module):
         block: Options of `QKVBlock`.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> X = torch.eye(4, dtype=torch.float64)
         >>> QKVNetwork(X, 16, torch_generator(0, "weights"), heads=2, tied=True)(X).shape
         torch.Size([4, 1])
@@ -215,7 +215,7 @@ def dead_share(network: ReluNetwork, X: Float[Tensor, "n d"]) -> float:
     """Return the share of neurons that are inactive on every row: they have no gradient and never come back.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> network = ReluNetwork(2, 1000, torch_generator(0, "weights"))
         >>> 0.4 < dead_share(network, torch.ones(5, 2, dtype=torch.float64)) < 0.6
         True

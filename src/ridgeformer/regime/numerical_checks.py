@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ridgeformer.checks import as_matrix, positive
-from ridgeformer.errors import ShapeError
+from ridgeformer.core.checks import as_matrix, positive
+from ridgeformer.core.errors import ShapeError
 
 __all__ = ["NumericalChecks", "check_numerically"]
 

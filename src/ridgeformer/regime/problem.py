@@ -12,9 +12,9 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets, whole
+from ridgeformer.core.checks import as_matrix, as_query, as_targets, whole
+from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.datasets import Dataset
-from ridgeformer.errors import InputError, ShapeError, unknown_name
 from ridgeformer.regime.rows import normalise_rows
 
 __all__ = ["Problem", "make_problem", "problem_from"]

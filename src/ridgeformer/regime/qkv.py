@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, whole
+from ridgeformer.core.checks import as_matrix, whole
 
 __all__ = ["expected_qkv_kernel", "qkv_features"]
 
@@ -30,7 +30,7 @@ def qkv_features(
         tied: W_Q = W_K.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> qkv_features(torch.eye(3), torch_generator(0, "heads"), heads=2).shape
         torch.Size([3, 6])
     """

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from ridgeformer import bounds
-from ridgeformer.checks import as_matrix, positive, whole
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.errors import InputError
 
 __all__ = ["ENERGIES", "GramSpectrum", "attention_order", "gram_spectrum"]
 

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ridgeformer.checks import positive, whole
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = ["LOSSES", "METHODS", "Trained", "Training", "train"]
 
@@ -124,7 +124,7 @@ def train(
         InputError: cross-entropy with one output.
 
     Example:
-        >>> from ridgeformer.seeds import torch_generator
+        >>> from ridgeformer.core.seeds import torch_generator
         >>> line = nn.Linear(1, 1).double()
         >>> X = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
         >>> how = Training(method="descent", rate=0.3, epochs=200, l2=0.0)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ridgeformer.checks import as_matrix, positive, whole
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.spectra import gram_spectrum
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import synthetic
 from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.seeds import torch_generator
 
 __all__ = ["TEMPERATURE", "Posed", "pose_with_condition_number"]
 

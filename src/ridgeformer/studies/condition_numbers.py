@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeformer import datasets
+from ridgeformer.core.errors import unknown_name
 from ridgeformer.datasets import Dataset, standardise, unit_rows
-from ridgeformer.errors import unknown_name
 from ridgeformer.regime import gram_spectrum
-from ridgeformer.report import Page, Section, Table
 from ridgeformer.studies.result_cards import CardVerdict, ResultCard, cards_section, make_card
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.views import Page, Section, Table
 
 __all__ = ["PREPARATIONS", "PUBLISHED", "STUDY", "make_cards", "make_page", "measure"]
 

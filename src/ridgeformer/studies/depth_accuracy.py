@@ -12,9 +12,9 @@ from ridgeformer import bounds
 from ridgeformer.compiler import compile as compile_model
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
-from ridgeformer.report import PALETTE, Page, Picture, Section, Table, styled
 from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.views import PALETTE, Page, Picture, Section, Table, styled
 
 __all__ = ["STUDY", "make_page", "measure"]
 

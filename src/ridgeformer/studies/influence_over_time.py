@@ -10,8 +10,8 @@ from ridgeformer import datasets
 from ridgeformer.influence import AttentionFeatures, Moment, Network, RawFeatures, influence_over_time
 from ridgeformer.influence.features import Features
 from ridgeformer.regime import Training, problem_from
-from ridgeformer.report import PALETTE, Page, Picture, Section, styled
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.views import PALETTE, Page, Picture, Section, styled
 
 __all__ = ["STUDY", "make_page", "measure"]
 

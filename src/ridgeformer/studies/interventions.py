@@ -12,8 +12,8 @@ from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, UnitR
 from ridgeformer.influence.attacks import build_attack
 from ridgeformer.influence.features import Features
 from ridgeformer.regime import problem_from
-from ridgeformer.report import PALETTE, Page, Picture, Section, Table, styled
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.views import PALETTE, Page, Picture, Section, Table, styled
 
 __all__ = ["STUDY", "make_page", "measure"]
 

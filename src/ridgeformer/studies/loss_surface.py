@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import Architecture, Training, problem_from, train
-from ridgeformer.report import Page, Picture, Section, Table, styled
-from ridgeformer.seeds import torch_generator
 from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.studies.surface_directions import choose_directions, curvature
+from ridgeformer.views import Page, Picture, Section, Table, styled
 
 __all__ = ["STUDY", "make_page", "measure"]
 

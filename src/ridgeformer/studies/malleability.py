@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
+from ridgeformer.core.errors import unknown_name
 from ridgeformer.datasets import Dataset
-from ridgeformer.errors import unknown_name
 from ridgeformer.influence import (
     AttentionFeatures,
     Comparison,

@@ -12,15 +12,15 @@ import plotly.graph_objects as go
 import torch
 
 from ridgeformer import datasets
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Dataset
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, Measurement, Problem, Training, problem_from
 from ridgeformer.regime import measure as measure_network
 from ridgeformer.regime.curvature import stable_rate
-from ridgeformer.report import PALETTE, Page, Picture, Section, Table, styled
-from ridgeformer.seeds import torch_generator
 from ridgeformer.studies.result_cards import CardVerdict, ResultCard, cards_section, make_card
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.views import PALETTE, Page, Picture, Section, Table, styled
 
 __all__ = ["PUBLISHED", "SETTINGS", "STUDY", "make_cards", "make_page", "measure"]
 

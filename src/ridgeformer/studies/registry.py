@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.studies import (
     condition_numbers,
     depth_accuracy,

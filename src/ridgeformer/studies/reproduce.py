@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ridgeformer.errors import InputError
-from ridgeformer.report import Page, write_page
+from ridgeformer.core.errors import InputError
 from ridgeformer.studies.registry import find_study
 from ridgeformer.studies.run import Report, run
 from ridgeformer.studies.study import Study
 from ridgeformer.studies.tables import export, intervals, table
+from ridgeformer.views import Page, write_page
 
 __all__ = ["reproduce"]
 

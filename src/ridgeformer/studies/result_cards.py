@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeformer.errors import InputError
-from ridgeformer.report import Section, Table
-from ridgeformer.statistics import mean_interval
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.statistics import mean_interval
+from ridgeformer.views import Section, Table
 
 __all__ = ["CardVerdict", "ResultCard", "cards_section", "make_card", "verdict_of"]
 

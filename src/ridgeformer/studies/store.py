@@ -25,8 +25,8 @@ import safetensors.torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from ridgeformer.errors import DataFileError, RidgeformerError
-from ridgeformer.reading import explained, open_regular, read_regular
+from ridgeformer.core.errors import DataFileError, RidgeformerError
+from ridgeformer.core.reading import explained, open_regular, read_regular
 from ridgeformer.studies.task import Outcome, Status, Task, as_json
 
 __all__ = ["LIBRARY", "Row", "Store"]

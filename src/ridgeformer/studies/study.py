@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ridgeformer.checks import whole
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.core.checks import whole
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.studies.task import Task, as_json
 
 __all__ = ["Preset", "Study", "product"]

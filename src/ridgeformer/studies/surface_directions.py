@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
-from ridgeformer.errors import unknown_name
-from ridgeformer.seeds import numpy_generator
+from ridgeformer.core.errors import unknown_name
+from ridgeformer.core.seeds import numpy_generator
 
 __all__ = ["choose_directions", "curvature"]
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from ridgeformer.errors import InputError, RidgeformerError, unknown_name
-from ridgeformer.statistics import LEVEL, mean_interval, proportion_interval
+from ridgeformer.core.errors import InputError, RidgeformerError, unknown_name
+from ridgeformer.core.statistics import LEVEL, mean_interval, proportion_interval
 from ridgeformer.studies.registry import find_study
 from ridgeformer.studies.store import Row, Store
 from ridgeformer.studies.study import Study
@@ -62,7 +62,7 @@ def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = LEVE
     """Return the mean of every value over the seeds, with its confidence interval.
 
     Numbers get Student's t interval, and values that are true or false the exact (Clopper-Pearson) interval of their
-    fraction; `ridgeformer.statistics` says how often these hold.
+    fraction; `ridgeformer.core.statistics` says how often these hold.
 
     Args:
         rows: A table made by `table`: parameters, seed, values.

@@ -19,9 +19,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from ridgeformer.errors import InputError
-from ridgeformer.memory import is_out_of_memory
-from ridgeformer.seeds import spawn
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.memory import is_out_of_memory
+from ridgeformer.core.seeds import spawn
 from ridgeformer.studies.budgets import OverTimeError, memory_limit, time_limit
 
 __all__ = ["Outcome", "Result", "Status", "Task", "as_json", "execute", "find_object"]

@@ -12,9 +12,9 @@ from ridgeformer.compiler import compile as compile_model
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.sketching import measure_sketch
-from ridgeformer.report import PALETTE, Page, Picture, Section, styled
 from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.views import PALETTE, Page, Picture, Section, styled
 
 __all__ = ["STUDY", "make_page", "measure"]
 

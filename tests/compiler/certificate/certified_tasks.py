@@ -3,7 +3,7 @@
 import torch
 
 import ridgeformer as rf
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 FEATURES = 5
 

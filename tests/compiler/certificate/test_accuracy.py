@@ -12,7 +12,7 @@ import ridgeformer as rf
 from ridgeformer.compiler.certificate import accuracy
 from ridgeformer.compiler.certificate.accuracy import prove
 from ridgeformer.compiler.certificate.evidence import gather
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 
 def exact(X, y, Xq, ridge, temperature=1.0):

@@ -4,8 +4,8 @@ import pytest
 from certified_tasks import build, draw
 
 import ridgeformer as rf
-from ridgeformer.compiler.roles import AGGREGATOR, ANCHOR, QUERY, SUPPORT, Mask, Rule
 from ridgeformer.compiler.sublayers import Attention
+from ridgeformer.language.roles import AGGREGATOR, ANCHOR, QUERY, SUPPORT, Mask, Rule
 
 
 def leak(model, head, reader):

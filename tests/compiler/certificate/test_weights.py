@@ -6,8 +6,8 @@ from certified_tasks import build, draw
 
 import ridgeformer as rf
 from ridgeformer.compiler.certificate.weights import check_weights
-from ridgeformer.compiler.roles import QUERY, SUPPORT, Mask, Rule
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
+from ridgeformer.language.roles import QUERY, SUPPORT, Mask, Rule
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -6,8 +6,8 @@ import torch
 
 from ridgeformer.compiler.layout import arrange, lives
 from ridgeformer.compiler.lowering import lower_gate
-from ridgeformer.compiler.program import Channel, Gate, Program
-from ridgeformer.compiler.roles import SUPPORT, Tokens
+from ridgeformer.language.program import Channel, Gate, Program
+from ridgeformer.language.roles import SUPPORT, Tokens
 
 
 @dataclass

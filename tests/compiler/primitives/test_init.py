@@ -6,7 +6,7 @@ import torch
 from ridgeformer.compiler import load
 from ridgeformer.compiler.primitives import PRIMITIVES, ReLU, SwiGLU, choose
 from ridgeformer.compiler.specification import Specification
-from ridgeformer.errors import DataFileError, InputError, RidgeformerError, UnknownNameError
+from ridgeformer.core.errors import DataFileError, InputError, RidgeformerError, UnknownNameError
 
 from .problems import build, problem
 

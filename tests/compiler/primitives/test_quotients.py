@@ -2,7 +2,7 @@ import torch
 
 from ridgeformer.compiler.layout import arrange, lives
 from ridgeformer.compiler.primitives import ReLU, SwiGLU
-from ridgeformer.compiler.program import Gate
+from ridgeformer.language.program import Gate
 
 from .problems import build, problem
 from .sublayers import run_gate

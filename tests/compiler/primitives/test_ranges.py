@@ -3,7 +3,7 @@ import torch
 
 from ridgeformer.compiler.execution import run_literally
 from ridgeformer.compiler.primitives.ranges import operand_ranges, refuse_overflow
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 from .problems import build, problem
 

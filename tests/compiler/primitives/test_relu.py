@@ -4,7 +4,7 @@ import torch
 from ridgeformer.compiler.primitives import Operand, ReLU, product_error, quotient_error, reciprocal_error
 from ridgeformer.compiler.primitives.ranges import operand_ranges
 from ridgeformer.compiler.sublayers import GatedMLP
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 
 from .problems import build, difference, problem
 from .sublayers import run_gate, spread

@@ -2,11 +2,11 @@ import pytest
 import torch
 from torch import nn
 
-from ridgeformer.compiler.interpreter import interpret, read
 from ridgeformer.compiler.primitives import Operand, SwiGLU, newton_error, newton_sweeps
-from ridgeformer.compiler.program import Gate, Record
 from ridgeformer.compiler.sublayers import GatedMLP
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
+from ridgeformer.language.interpreter import interpret, read
+from ridgeformer.language.program import Gate, Record
 
 from .problems import build, difference, problem
 from .sublayers import run_gate, spread

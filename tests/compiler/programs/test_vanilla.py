@@ -7,8 +7,8 @@ import torch
 from tasks import model, relative, task
 
 import ridgeformer as rf
-from ridgeformer.compiler.roles import QUERY
 from ridgeformer.kernels import Exponential
+from ridgeformer.language.roles import QUERY
 
 
 def stock_attention(net, heads=3):

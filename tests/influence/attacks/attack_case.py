@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from ridgeformer import errors
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.attacks import Attack
-from ridgeformer.seeds import torch_generator
 
 
 def rows(n=12, d=6):

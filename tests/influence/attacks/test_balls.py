@@ -2,8 +2,8 @@ import pytest
 import torch
 from influence_case import draw
 
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.attacks.balls import BALLS
-from ridgeformer.seeds import torch_generator
 
 DUAL = {"linf": 1, "l2": 2}
 

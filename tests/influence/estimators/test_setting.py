@@ -7,7 +7,7 @@ from ridgeformer import errors
 from ridgeformer.influence import influence, nystrom_influence, pcg_influence, stochastic_influence
 from ridgeformer.influence.estimators import ESTIMATORS
 from ridgeformer.kernels import Exponential
-from ridgeformer.solvers import system
+from ridgeformer.solving import system
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -16,7 +16,7 @@ def test_k_is_never_held_whole(name, monkeypatch):
     X, y, Xq = digits()
     monkeypatch.setattr(system, "STORED_ENTRIES", 0)
     monkeypatch.setattr("ridgeformer.kernels.base.BLOCK_ENTRIES", 40 * len(X))
-    monkeypatch.setattr("ridgeformer.solvers.engines.tiles.TILE", 40)
+    monkeypatch.setattr("ridgeformer.solving.engines.tiles.TILE", 40)
     largest, dense = [], Exponential.dense
 
     def watched(self, X, Z):

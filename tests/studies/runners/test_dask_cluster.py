@@ -14,7 +14,7 @@ import tiny_studies
 from tiny_studies import STUDY, study
 
 from ridgeformer import studies
-from ridgeformer.errors import InputError, RidgeformerError
+from ridgeformer.core.errors import InputError, RidgeformerError
 
 SLOW = study("slow", range(24))
 

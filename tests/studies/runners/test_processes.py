@@ -9,7 +9,7 @@ import tiny_studies
 from tiny_studies import STUDY, study
 
 from ridgeformer import studies
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 from ridgeformer.studies import Status
 from ridgeformer.studies.runners import Processes, processes
 

@@ -13,8 +13,8 @@ from ridgeformer.claims.leave_one_out._influence import KERNELS, labelled_digits
 from ridgeformer.claims.trials import within
 from ridgeformer.influence.exact import influence
 from ridgeformer.kernels import Kernel
-from ridgeformer.solvers import solve
-from ridgeformer.solvers.ridge_path import leave_one_out_path
+from ridgeformer.solving import solve
+from ridgeformer.solving.ridge_path import leave_one_out_path
 
 ROWS, QUERIES = 25, 5
 RIDGES = (0.01, 1.0)

@@ -10,9 +10,9 @@ from torch import Tensor
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.claims.leave_one_out._influence import KERNELS, labelled_digits
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.exact import influence
 from ridgeformer.influence.influence import Influence
-from ridgeformer.seeds import torch_generator
 
 ROWS, QUERIES, RIDGE = 150, 20, 0.1
 NOISES = (0.003, 0.01, 0.03, 0.1)

@@ -11,6 +11,7 @@ from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.linearised._trained import three_or_eight
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     Architecture,
@@ -22,7 +23,6 @@ from ridgeformer.regime import (
     kernel_distances,
     published_width,
 )
-from ridgeformer.seeds import torch_generator
 
 RANKS = (4, 8, 16, 32)
 WIDTH, TRAINED, STEPS = 100_000, 1024, 40

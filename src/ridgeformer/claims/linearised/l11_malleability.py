@@ -20,6 +20,7 @@ from ridgeformer.claims.claim import (
     Verdict,
     concluding,
 )
+from ridgeformer.core.statistics import mean_interval
 from ridgeformer.datasets import Dataset
 from ridgeformer.influence import (
     AttentionFeatures,
@@ -32,7 +33,6 @@ from ridgeformer.influence.attacks import FGSM
 from ridgeformer.influence.features import Features
 from ridgeformer.influence.published import FLIPS
 from ridgeformer.regime import problem_from
-from ridgeformer.statistics import mean_interval
 
 ROWS, QUERIES, EPS = 120, 40, 0.3
 MODELS: dict[str, Features] = {"relu": RawFeatures(), "attention": AttentionFeatures()}

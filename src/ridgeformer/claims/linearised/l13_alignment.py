@@ -13,9 +13,9 @@ from ridgeformer import datasets
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Kernel, ReluNTK
 from ridgeformer.regime import gram_spectrum, normalise_rows
-from ridgeformer.seeds import torch_generator
 
 ROWS, TARGETS, BLOCKS = 400, 8, 5
 LESS = "attention features err less on targets along the top"

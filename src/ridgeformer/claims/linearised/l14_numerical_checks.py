@@ -8,8 +8,8 @@ from torch import Tensor
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets.synthetic import decaying_spectrum, orthonormal
-from ridgeformer.seeds import numpy_generator
 
 SIZE = 40
 TAU, LARGEST = 1e-12, 1e12

@@ -11,9 +11,9 @@ from ridgeformer import datasets
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Trial, Verdict, concluding
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 ROWS, FEATURES, QUERIES, RIDGE = 30, 6, 10, 0.01
 FOURTH = "the kernel is of fourth order"

@@ -23,7 +23,7 @@ from ridgeformer.claims.claim import (
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.claims.trials import within
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 ROWS, FEATURES = 40, 5
 EXPANSION = "it is the first-order expansion of softmax attention, for any rows"

@@ -21,7 +21,7 @@ from ridgeformer.claims.claim import (
     concluding,
 )
 from ridgeformer.claims.trials import within
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 Array = NDArray[np.float64]
 FEATURES, KEYS, HEADS = 3, 512, 4000

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Trial, Verdict, concluding
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 SIZES = [(n, r, d) for n in (200, 400, 800) for r in (10, 20, 40) for d in (8, 32, 784)]
 CONSTANT = 4.0

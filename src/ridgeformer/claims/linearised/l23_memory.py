@@ -10,8 +10,8 @@ from torch import Tensor
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Trial, Verdict, concluding
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower
-from ridgeformer.seeds import torch_generator
 
 ROWS, FEATURES = 20, 5
 SIZES = [(n, d) for n in (100, 1000, 10_000) for d in (64, 784, 3072)]

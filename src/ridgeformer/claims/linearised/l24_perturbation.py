@@ -11,9 +11,9 @@ from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.claims.matrices import norm
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import finite_relu_ntks, normalise_rows
-from ridgeformer.seeds import torch_generator
 
 ROWS, FEATURES, RISK = 12, 5, 0.01
 WIDTHS = (100, 1_000, 10_000)

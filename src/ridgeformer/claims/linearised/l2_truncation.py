@@ -9,8 +9,8 @@ from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Origin, Plot, Verdict, concluding
 from ridgeformer.claims.linearised._features import digits
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import gram_spectrum, published_width
-from ridgeformer.seeds import torch_generator
 
 SIZES = (100, 300, 1000)
 NUDGE = 1e-13

@@ -23,6 +23,7 @@ from ridgeformer.claims.claim import (
 from ridgeformer.claims.linearised._features import attention_features, digits
 from ridgeformer.claims.matrices import norm
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     KernelDistances,
@@ -32,7 +33,6 @@ from ridgeformer.regime import (
     normalise_rows,
     published_width,
 )
-from ridgeformer.seeds import torch_generator
 
 ROWS = 100
 WIDTHS = (4_000, 40_000, 400_000)

@@ -9,8 +9,8 @@ from ridgeformer import datasets
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Verdict
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower
-from ridgeformer.seeds import torch_generator
 
 WIDTHS = (1, 2, 7, 64)
 ROWS, FEATURES = 8, 4

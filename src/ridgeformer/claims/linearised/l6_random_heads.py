@@ -9,7 +9,7 @@ from ridgeformer import datasets
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Counterexample, Curve, Evidence, Figure, Origin, Plot, Verdict, concluding
 from ridgeformer.claims.trials import within
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 ROWS, FEATURES, KEYS = 20, 10, 64
 KAPPA = 100.0

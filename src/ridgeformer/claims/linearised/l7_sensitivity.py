@@ -21,8 +21,8 @@ from ridgeformer.claims.claim import (
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower
-from ridgeformer.seeds import torch_generator
 
 SIZE, ROWS = 3, 5
 EPS = 0.1

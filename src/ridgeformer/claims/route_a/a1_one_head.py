@@ -22,9 +22,9 @@ from ridgeformer.claims.claim import (
     concluding,
 )
 from ridgeformer.claims.trials import within
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 NEAR, THIRD, QUERY, RIDGE = [[0.0], [1.0]], [1.1], [[0.6]], 0.1
 Array = NDArray[np.float64]

@@ -9,9 +9,9 @@ from ridgeformer import compiler
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
-from ridgeformer.compiler.roles import QUERY
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.seeds import torch_generator
+from ridgeformer.language.roles import QUERY
 
 SUPPORTS, FEATURES = 24, 16
 LOGITS = (1.0, 10.0, 30.0, 100.0, 300.0)

@@ -21,9 +21,9 @@ from ridgeformer.claims.claim import (
 from ridgeformer.claims.matrices import Numbers, norm, resolvent
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.claims.tasks import unit_task
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import Exponential
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 SIZE, TERMS, SUPPORTS = 4, 3, 12
 SMALL = (0.5, 0.1, 0.01)

@@ -11,7 +11,7 @@ from ridgeformer import compiler, datasets
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.kernels import Exponential
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 TRAIN = 300
 SHARPNESS = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)

@@ -15,7 +15,7 @@ from ridgeformer.claims.descent import a_norm, chebyshev, conjugate_gradients, e
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.kernels import DotProduct
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 ACCURACY, EIGENVALUES = 1e-6, 200
 KAPPAS = (1e1, 1e2, 1e3, 1e4)

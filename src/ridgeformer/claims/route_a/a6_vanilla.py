@@ -13,7 +13,7 @@ from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, search, try_to_break
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.kernels import Exponential
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 SIZE, SUPPORTS, QUERIES, STEPS, DEEP = 4, 12, 4, 200, 2000
 RIDGE, TEMPERATURE = 0.3, 0.5

@@ -9,9 +9,9 @@ from ridgeformer import compiler
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
-from ridgeformer.compiler.roles import AGGREGATOR, QUERY, SUPPORT, Mask, Tokens, reads
 from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Mask, Tokens, reads
 
 ROUTES = (("linear", "cg"), ("linear", "pcg"), ("softmax", "cg"), ("softmax", "richardson"), ("vanilla", "richardson"))
 SUPPORTS, FEATURES, QUERIES, STEPS, WIDTH = 6, 3, 2, 3, 5

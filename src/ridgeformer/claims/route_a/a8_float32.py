@@ -9,10 +9,10 @@ from ridgeformer import compiler
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.tasks import unit_task
+from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.datasets import synthetic
-from ridgeformer.errors import LogitRangeError
 from ridgeformer.kernels import DotProduct
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 SUPPORTS, FEATURES = 64, 16
 KAPPAS = (1e1, 1e2, 1e3, 1e4, 1e5)

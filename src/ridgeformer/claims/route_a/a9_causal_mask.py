@@ -9,7 +9,7 @@ from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Trial, Verdict, concluding
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.kernels import Exponential
-from ridgeformer.solvers import solve
+from ridgeformer.solving import solve
 
 SUPPORTS, QUERIES, FEATURES, RIDGE, LAYERS = 6, 2, 3, 0.5, 400
 KERNEL = Exponential(1.0)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from ridgeformer import compiler
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict, concluding
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.kernels import DotProduct
-from ridgeformer.solvers import PRECONDITIONERS, RidgeSystem, Workshop
-from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
+from ridgeformer.solving import PRECONDITIONERS, RidgeSystem
 
 SUPPORTS, FEATURES, STEPS, RIDGE = 12, 8, 6, 0.5
 
@@ -29,7 +29,7 @@ def _textbook(preconditioner: str, task: tuple[Tensor, Tensor, Tensor]) -> Tenso
     X, y, _ = task
     system = RidgeSystem(DotProduct(), X, RIDGE)
     inverse = PRECONDITIONERS[preconditioner].build(system, torch.Generator())
-    states = conjugate_gradients(Workshop(system, (RIDGE, RIDGE), inverse), y[:, None])
+    states = ConjugateGradients().iterate(system, y[:, None], spectrum=(RIDGE, RIDGE), precondition=inverse)
     return torch.stack([state.alpha[:, 0] for state in islice(states, STEPS)])
 
 

@@ -14,7 +14,7 @@ from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plo
 from ridgeformer.claims.descent import Steps, conjugate_gradients, each_step, eigenvalues_and_kappa
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, try_to_break
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 SIZE, STEPS = 4, 3
 EIGENVALUES, LONG = 50, 1500

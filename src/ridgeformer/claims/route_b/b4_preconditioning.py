@@ -25,7 +25,7 @@ from ridgeformer.claims.matrices import Numbers, prescribed, spectrum_of
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.datasets import synthetic
 from ridgeformer.kernels import DotProduct
-from ridgeformer.solvers import Nystrom, solve
+from ridgeformer.solving import Nystrom, solve
 
 SIZE, STEPS = 4, 2
 SUPPORTS, FEATURES, RIDGE, DEPTH = 64, 32, 1e-6, 40

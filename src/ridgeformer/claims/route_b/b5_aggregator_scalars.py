@@ -10,8 +10,8 @@ from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.claims.trials import within
-from ridgeformer.compiler.roles import AGGREGATOR, SUPPORT, Mask, Tokens, reads
 from ridgeformer.compiler.sublayers import Attention, HeadWeights
+from ridgeformer.language.roles import AGGREGATOR, SUPPORT, Mask, Tokens, reads
 
 SUPPORTS, FEATURES, STEPS, RIDGE = 10, 6, 4, 0.5
 CHANNELS = ("one", "left", "right", "product")

@@ -9,7 +9,7 @@ from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.claims.trials import within
-from ridgeformer.compiler.roles import SUPPORT
+from ridgeformer.language.roles import SUPPORT
 
 SUPPORTS, FEATURES, STEPS, RIDGE = 10, 6, 4, 0.5
 STATE = ("alpha", "r", "p")

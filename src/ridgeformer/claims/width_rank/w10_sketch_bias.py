@@ -11,7 +11,7 @@ from ridgeformer.claims.descent import conjugate_gradients
 from ridgeformer.claims.matrices import Numbers, norm, prescribed, resolvent
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.claims.trials import within
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 SIZE, STEPS = 4, 2
 

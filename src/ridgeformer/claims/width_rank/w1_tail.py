@@ -21,7 +21,7 @@ from ridgeformer.claims.claim import (
 )
 from ridgeformer.claims.matrices import Numbers, norm, spectrum_of
 from ridgeformer.claims.search import Inequality, try_to_break
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 SPECTRUM = [100.0, 10.0, 1.0, 0.1, 0.01, 0.001]
 WIDTH, SIZE, KEPT = 3, 5, 2

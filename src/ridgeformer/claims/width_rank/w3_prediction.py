@@ -22,7 +22,7 @@ from ridgeformer.claims.claim import (
 )
 from ridgeformer.claims.matrices import Numbers, norm, orthonormal, prescribed, resolvent, spectrum_of
 from ridgeformer.claims.search import Inequality, try_to_break
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 ROWS, FEATURES, KEPT = 5, 3, 1
 

@@ -20,7 +20,7 @@ from ridgeformer.claims.claim import (
 )
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, try_to_break
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 SIZE, KEPT = 6, 3
 SMALL = 0.1

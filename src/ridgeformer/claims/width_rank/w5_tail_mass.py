@@ -24,7 +24,7 @@ from ridgeformer.claims.claim import (
 )
 from ridgeformer.claims.matrices import Numbers, norm, prescribed, resolvent
 from ridgeformer.claims.search import Inequality, try_to_break
-from ridgeformer.seeds import numpy_generator
+from ridgeformer.core.seeds import numpy_generator
 
 SIZE, KEPT = 5, 2
 ROWS, WIDTH, SMALL = 1000, 10, 40

@@ -7,7 +7,7 @@ import torch
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.compiler import CompiledTransformer, compile
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 ALLOWED = {"linear": 11, "softmax": 12}
 STEPS, RIDGE, TEMPERATURE = 6, 0.5, 1.0

@@ -6,7 +6,7 @@ import torch
 
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Trial, Verdict, concluding
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
 
 ROWS, FEATURES, TOKENS = 8, 6, 3
 WIDTH = FEATURES // TOKENS

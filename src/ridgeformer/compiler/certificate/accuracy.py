@@ -17,10 +17,10 @@ from ridgeformer import bounds
 from ridgeformer.compiler.certificate.certificate import Array, Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.reference import solve_exactly
-from ridgeformer.errors import RidgeformerError
-from ridgeformer.solvers import RidgeSystem, Solution
-from ridgeformer.solvers.engines import Stored
-from ridgeformer.solvers.solve import exact_unit
+from ridgeformer.core.errors import RidgeformerError
+from ridgeformer.solving import RidgeSystem, Solution
+from ridgeformer.solving.engines import Stored
+from ridgeformer.solving.solve import exact_unit
 
 __all__ = ["Proof", "check_accuracy", "prove"]
 

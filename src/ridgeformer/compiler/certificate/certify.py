@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ridgeformer.checks import positive
 from ridgeformer.compiler.certificate.accuracy import check_accuracy, prove
 from ridgeformer.compiler.certificate.advice import advise
 from ridgeformer.compiler.certificate.apriori import Promise, report_promise
@@ -23,6 +22,7 @@ from ridgeformer.compiler.certificate.textbook import check_steps
 from ridgeformer.compiler.certificate.vanilla import promise_vanilla
 from ridgeformer.compiler.certificate.weights import check_weights
 from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.core.checks import positive
 
 __all__ = ["certify", "promise_of"]
 

@@ -13,13 +13,13 @@ from torch import Tensor
 from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
 from ridgeformer.compiler.certificate.rounding import FLOOR
 from ridgeformer.compiler.certificate.weights import as_specified
-from ridgeformer.compiler.program import Program, Record
-from ridgeformer.compiler.roles import SUPPORT
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.sublayers import SMALLEST_DIVISOR
 from ridgeformer.compiler.task import check_squares, check_task
 from ridgeformer.compiler.trace import collect
 from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.language.program import Program, Record
+from ridgeformer.language.roles import SUPPORT
 
 __all__ = ["Evidence", "gather"]
 

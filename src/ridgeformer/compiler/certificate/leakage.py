@@ -8,10 +8,10 @@ from torch import Tensor
 
 from ridgeformer.compiler.certificate.certificate import Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.roles import QUERY, Tokens
 from ridgeformer.compiler.sublayers import Attention
 from ridgeformer.compiler.transformer import CompiledTransformer
-from ridgeformer.seeds import torch_generator
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.language.roles import QUERY, Tokens
 
 __all__ = ["check_leakage"]
 

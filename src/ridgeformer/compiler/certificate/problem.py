@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ridgeformer.compiler.specification import Specification, digest
 from ridgeformer.compiler.transformer import CompiledTransformer
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
-from ridgeformer.solvers import RidgeSystem
-from ridgeformer.solvers.direct import cholesky_solve
+from ridgeformer.solving import RidgeSystem
+from ridgeformer.solving.direct import cholesky_solve
 
 __all__ = ["Problem", "all_features", "carried_features", "pose", "pose_true"]
 

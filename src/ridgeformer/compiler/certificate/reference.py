@@ -12,7 +12,7 @@ from torch import Tensor
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.kernels.base import gamma, underflow
-from ridgeformer.solvers import Solution, solve
+from ridgeformer.solving import Solution, solve
 
 __all__ = ["LinearFeatures", "kernel_of", "solve_exactly"]
 

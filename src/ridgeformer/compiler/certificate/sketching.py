@@ -11,7 +11,7 @@ from ridgeformer import bounds
 from ridgeformer.compiler.certificate.certificate import Array
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.rounding import FLOOR
-from ridgeformer.errors import NotPositiveSemidefiniteError
+from ridgeformer.core.errors import NotPositiveSemidefiniteError
 
 __all__ = ["Sketch", "measure_sketch"]
 

@@ -12,17 +12,15 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Iterative, Richardson
 from ridgeformer.compiler.certificate.apriori import relative
 from ridgeformer.compiler.certificate.certificate import Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.problem import Problem
 from ridgeformer.compiler.certificate.rounding import MODELLED
 from ridgeformer.compiler.certificate.vanilla import diagonal
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import PRECONDITIONERS, Workshop
-from ridgeformer.solvers.chebyshev import chebyshev
-from ridgeformer.solvers.conjugate_gradients import conjugate_gradients
-from ridgeformer.solvers.richardson import fixed_step
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.solving import PRECONDITIONERS
 
 __all__ = ["check_steps", "iterates"]
 
@@ -79,13 +77,13 @@ def iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iter
     scale = problem.ridge / spec.ridge
     low, high = (end * scale for end in spec.spectrum or (spec.ridge, spec.ridge))
     builder = PRECONDITIONERS["jacobi" if spec.solver == "pcg" else "identity"]
-    workshop = Workshop(problem.system, (low, high), builder.build(problem.system, torch.Generator()))
+    inverse = builder.build(problem.system, torch.Generator())
+    algorithm: Iterative = Chebyshev()
     if spec.solver in ("cg", "pcg"):
-        states = conjugate_gradients(workshop, problem.y)
-    elif spec.solver == "chebyshev":
-        states = chebyshev(workshop, problem.y)
-    else:
-        states = fixed_step(workshop, problem.y, evidence.eta)
+        algorithm = ConjugateGradients()
+    elif spec.solver != "chebyshev":
+        algorithm = Richardson(step_size=evidence.eta)
+    states = algorithm.iterate(problem.system, problem.y, spectrum=(low, high), precondition=inverse)
     return (state.alpha for state in states)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from ridgeformer.compiler.certificate.apriori import Promise, relative
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.rounding import MODELLED
-from ridgeformer.compiler.program import Attend
+from ridgeformer.language.program import Attend
 
 __all__ = ["diagonal", "kept_of_a_query", "promise_vanilla"]
 

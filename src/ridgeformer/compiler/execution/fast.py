@@ -22,9 +22,9 @@ from ridgeformer.compiler.execution.plans import (
     plan_attention,
     plan_gated,
 )
-from ridgeformer.compiler.program import Instruction, Record
-from ridgeformer.compiler.roles import Tokens
 from ridgeformer.compiler.sublayers import GATES, Attention, GatedMLP
+from ridgeformer.language.program import Instruction, Record
+from ridgeformer.language.roles import Tokens
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ridgeformer.compiler.program import Record
-from ridgeformer.compiler.roles import Tokens
 from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.language.program import Record
+from ridgeformer.language.roles import Tokens
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer

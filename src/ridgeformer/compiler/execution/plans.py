@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.execution.operations import Operation, Update, Where, update
-from ridgeformer.compiler.roles import Mask, Role, Tokens
 from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.language.roles import Mask, Role, Tokens
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer

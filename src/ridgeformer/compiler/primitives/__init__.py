@@ -9,7 +9,7 @@ from ridgeformer.compiler.primitives.exact import Exact
 from ridgeformer.compiler.primitives.options import CHECKS
 from ridgeformer.compiler.primitives.relu import ReLU, product_error, quotient_error, reciprocal_error
 from ridgeformer.compiler.primitives.swiglu import SwiGLU, newton_error, newton_sweeps
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = [
     "PRIMITIVES",

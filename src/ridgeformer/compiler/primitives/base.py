@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ridgeformer.compiler.program import Program
+from ridgeformer.language.program import Program
 
 __all__ = ["Entry", "Operand", "Primitives", "Unit"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ridgeformer.compiler.primitives.base import Entry, Operand, Primitives, Unit
-from ridgeformer.compiler.program import Program
+from ridgeformer.language.program import Program
 
 __all__ = ["Exact"]
 

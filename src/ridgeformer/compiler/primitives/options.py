@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ridgeformer.checks import positive
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import positive
+from ridgeformer.core.errors import InputError
 
 __all__ = ["CHECKS", "checked_bound", "checked_knots", "checked_range"]
 

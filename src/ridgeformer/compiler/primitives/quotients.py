@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ridgeformer.compiler.expressions import Term
-from ridgeformer.compiler.program import Channel, Gate, Instruction, Program
+from ridgeformer.language.expressions import Term
+from ridgeformer.language.program import Channel, Gate, Instruction, Program
 
 __all__ = ["Inversion", "invert_before_dividing"]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ridgeformer.compiler.execution import Reading
-from ridgeformer.compiler.interpreter import State, interpret, start
-from ridgeformer.compiler.program import Gate, Program
-from ridgeformer.compiler.roles import SUPPORT
 from ridgeformer.compiler.specification import Specification, write_program
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
+from ridgeformer.language.interpreter import State, interpret, start
+from ridgeformer.language.program import Gate, Program
+from ridgeformer.language.roles import SUPPORT
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer

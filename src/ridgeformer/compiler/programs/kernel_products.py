@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ridgeformer.compiler.program import Program
-from ridgeformer.compiler.roles import AGGREGATOR, QUERY, SUPPORT, reads
+from ridgeformer.language.program import Program
+from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, reads
 
 __all__ = ["KernelProduct", "imitated_product", "sink_product"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ridgeformer.compiler.program import Program
-from ridgeformer.compiler.roles import QUERY, SUPPORT, own
+from ridgeformer.language.program import Program
+from ridgeformer.language.roles import QUERY, SUPPORT, own
 
 __all__ = ["linear_cg"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ridgeformer.compiler.program import Program
-from ridgeformer.compiler.roles import QUERY, SUPPORT, reads
+from ridgeformer.language.program import Program
+from ridgeformer.language.roles import QUERY, SUPPORT, reads
 
 __all__ = ["nadaraya_watson"]
 

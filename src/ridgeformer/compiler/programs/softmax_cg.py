@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import exp
 
-from ridgeformer.compiler.program import Program
 from ridgeformer.compiler.programs.kernel_products import KernelProduct, imitated_product, sink_product
-from ridgeformer.compiler.roles import AGGREGATOR, QUERY, SUPPORT, reads
+from ridgeformer.language.program import Program
+from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, reads
 
 __all__ = ["imitation_cg", "softmax_cg"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import Literal
 
-from ridgeformer.compiler.program import Program
 from ridgeformer.compiler.programs.kernel_products import sink_product
-from ridgeformer.compiler.roles import AGGREGATOR, QUERY, SUPPORT, own, reads
+from ridgeformer.language.program import Program
+from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, own, reads
 
 __all__ = ["Kernel", "chebyshev", "chebyshev_coefficients", "neumann", "richardson"]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from math import exp
 
-from ridgeformer.compiler.program import Program
-from ridgeformer.compiler.roles import ANCHOR, NULL, QUERY, SUPPORT, Mask, Role, Rule
+from ridgeformer.language.program import Program
+from ridgeformer.language.roles import ANCHOR, NULL, QUERY, SUPPORT, Mask, Role, Rule
 
 __all__ = ["vanilla"]
 

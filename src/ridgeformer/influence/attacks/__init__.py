@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ridgeformer.errors import unknown_name
+from ridgeformer.core.errors import unknown_name
 from ridgeformer.influence.attacks.base import Attack, Objective
 from ridgeformer.influence.attacks.fgsm import FGSM
 from ridgeformer.influence.attacks.mim import MIM

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, whole
-from ridgeformer.errors import DtypeError, InputError, unknown_name
+from ridgeformer.core.checks import as_matrix, whole
+from ridgeformer.core.errors import DtypeError, InputError, unknown_name
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.attacks.balls import BALLS, Ball
 from ridgeformer.influence.group import as_rows
-from ridgeformer.seeds import torch_generator
 
 __all__ = ["Attack", "Gradient", "Objective"]
 

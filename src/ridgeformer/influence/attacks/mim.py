@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import positive, whole
-from ridgeformer.errors import InputError, unknown_name
+from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.influence.attacks.base import Attack, Gradient
 
 __all__ = ["MIM"]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import positive, whole
+from ridgeformer.core.checks import positive, whole
 from ridgeformer.influence.attacks.base import Attack, Gradient
 
 __all__ = ["PGD"]

@@ -8,8 +8,8 @@ from functools import cached_property
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.solvers.preconditioners.nystrom import NystromFactor
-from ridgeformer.solvers.system import RidgeSystem
+from ridgeformer.solving.preconditioners.nystrom import NystromFactor
+from ridgeformer.solving.system import RidgeSystem
 
 __all__ = ["NystromResolvent"]
 

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.checks import as_matrix, as_query, as_targets, positive, whole
-from ridgeformer.errors import InputError
+from ridgeformer.core.checks import as_matrix, as_query, as_targets, positive, whole
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.estimators.nystrom_resolvent import NystromResolvent
 from ridgeformer.influence.influence import Influence
 from ridgeformer.kernels import Kernel
-from ridgeformer.seeds import torch_generator
-from ridgeformer.solvers import Nystrom, RidgeSystem, Solution, solve
-from ridgeformer.solvers.solve import scaled_system
+from ridgeformer.solving import Nystrom, RidgeSystem, Solution, solve
+from ridgeformer.solving.solve import scaled_system
 
 __all__ = ["Setting", "as_confidence", "prepare"]
 

@@ -9,10 +9,10 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
-from ridgeformer.checks import whole
+from ridgeformer.core.checks import whole
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.estimators.setting import Setting, as_confidence, prepare
 from ridgeformer.influence.influence import Influence
-from ridgeformer.seeds import torch_generator
 
 __all__ = ["stochastic_influence"]
 

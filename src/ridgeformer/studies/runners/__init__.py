@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeformer.errors import InputError
+from ridgeformer.core.errors import InputError
 from ridgeformer.studies.runners.base import Runner
 from ridgeformer.studies.runners.dask_cluster import DaskCluster
 from ridgeformer.studies.runners.in_process import InProcess

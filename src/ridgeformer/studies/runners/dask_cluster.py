@@ -7,8 +7,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ridgeformer.errors import InputError, RidgeformerError
-from ridgeformer.reading import one_line
+from ridgeformer.core.errors import InputError, RidgeformerError
+from ridgeformer.core.reading import one_line
 from ridgeformer.studies.runners.interrupts import interrupts_later
 from ridgeformer.studies.task import Outcome, Status, Task, execute
 

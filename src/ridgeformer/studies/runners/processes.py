@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 
 from threadpoolctl import threadpool_limits
 
-from ridgeformer.checks import whole
+from ridgeformer.core.checks import whole
 from ridgeformer.studies.runners.interrupts import interrupts_later
 from ridgeformer.studies.task import Outcome, Status, Task, execute
 

@@ -1,0 +1,67 @@
+"""Algorithms: one a file, each a frozen value. A new one is one file, one line in `ALGORITHMS` and one test class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ridgeformer.algorithms.base import Algorithm, Iterate, Iterative, LinearSystem
+from ridgeformer.algorithms.chebyshev import Chebyshev
+from ridgeformer.algorithms.conjugate_gradients import ConjugateGradients
+from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+from ridgeformer.algorithms.heavy_ball import HeavyBall
+from ridgeformer.algorithms.nesterov import Nesterov
+from ridgeformer.algorithms.neumann import Neumann
+from ridgeformer.algorithms.richardson import Richardson
+from ridgeformer.core.errors import InputError, unknown_name
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Chebyshev",
+    "Coefficients",
+    "ConjugateGradients",
+    "FixedCoefficients",
+    "HeavyBall",
+    "Iterate",
+    "Iterative",
+    "LinearSystem",
+    "Nesterov",
+    "Neumann",
+    "Richardson",
+    "resolve",
+]
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    kind.name: kind
+    for kind in (
+        ConjugateGradients,
+        Richardson,
+        Neumann,
+        Chebyshev,
+        HeavyBall,
+        Nesterov,
+    )
+}
+"""Algorithms by their shorthand."""
+
+
+def resolve(given: Any, **options: Any) -> Algorithm:
+    """Return the algorithm of a value or a shorthand; the only place where a name becomes a value.
+
+    Args:
+        given: an `Algorithm`, or a name of `ALGORITHMS`.
+        options: of the algorithm, where a name is given; None leaves one out.
+
+    Example:
+        >>> resolve("cg", steps=12)
+        ConjugateGradients(steps=12, preconditioner=None)
+    """
+    if isinstance(given, Algorithm):
+        return given
+    if not isinstance(given, str) or given not in ALGORITHMS:
+        raise unknown_name("algorithm", given, ALGORITHMS)
+    kind, chosen = ALGORITHMS[given], {name: value for name, value in options.items() if value is not None}
+    odd = next((name for name in chosen if name not in kind.__dataclass_fields__), None)
+    if odd is not None:
+        raise InputError(f"algorithm {given!r} has no option {odd!r}: leave it out.")
+    return kind(**chosen)

@@ -1,0 +1,45 @@
+"""Chebyshev iteration: coefficients from the extreme eigenvalues, no inner products, depth about sqrt(kappa)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import ClassVar
+
+from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+
+__all__ = ["Chebyshev"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chebyshev(FixedCoefficients):
+    """The polynomial that is smallest on an interval which holds the spectrum of A.
+
+    The error shrinks by 1 / T_t((kappa + 1)/(kappa - 1)) if the spectrum lies in [low, high]; eigenvalues above high
+    make it diverge, eigenvalues below low make it slow.
+
+    Attributes:
+        spectrum: (low, high); None lets `solve` estimate it. `compile` needs it.
+
+    Example:
+        >>> from itertools import islice
+        >>> [tuple(step) for step in islice(Chebyshev().coefficients((1.0, 1.0), ridge=1.0), 2)]
+        [(0.0, 1.0, 0.0), (0.0, 1.0, 0.0)]
+    """
+
+    spectrum: Spectrum | None = None
+
+    name: ClassVar[str] = "chebyshev"
+    family: ClassVar[str] = "Chebyshev iteration"
+    patience: ClassVar[int] = 100_000
+
+    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+        """Yield the coefficients of Chebyshev's three-term recursion."""
+        low, high = spectrum
+        centre, quotient = (low + high) / 2, ((high - low) / (high + low)) ** 2
+        omega = 1.0
+        for t in count(1):
+            yield Coefficients(omega - 1.0, omega / centre)
+            omega = 1 / (1 - quotient * omega / (2 if t == 1 else 4))

@@ -1,0 +1,37 @@
+"""Heavy-ball momentum (Polyak): gradient descent that keeps a part of its last move, depth about sqrt(kappa)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from math import sqrt
+from typing import ClassVar
+
+from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+
+__all__ = ["HeavyBall"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeavyBall(FixedCoefficients):
+    """change = beta change - eta gradient(alpha), with the best eta and beta for a spectrum in [low, high].
+
+    eta = 4 / (sqrt(low) + sqrt(high))^2 and beta = q^2, q = (sqrt(kappa) - 1)/(sqrt(kappa) + 1). From change = 0 the
+    error after t steps is at most (1 + t + q t) q^t times the first, in the A-norm, attained at the largest eigenvalue.
+
+    Attributes:
+        spectrum: (low, high); None lets `solve` estimate it. `compile` needs it.
+    """
+
+    spectrum: Spectrum | None = None
+
+    name: ClassVar[str] = "heavy_ball"
+    family: ClassVar[str] = "heavy-ball momentum"
+    patience: ClassVar[int] = 100_000
+
+    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+        """Yield the same step for ever."""
+        low, high = (sqrt(end) for end in spectrum)
+        return repeat(Coefficients(((high - low) / (high + low)) ** 2, 4 / (low + high) ** 2))

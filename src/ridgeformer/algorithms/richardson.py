@@ -1,0 +1,46 @@
+"""Richardson iteration, which is gradient descent with a fixed step: depth about kappa."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import ClassVar
+
+from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+from ridgeformer.core.checks import positive
+
+__all__ = ["Richardson"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Richardson(FixedCoefficients):
+    """alpha <- alpha - eta ((K + ridge I) alpha - y).
+
+    Converges iff 0 < eta < 2 / (largest eigenvalue); the best fixed step, 2 / (low + high), shrinks the error by
+    (kappa - 1)/(kappa + 1) a step.
+
+    Attributes:
+        step_size: eta; None is 2 / (low + high) in `solve` and a safe step found in context in `compile`.
+
+    Example:
+        >>> next(Richardson().coefficients((1.0, 3.0), ridge=1.0)).push
+        0.5
+    """
+
+    step_size: float | None = None
+
+    name: ClassVar[str] = "richardson"
+    family: ClassVar[str] = "gradient descent"
+    patience: ClassVar[int] = 1_000_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step_size is not None:
+            size = positive(self.step_size, "step_size", "alpha moves against the gradient")
+            object.__setattr__(self, "step_size", size)
+
+    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+        """Yield the same step for ever."""
+        return repeat(Coefficients(0.0, self.step_size or 2 / sum(spectrum)))

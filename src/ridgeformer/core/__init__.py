@@ -1,0 +1,1 @@
+"""What every other package may use: errors, input checks, seeds, memory, reading files, statistics."""

@@ -1,0 +1,72 @@
+"""How much memory is free, asked before work begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from ridgeformer.core.errors import InputError
+
+__all__ = ["free_bytes", "is_out_of_memory", "require_memory", "show_bytes"]
+
+MEMINFO = Path("/proc/meminfo")
+
+
+def free_bytes(device: torch.device | None = None) -> int:
+    """Return the bytes a new allocation can have without swapping: on the device, or else in main memory.
+
+    Linux counts caches that it would give back; elsewhere it is the free pages, or half of all there are.
+    """
+    if device is not None and device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if MEMINFO.exists():
+        for line in MEMINFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 2**31  # nothing is known: plan for a small machine
+
+
+def show_bytes(count: int) -> str:
+    """Return a size for people.
+
+    Example:
+        >>> show_bytes(3 * 2**30), show_bytes(5 * 2**20)
+        ('3.0 GiB', '5 MiB')
+    """
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def require_memory(needed: int, what: str, advice: str) -> None:
+    """Raise before the start of something that does not fit, with the size of it and what to do instead.
+
+    Example:
+        >>> require_memory(10**18, "a network of width 10^15", "choose a smaller width")
+        Traceback (most recent call last):
+        ridgeformer.core.errors.InputError: a network of width 10^15 needs about 1,000,000,000.0 GB of memory and ...
+
+    Raises:
+        InputError: more than is free.
+    """
+    free = free_bytes()
+    if needed > free:
+        raise InputError(
+            f"{what} needs about {needed / 1e9:,.1f} GB of memory and {free / 1e9:,.1f} GB are free: {advice}."
+        )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out; torch says so in a `RuntimeError`.
+
+    Example:
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("no"))
+        (True, False)
+    """
+    words = ("can't allocate memory", "not enough memory", "bad_alloc")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    )

@@ -1,0 +1,85 @@
+"""The arithmetic of a gated sublayer: sums of products and quotients of channels, read from plain text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ridgeformer.core.errors import InputError
+
+__all__ = ["Expression", "Term", "parse"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """coefficient * product of at most two channels, or coefficient * channel / channel."""
+
+    coefficient: float
+    factors: tuple[str, ...] = ()
+    divisor: str | None = None
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is a multiple of one channel."""
+        return len(self.factors) == 1 and self.divisor is None
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Every channel it reads."""
+        return self.factors if self.divisor is None else (*self.factors, self.divisor)
+
+
+Expression = tuple[Term, ...]
+
+
+def parse(text: str, constants: Mapping[str, float]) -> Expression:
+    """Return the terms of an expression such as "o / a + ridge * p".
+
+    Names found in `constants` are numbers; all others are channels. A term may hold two channels multiplied
+    or one divided by another: that is what one gated unit computes.
+
+    Raises:
+        InputError: arithmetic that a gated unit cannot do.
+
+    Example:
+        >>> parse("o / a - 2 * ridge * p", {"ridge": 0.5})
+        (Term(coefficient=1.0, factors=('o',), divisor='a'), Term(coefficient=-1.0, factors=('p',), divisor=None))
+    """
+    terms = _sum(ast.parse(text, mode="eval").body, constants, text)
+    for term in terms:
+        if not 1 <= len(term.channels) <= 2 or not term.factors:
+            raise InputError(
+                f"{text!r} has a term with {len(term.channels)} channels; a gated unit multiplies two, divides one by "
+                "another, or scales one: split it over two sublayers."
+            )
+    return terms
+
+
+def _sum(node: ast.expr, constants: Mapping[str, float], text: str) -> Expression:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        right = _sum(node.right, constants, text)
+        if isinstance(node.op, ast.Sub):
+            right = tuple(Term(-term.coefficient, term.factors, term.divisor) for term in right)
+        return _sum(node.left, constants, text) + right
+    return (_product(node, constants, text),)
+
+
+def _product(node: ast.expr, constants: Mapping[str, float], text: str) -> Term:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return Term(float(node.value))
+    if isinstance(node, ast.Name):
+        return Term(constants[node.id]) if node.id in constants else Term(1.0, (node.id,))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _product(node.operand, constants, text)
+        return Term(-inner.coefficient, inner.factors, inner.divisor)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        left, right = _product(node.left, constants, text), _product(node.right, constants, text)
+        divisor = left.divisor or right.divisor
+        return Term(left.coefficient * right.coefficient, left.factors + right.factors, divisor)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        left, right = _product(node.left, constants, text), _product(node.right, constants, text)
+        if right.divisor is None and len(right.factors) <= 1 and not (left.divisor and right.factors):
+            divisor = right.factors[0] if right.factors else left.divisor
+            return Term(left.coefficient / right.coefficient, left.factors, divisor)
+    raise InputError(f"{text!r} is not a sum of products and quotients of channels: rewrite {ast.unparse(node)!r}.")

@@ -1,0 +1,125 @@
+"""The reference interpreter: the same program on plain tensors with names, without any weight.
+
+It knows nothing of columns, matrices or storage. Compiled and interpreted runs must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ridgeformer.compiler.sublayers import reciprocal
+from ridgeformer.language.program import Attend, Gate, Head, Instruction, Program, Record
+from ridgeformer.language.roles import Tokens
+
+__all__ = ["interpret", "start"]
+
+State = dict[str, Tensor]
+
+
+def start(program: Program, tokens: Tokens, X: Tensor, y: Tensor, Xq: Tensor) -> State:
+    """Return every channel as a (tokens, size) tensor, filled as the embedding fills it."""
+    given = {"features": {"support": X, "anchor": X, "query": Xq}, "targets": {"support": y, "anchor": y}}
+    sizes = {"features": X.shape[1], "outputs": y.shape[1], "one": 1}
+    state = {}
+    for name, channel in program.channels.items():
+        state[name] = X.new_zeros(tokens.total, sizes[channel.size])
+        for role in channel.on:
+            value = given[channel.source][role] if isinstance(channel.source, str) else channel.source
+            state[name][tokens.rows(role)] = value  # type: ignore[assignment]
+    return state
+
+
+def interpret(
+    program: Program, tokens: Tokens, X: Tensor, y: Tensor, Xq: Tensor, steps: int
+) -> Iterator[tuple[str, Instruction, State]]:
+    """Run a program on one task; yield (section, instruction, state after it) for every instruction.
+
+    Args:
+        program: What to run.
+        tokens: The sequence.
+        X: Support features as the stream carries them, (k, m).
+        y: Targets, (k, r).
+        Xq: Query features, (q, m).
+        steps: How often a uniform program's step is repeated.
+    """
+    state = start(program, tokens, X, y, Xq)
+    for section, instruction in unroll(program, steps):
+        if isinstance(instruction, Attend):
+            state = _attend(instruction, state, tokens, program)
+        elif isinstance(instruction, Gate):
+            state = _gate(instruction, state)
+        yield section, instruction, state
+
+
+def unroll(program: Program, steps: int) -> Iterator[tuple[str, Instruction]]:
+    """Yield (section, instruction) in the order of execution; sections are "prelude", "step 1", ..., "readout"."""
+    for instruction in program.prelude:
+        yield "prelude", instruction
+    for number in range(steps):
+        for instruction in program.steps[0 if program.uniform else number]:
+            yield f"step {number + 1}", instruction
+    for instruction in program.readout:
+        yield "readout", instruction
+
+
+def read(record: Record, state: State, tokens: Tokens) -> Tensor:
+    """Return what a record reads."""
+    return record.scale * state[record.channel][tokens.rows(record.role)]
+
+
+def _attend(instruction: Attend, state: State, tokens: Tokens, program: Program) -> State:
+    after = {**state, **{name: torch.zeros_like(state[name]) for name in instruction.clear}}
+    for head in instruction.heads:
+        for target, source, scale in head.values:
+            after[target] = after[target] + scale * _head(head, source, state, tokens, program)
+    return after
+
+
+def _head(head: Head, source: str, state: State, tokens: Tokens, program: Program) -> Tensor:
+    """Return what one head moves of one channel, without any matrix of weights."""
+    allowed = head.mask.matrix(tokens)
+    value = state[source]
+    if head.kind == "linear":
+        return _linear(head, value, state, allowed, program)
+    scores = sum((scale * state[left] @ state[right].T for left, right, scale in head.scores), value.new_zeros(()))
+    weights = torch.where(allowed, torch.exp(scores - _largest(scores, allowed)), 0.0)
+    total = weights.sum(1, keepdim=True)
+    return (weights / torch.where(total > 0, total, 1.0)) @ value
+
+
+def _largest(scores: Tensor, allowed: Tensor) -> Tensor:
+    masked = torch.where(allowed, scores, -torch.inf)
+    largest = masked.max(1, keepdim=True).values
+    return torch.where(torch.isfinite(largest), largest, 0.0)
+
+
+def _linear(head: Head, value: Tensor, state: State, allowed: Tensor, program: Program) -> Tensor:
+    """Masked product; channels over outputs multiply output by output, all others sum over their columns."""
+    result: Tensor | float = 0.0
+    mask = allowed.to(value.dtype)
+    for left, right, scale in head.scores:
+        a, b = state[left], state[right]
+        if program.channels[left].size == "features":
+            result = result + scale * ((a @ b.T) * mask) @ value
+        else:
+            result = result + scale * a * (mask @ (b * value))
+    assert isinstance(result, Tensor)
+    return result
+
+
+def _gate(instruction: Gate, state: State) -> State:
+    after = {**state, **{name: torch.zeros_like(state[name]) for name in instruction.clear}}
+    for target, terms in instruction.assignments:
+        total = torch.zeros_like(state[target])
+        for term in terms:
+            product = term.coefficient * state[term.factors[0]]
+            if term.divisor is not None:
+                product = product * reciprocal(state[term.divisor])
+            elif len(term.factors) == 2:
+                product = product * state[term.factors[1]]
+            total = total + product
+        after[target] = total
+    return after

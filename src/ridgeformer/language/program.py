@@ -1,0 +1,254 @@
+"""Programs: what a transformer does, in named channels, before any weight exists.
+
+The same program drives the compiler, the reference interpreter, `explain` and the trace. A channel lives
+from the sublayer that first writes it to the one that clears it; those never cleared live for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ridgeformer.core.errors import InputError
+from ridgeformer.language.expressions import Expression, parse
+from ridgeformer.language.roles import SUPPORT, Mask, Role, own, reads
+
+__all__ = ["Attend", "Channel", "Gate", "Head", "Instruction", "Program", "Record"]
+
+Size = Literal["features", "outputs", "one"]
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A named part of the residual stream.
+
+    Attributes:
+        name: What programs call it.
+        size: One column a feature, one an output, or one.
+        meaning: One line for a person.
+        source: What the embedding writes into it: the features, the targets, or a constant.
+        on: Roles whose tokens get it.
+    """
+
+    name: str
+    size: Size
+    meaning: str
+    source: Literal["features", "targets"] | float | None = None
+    on: tuple[Role, ...] = ()
+
+
+@dataclass(frozen=True)
+class Head:
+    """One attention head: scores from pairs of channels, values added to channels.
+
+    Attributes:
+        name: What hooks and ablations call it.
+        scores: (reader channel, source channel, scale); the scores are summed. None at all: every score 0.
+        values: (target channel, source channel, scale).
+        mask: Who reads whom.
+        kind: "softmax", or "linear" for the masked product itself.
+    """
+
+    name: str
+    scores: tuple[tuple[str, str, float], ...]
+    values: tuple[tuple[str, str, float], ...]
+    mask: Mask
+    kind: Literal["softmax", "linear"]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Every channel it reads."""
+        pairs = {name for left, right, _ in self.scores for name in (left, right)}
+        return frozenset(pairs | {source for _, source, _ in self.values})
+
+
+@dataclass(frozen=True)
+class Attend:
+    """An attention sublayer; channels in `clear` end it at exactly zero unless a head writes them."""
+
+    name: str
+    caption: str
+    heads: tuple[Head, ...]
+    clear: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Every channel it reads."""
+        return frozenset().union(*(head.reads for head in self.heads))
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """Every channel it adds to."""
+        return frozenset(target for head in self.heads for target, _, _ in head.values)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gated sublayer: assignments computed from the values before it, and channels cleared by it."""
+
+    name: str
+    caption: str
+    assignments: tuple[tuple[str, Expression], ...]
+    clear: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Every channel it reads."""
+        return frozenset(name for _, terms in self.assignments for term in terms for name in term.channels)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """Every channel it assigns."""
+        return frozenset(target for target, _ in self.assignments)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A place where the trace reads a channel: no sublayer, no weight.
+
+    Attributes:
+        name: What the trace calls it.
+        channel: What is read.
+        role: On which tokens.
+        scale: What it is multiplied by.
+        lag: 1 if the value belongs to the step before.
+    """
+
+    name: str
+    channel: str
+    role: Role
+    scale: float = 1.0
+    lag: int = 0
+
+
+Instruction = Attend | Gate | Record
+
+
+@dataclass
+class Program:
+    """A program under construction, then read by the compiler.
+
+    Args:
+        name: Such as "softmax conjugate gradients".
+        attention: "softmax" or "linear".
+        roles: Roles of the sequence, in order.
+        constants: Numbers that expressions may name.
+    """
+
+    name: str
+    attention: Literal["softmax", "linear"]
+    roles: tuple[Role, ...]
+    constants: Mapping[str, float] = field(default_factory=dict)
+    channels: dict[str, Channel] = field(default_factory=dict)
+    prelude: list[Instruction] = field(default_factory=list)
+    steps: list[list[Instruction]] = field(default_factory=list)
+    readout: list[Instruction] = field(default_factory=list)
+    uniform: bool = True
+    _into: list[Instruction] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        self._into = self.prelude
+
+    # -- channels ----------------------------------------------------------------------------------
+
+    def features(self, name: str, meaning: str, on: tuple[Role, ...]) -> None:
+        """Declare a channel that the embedding fills with the features."""
+        self.channels[name] = Channel(name, "features", meaning, "features", on)
+
+    def targets(self, name: str, meaning: str, on: tuple[Role, ...] = (SUPPORT,)) -> None:
+        """Declare a channel that the embedding fills with the targets."""
+        self.channels[name] = Channel(name, "outputs", meaning, "targets", on)
+
+    def constant(self, name: str, meaning: str, on: tuple[Role, ...], value: float = 1.0) -> None:
+        """Declare a channel that holds a constant on some roles and zero elsewhere."""
+        self.channels[name] = Channel(name, "one", meaning, value, on)
+
+    def state(self, meanings: Mapping[str, str], size: Size = "outputs") -> None:
+        """Declare channels that start at zero."""
+        for name, meaning in meanings.items():
+            self.channels[name] = Channel(name, size, meaning)
+
+    # -- sections ----------------------------------------------------------------------------------
+
+    def begin_step(self) -> None:
+        """Put what follows into a new step."""
+        self.steps.append([])
+        self._into = self.steps[-1]
+
+    def begin_readout(self) -> None:
+        """Put what follows after the last step."""
+        self._into = self.readout
+
+    # -- instructions ------------------------------------------------------------------------------
+
+    def gate(self, name: str, *, clear: str = "", **assignments: str) -> None:
+        """Add a gated sublayer: each channel named gets the value of its expression."""
+        caption = ", ".join(f"{target} = {text}" for target, text in assignments.items())
+        parsed = tuple((target, parse(text, self.constants)) for target, text in assignments.items())
+        self._add(Gate(name, caption, parsed, tuple(clear.split())))
+
+    def attend(self, name: str, caption: str, *heads: Head, clear: str = "") -> None:
+        """Add an attention sublayer with these heads."""
+        self._add(Attend(name, caption, heads, tuple(clear.split())))
+
+    def head(
+        self,
+        name: str,
+        scores: Mapping[tuple[str, str], float],
+        values: Mapping[str, str | tuple[str, float] | list[tuple[str, float]]],
+        mask: Mask,
+    ) -> Head:
+        """Return a head of the program's attention.
+
+        Args:
+            name: What hooks and ablations call it.
+            scores: {(reader channel, source channel): scale}.
+            values: {target channel: source channel, or (source channel, scale), or several of those}.
+            mask: Who reads whom.
+        """
+        pairs = tuple((left, right, scale) for (left, right), scale in scores.items())
+        moved = tuple((to, source, scale) for to, of in values.items() for source, scale in _scaled(of))
+        return Head(name, pairs, moved, mask, self.attention)
+
+    def record(
+        self, name: str, channel: str | None = None, role: Role = SUPPORT, scale: float = 1.0, lag: int = 0
+    ) -> None:
+        """Let the trace read a channel here."""
+        self._into.append(Record(name, channel or name, role, scale, lag))
+
+    def everyone_reads_supports(self) -> Mask:
+        """Return the mask in which every token reads the supports."""
+        return reads(self.roles, (SUPPORT,))
+
+    def everyone_reads_itself(self) -> Mask:
+        """Return the mask in which every token reads itself."""
+        return own(*self.roles)
+
+    def _add(self, instruction: Attend | Gate) -> None:
+        for name in sorted(instruction.reads | instruction.writes | set(instruction.clear)):
+            if name not in self.channels:
+                raise InputError(f"sublayer {instruction.name!r} names the channel {name!r}, which is not declared.")
+        if any(instruction.name == other.name for other in self._into if not isinstance(other, Record)):
+            raise InputError(
+                f"there is a sublayer {instruction.name!r} already: caches tell them apart by their names."
+            )
+        self._into.append(instruction)
+
+    # -- reading it --------------------------------------------------------------------------------
+
+    def timeline(self) -> Iterator[tuple[str, Instruction]]:
+        """Yield (section, instruction) once each: prelude, one step of each kind, readout."""
+        for instruction in self.prelude:
+            yield "prelude", instruction
+        for number, step in enumerate(self.steps):
+            for instruction in step:
+                yield ("step" if self.uniform else f"step {number + 1}"), instruction
+        for instruction in self.readout:
+            yield "readout", instruction
+
+
+def _scaled(sources: str | tuple[str, float] | list[tuple[str, float]]) -> list[tuple[str, float]]:
+    if isinstance(sources, list):
+        return sources
+    return [(sources, 1.0) if isinstance(sources, str) else sources]

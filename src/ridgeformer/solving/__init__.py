@@ -1,0 +1,33 @@
+"""Solvers for (K + ridge I) alpha = y: one method a file, one frozen `Solution` for all.
+
+An iterative method is a generator of states; `run` decides when it is done, and only a residual computed
+in float64 makes it `converged`. A new method is one file and one line in `solve.ITERATIVE`.
+"""
+
+from ridgeformer.solving.engines import ENGINES, Engine
+from ridgeformer.solving.lanczos import SpectrumEnds, lanczos_ends
+from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
+from ridgeformer.solving.solution import Predictions, Solution, Status, UnansweredWarning
+from ridgeformer.solving.solve import METHODS, solve
+from ridgeformer.solving.system import RidgeSystem
+
+__all__ = [
+    "ENGINES",
+    "METHODS",
+    "PRECONDITIONERS",
+    "Engine",
+    "Identity",
+    "Jacobi",
+    "Nystrom",
+    "PivotedCholesky",
+    "Plan",
+    "Predictions",
+    "RidgeSystem",
+    "Solution",
+    "SpectrumEnds",
+    "Status",
+    "UnansweredWarning",
+    "lanczos_ends",
+    "solve",
+]

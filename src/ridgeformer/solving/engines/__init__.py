@@ -1,0 +1,53 @@
+"""Engines: one way a file to hold a kernel matrix and multiply by it.
+
+A new one is a file with an `Engine`, and one line in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ridgeformer.core.errors import InputError, unknown_name
+from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
+from ridgeformer.solving.engines.attention import Attention
+from ridgeformer.solving.engines.base import Engine
+from ridgeformer.solving.engines.dask_tiles import DaskTiles
+from ridgeformer.solving.engines.features import Features
+from ridgeformer.solving.engines.stored import Stored
+from ridgeformer.solving.engines.tiles import Tiles
+from ridgeformer.solving.engines.triangle import Triangle
+
+__all__ = ["ENGINES", "Attention", "DaskTiles", "Engine", "Features", "Stored", "Tiles", "Triangle", "build_engine"]
+
+ENGINES: dict[str, Callable[[Any, Tensor, torch.dtype], Engine]] = {
+    "attention": Attention,
+    "dask": DaskTiles,
+    "features": Features,
+    "stored": Stored,
+    "tiles": Tiles,
+    "triangle": Triangle,
+}
+"""Engines by name, built from a kernel, the rows and the working precision."""
+
+NEEDS: dict[str, Any] = {"attention": Exponential, "features": FeatureKernel}
+
+
+def build_engine(name: str, kernel: Kernel, X: Tensor, working: torch.dtype) -> Engine:
+    """Return the named engine for these rows.
+
+    Example:
+        >>> build_engine("tiles", Exponential(1.0), torch.zeros(3, 1), torch.float32).n
+        3
+    """
+    if name not in ENGINES:
+        raise unknown_name("engine", name, ENGINES)
+    if name in NEEDS and not isinstance(kernel, NEEDS[name]):
+        raise InputError(
+            f"the engine {name!r} needs a kernel of type {NEEDS[name].__name__}, and {kernel.name!r} is not one: "
+            "use engine='stored' or 'tiles'."
+        )
+    return ENGINES[name](kernel, X, working)

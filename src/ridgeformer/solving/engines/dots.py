@@ -1,0 +1,123 @@
+"""Dot products between many rows, a tile at a time; features that few rows have are multiplied as sparse ones.
+
+Pixels at the border of a picture, words, one-hot columns: nearly all products with such a feature are with zero, and a
+matrix product computes every one of them. Nothing is left out or rounded here; only the order of summation differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.solving.engines.compiled import compile_it, worthwhile
+
+__all__ = ["Dots"]
+
+PRICE = 10
+"""An entry of a sparse matrix costs as much as about so many of a dense one ..."""
+
+COMPILED_PRICE = 3
+"""... or so many, where its product is compiled."""
+
+WORTH = 64
+"""So many features less in the matrix product pay for adding the sparse one to it."""
+
+LOOKED_AT = 512
+"""Rows looked through for zeros at a time."""
+
+
+class Dots:
+    """Dot products of tiles of rows.
+
+    Args:
+        rows: the rows; copied only if enough of their features are sparse.
+        size: rows of a tile.
+        sparse: whether to look for such features.
+
+    Attributes:
+        sparse: how many features are multiplied as sparse ones.
+
+    Example:
+        >>> dots = Dots(torch.eye(20, 100), size=15)
+        >>> tile = np.empty((5, 15), dtype="float32")
+        >>> dots.fill(tile, 15, 0)
+        >>> dots.sparse, float(tile.sum())
+        (100, 0.0)
+    """
+
+    def __init__(self, rows: Float[Tensor, "n d"], size: int, *, sparse: bool = True) -> None:
+        self.size, self.sparse, self.compiled = size, 0, worthwhile(len(rows))
+        self.dense = rows.detach().numpy()
+        if sparse:
+            self._set_apart(rows)
+
+    def _set_apart(self, rows: Tensor) -> None:
+        """Take the sparse features out of the matrix product, if they are enough to pay for it."""
+        from scipy.sparse import csr_array
+
+        present: Any = sum(np.count_nonzero(some.numpy(), axis=0) for some in rows.detach().split(LOOKED_AT))
+        share = torch.from_numpy(present) / len(rows)
+        price = COMPILED_PRICE if self.compiled else PRICE
+        few = share * price <= 1
+        if float((1 - share * price)[few].sum()) <= WORTH:
+            return
+        self.sparse = int(few.sum())
+        self.dense = rows.detach()[:, ~few].numpy()
+        tiles = [some[:, few] for some in rows.detach().split(self.size)]
+        self.left = [csr_array(tile.numpy()) for tile in tiles]
+        self.right = [tile.T.contiguous().numpy() for tile in tiles]
+
+    def fill(self, out: Any, start: int, begin: int) -> None:
+        """Write into `out`, a NumPy array, the products of the tile of rows at `start` with the one at `begin`."""
+        np.matmul(self.dense[start : start + self.size], self.dense[begin : begin + self.size].T, out=out)
+        if not self.sparse:
+            return
+        left, right = self.left[start // self.size], self.right[begin // self.size]
+        if self.compiled:
+            _compiled_add_sparse()(left.indptr, left.indices, left.data, right, out)
+        else:
+            out += left @ right
+
+
+@cache
+def _compiled_add_sparse() -> Callable[..., None]:
+    return compile_it(add_sparse)
+
+
+def add_sparse(starts: Any, places: Any, values: Any, right: Any, out: Any) -> None:
+    """Add to `out` the product of a sparse matrix with `right`; all are NumPy arrays.
+
+    Four entries of a row at a time, so that `out` is read and written less often.
+
+    Args:
+        starts: where each row's entries begin, and where the last one's end.
+        places: the column of every entry.
+        values: every entry.
+        right: rows to be multiplied by.
+        out: where the products are added.
+
+    Example:
+        >>> from scipy.sparse import csr_array
+        >>> left, out = csr_array(np.array([[0.0, 2.0], [0.0, 0.0], [1.0, 1.0]])), np.zeros((3, 2))
+        >>> add_sparse(left.indptr, left.indices, left.data, np.array([[1.0, 2.0], [3.0, 4.0]]), out)
+        >>> out.tolist()
+        [[6.0, 8.0], [0.0, 0.0], [4.0, 6.0]]
+    """
+    for i in range(out.shape[0]):
+        row, first, last = out[i], starts[i], starts[i + 1]
+        fours = first + (last - first) // 4 * 4
+        for e in range(first, fours, 4):
+            v0, v1, v2, v3 = values[e], values[e + 1], values[e + 2], values[e + 3]
+            row0, row1, row2, row3 = right[places[e]], right[places[e + 1]], right[places[e + 2]], right[places[e + 3]]
+            for j in range(row.shape[0]):
+                row[j] += v0 * row0[j] + v1 * row1[j] + v2 * row2[j] + v3 * row3[j]
+        for e in range(fours, last):
+            value, other = values[e], right[places[e]]
+            for j in range(row.shape[0]):
+                row[j] += value * other[j]

@@ -1,0 +1,79 @@
+"""K held in memory, assembled from half of its tiles."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ridgeformer.kernels import Kernel
+from ridgeformer.solving.engines.thin import thin_product
+from ridgeformer.solving.engines.tiles import TILE, Tiles, for_each_tile, prepared
+
+__all__ = ["Stored", "assemble"]
+
+
+def assemble(kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype, out: torch.dtype) -> Float[Tensor, "n n"]:
+    """Return K with entries computed in `dtype` and kept in `out`: tiles below the diagonal, mirrored.
+
+    Computing in float64 what is kept in float32 leaves only the rounding of each entry, which has no bias and
+    shifts a product ten times less than float32 logits do.
+    """
+    K = X.new_empty(len(X), len(X), dtype=out)
+
+    def keep(rows: slice, columns: slice, tile: Tensor) -> None:
+        tile = tile.to(out)
+        K[rows, columns] = tile
+        if rows != columns:
+            K[columns, rows] = tile.T.contiguous()
+
+    for_each_tile(kernel, X, dtype, TILE, keep)
+    return K
+
+
+class Stored(Tiles):
+    """K in memory in the working precision; beside it in float64, where that is asked for too.
+
+    Without the float64 copy `matmat64` forms float64 tiles again, which costs about one assembly.
+
+    Args:
+        kernel: the kernel.
+        X: the rows.
+        working: precision of the stored K; entries are computed in float64 and rounded once.
+        exact: keep K in float64 as well.
+    """
+
+    name: ClassVar[str] = "stored"
+
+    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype, *, exact: bool = False) -> None:
+        super().__init__(kernel, X, working)
+        cheap = prepared(kernel, X)
+        keep = exact or working == torch.float64
+        self.exact = assemble(*cheap, torch.float64, torch.float64) if keep else None
+        self.K = self.exact.to(working) if self.exact is not None else assemble(*cheap, torch.float64, working)
+
+    def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V in the working precision."""
+        return thin_product(self.K, V.to(self.dtype)).to(V.dtype)
+
+    def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V in float64, from the float64 copy or from tiles formed again."""
+        V = V.to(torch.float64)
+        return super().matmat64(V) if self.exact is None else thin_product(self.exact, V)
+
+    def accurate(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V with K as it is stored and the sums in float64."""
+        if self.exact is not None:
+            return self.matmat64(V)
+        V = V.to(torch.float64)
+        return torch.cat([thin_product(rows.to(torch.float64), V) for rows in self.K.split(max(1, TILE**2 // self.n))])
+
+    def columns(self, index: Int[Tensor, " k"]) -> Float[Tensor, "n k"]:
+        """Return columns of the stored K; they are its rows, which are contiguous."""
+        return self.K[index].T
+
+    def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
+        """Return entries of the stored K."""
+        return self.K[rows[:, None], columns[None, :]]

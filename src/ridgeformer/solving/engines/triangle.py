@@ -1,0 +1,171 @@
+"""The lower triangle of K in memory, every entry in two parts: rounded to float32, and what that leaves out.
+
+The first serves the steps of a solver, and each tile of it is used twice. With both, a residual can be computed without
+forming K again. What float32 leaves out is kept in 16 bits, which makes 40 in all, in three quarters of the room of a
+float32 matrix; or in 32, which leaves nothing out that float64 has, in the room of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import ceil, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.kernels import Kernel
+from ridgeformer.solving.engines.compiled import compile_it, worthwhile
+from ridgeformer.solving.engines.strips import STRIP, symmetric_rows
+from ridgeformer.solving.engines.tiles import Tiles, for_each_tile, prepared
+
+__all__ = ["KEPT", "Triangle", "lost", "tile_size"]
+
+
+SIZES = (480, 640, 320)
+"""Rows of a tile, the best first: a multiple of `STRIP` rows and of the 32 numbers that a core takes at a time.
+
+And no multiple of 1024: rows that start 4096 bytes apart evict each other from the cache.
+"""
+
+
+def tile_size(n: int) -> int:
+    """Return how many rows a tile has: of `SIZES` the one that leaves the least to fill up, or all of a few rows.
+
+    Example:
+        >>> tile_size(20_000), tile_size(101)
+        (480, 105)
+    """
+    if n <= min(SIZES):
+        return STRIP * ceil(n / STRIP)
+    return min(SIZES, key=lambda size: size * ceil(n / size))
+
+
+KEPT = {16: torch.int16, 32: torch.int32}
+"""Bits that may be kept of what float32 leaves out."""
+
+
+SPAN = (2.0**-80, 2.0**80)
+"""Of k(x, x): what float32 leaves out of an entry below its own range, 2^-150, is then lost in a step of `low`."""
+
+
+def lost(bits: int) -> float:
+    """Return what is lost of an entry at most, in parts of sqrt(k_ii k_jj): half a step, and as much for rounding.
+
+    Example:
+        >>> lost(16) == 2.0**-39
+        True
+    """
+    return 2.0 ** -(23 + bits)
+
+
+class Triangle(Tiles):
+    """K = high + low on and below the diagonal, as rows of square tiles; the last ones filled up with 0.
+
+    K is positive semidefinite, so an entry is at most sqrt(k_ii k_jj), and float32 leaves out at most 2^-24 of that:
+    `low` counts it in equal steps.
+
+    Args:
+        kernel: the kernel.
+        X: the rows.
+        working: float32; the precision of products by the high part alone.
+        bits: of `low`, 16 or 32.
+    """
+
+    name: ClassVar[str] = "triangle"
+    span: ClassVar[tuple[float, float]] = SPAN
+
+    def __init__(
+        self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype = torch.float32, *, bits: int = 32
+    ) -> None:
+        super().__init__(kernel, X, working)
+        self.rounding = ceil(lost(bits) / 2.0**-53)
+        self.size = tile_size(self.n)
+        self.count = ceil(self.n / self.size)
+        self.high, self.low = ([self._room(i, kind) for i in range(self.count)] for kind in (working, KEPT[bits]))
+        self.most = torch.iinfo(KEPT[bits]).max
+        root = self.diagonal().clamp_min(0).sqrt()
+        self.step = torch.where(root > 0, root, 1.0) * sqrt(2.0**-24 / self.most)  # of entry ij it is step_i step_j
+        self.per_step, self.compiled = 1 / self.step, X.device.type == "cpu" and worthwhile(self.n)
+        for_each_tile(*prepared(kernel, X), torch.float64, self.size, self._keep)
+        self.working = kernel.unchecked(X), X  # no copy for the few columns that are formed from here on
+
+    def _keep(self, rows: slice, columns: slice, tile: Tensor) -> None:
+        high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
+        left, right = self.per_step[rows], self.per_step[columns]
+        if self.compiled:
+            _compiled_split()(*(part.numpy() for part in (tile, left, right, high, low)), self.most)
+        else:
+            high.copy_(tile)
+            low.copy_(tile.sub_(high).mul_(left[:, None]).mul_(right).round_().clamp_(-self.most, self.most))
+
+    def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V by the high part."""
+        return self._joined(symmetric_rows(self.high, self._blocks(V, self.dtype)), V)
+
+    def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V by both parts, summed in float64."""
+        V, step = V.to(torch.float64), self.step[:, None]
+        rest = self._joined(symmetric_rows(self.low, self._blocks(step * V, V.dtype)), V)
+        return rest.mul_(step).add_(self._joined(symmetric_rows(self.high, self._blocks(V, V.dtype)), V))
+
+    def _blocks(self, V: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return V by tiles, each transposed, filled up with zeros."""
+        filled = V.new_zeros(self.count * self.size, V.shape[1], dtype=dtype)
+        filled[: self.n] = V
+        return filled.view(self.count, self.size, -1).transpose(1, 2).contiguous()
+
+    def _joined(self, blocks: Tensor, V: Tensor) -> Tensor:
+        return blocks.transpose(1, 2).reshape(-1, V.shape[1])[: self.n].to(V.dtype)
+
+    def lower(self) -> Float[Tensor, "n n"]:
+        """Return the high part as one matrix; only its lower triangle has a meaning."""
+        K = self.X.new_empty(self.n, self.n, dtype=self.dtype)
+        for rows, columns in self._places():
+            K[rows, columns] = self._place(self.high, rows, columns)
+        return K
+
+    def _room(self, i: int, dtype: torch.dtype) -> Tensor:
+        new = self.X.new_zeros if i == self.count - 1 else self.X.new_empty
+        return new(i + 1, self.size, self.size, dtype=dtype)
+
+    def _places(self) -> list[tuple[slice, slice]]:
+        slices = [slice(i * self.size, min((i + 1) * self.size, self.n)) for i in range(self.count)]
+        return [(rows, columns) for i, rows in enumerate(slices) for columns in slices[: i + 1]]
+
+    def _place(self, part: list[Tensor], rows: slice, columns: slice) -> Tensor:
+        tile = part[rows.start // self.size][columns.start // self.size]
+        return tile[: rows.stop - rows.start, : columns.stop - columns.start]
+
+
+@cache
+def _compiled_split() -> Callable[..., None]:
+    return compile_it(split)
+
+
+def split(tile: Any, left: Any, right: Any, high: Any, low: Any, most: int) -> None:
+    """Write into `high` the entries of a tile, rounded, and into `low` what that leaves out, in one reading.
+
+    Args:
+        tile: entries of K in float64; all are NumPy arrays.
+        left: steps per unit, for the rows ...
+        right: ... and for the columns.
+        high: in the working precision.
+        low: whole numbers.
+        most: the largest of them.
+
+    Example:
+        >>> high, low = np.zeros((1, 2), dtype="float32"), np.zeros((1, 2), dtype="int16")
+        >>> split(np.array([[1 + 2.0**-30, 0.5]]), np.array([2.0**20]), np.array([2.0**20, 1.0]), high, low, 2**15 - 1)
+        >>> high.tolist(), low.tolist()
+        ([[1.0, 0.5]], [[1024, 0]])
+    """
+    for i in range(tile.shape[0]):
+        entries, near, rest, steps = tile[i], high[i], low[i], left[i]
+        for j in range(entries.shape[0]):
+            rounded = high.dtype.type(entries[j])
+            near[j] = rounded
+            rest[j] = min(max(np.rint((entries[j] - rounded) * steps * right[j]), -most), most)

@@ -1,0 +1,49 @@
+"""Preconditioners: cheap approximations of A^-1, built once for a system.
+
+A new one is a file with a builder class, and one line in `PRECONDITIONERS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ridgeformer.core.errors import InputError, unknown_name
+from ridgeformer.solving.preconditioners.base import Builder, Preconditioner
+from ridgeformer.solving.preconditioners.identity import Identity
+from ridgeformer.solving.preconditioners.jacobi import Jacobi
+from ridgeformer.solving.preconditioners.nystrom import Nystrom
+from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedCholesky
+
+__all__ = [
+    "PRECONDITIONERS",
+    "Builder",
+    "Identity",
+    "Jacobi",
+    "Nystrom",
+    "PivotedCholesky",
+    "Preconditioner",
+    "builder",
+]
+
+PRECONDITIONERS: dict[str, Builder] = {
+    "identity": Identity(),
+    "jacobi": Jacobi(),
+    "nystrom": Nystrom(),
+    "pivoted": PivotedCholesky(),
+}
+
+
+def builder(choice: Any) -> Builder:
+    """Return the builder of a preconditioner given by name or as itself.
+
+    Example:
+        >>> builder("jacobi").name
+        'jacobi'
+    """
+    if isinstance(choice, str):
+        if choice not in PRECONDITIONERS:
+            raise unknown_name("preconditioner", choice, PRECONDITIONERS)
+        return PRECONDITIONERS[choice]
+    if not isinstance(choice, Builder):
+        raise InputError(f"preconditioner is {choice!r}; a name or a builder such as Nystrom(rank=200) was expected.")
+    return choice

@@ -1,0 +1,271 @@
+"""Randomly pivoted Cholesky: a few columns of K, drawn where the most is missing, and what they leave in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.core.checks import whole
+from ridgeformer.solving.engines import Engine
+from ridgeformer.solving.engines.base import LinAlgError
+from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
+from ridgeformer.solving.preconditioners.base import Preconditioner
+from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods
+from ridgeformer.solving.system import RidgeSystem
+
+__all__ = ["PivotedCholesky", "PivotedFactor", "default_block", "default_rank", "pivoted_factor"]
+
+PROPOSALS = 256
+"""Columns proposed at a time: enough for matrix products to run at full speed."""
+
+ENOUGH = 10.0
+"""Columns are added until what is left of the trace is this many ridges: the condition number is then below 11."""
+
+STRIP = 256
+"""Rows of a symmetric product computed at a time."""
+
+SKETCH = 128
+"""Columns of the factor by which rows are sorted into neighbourhoods."""
+
+LIFTS = 40
+"""How often the diagonal of a block is raised, fourfold each time, before the preconditioner is given up."""
+
+
+def default_rank(n: int) -> int:
+    """Return how many columns are worth their price at most: they cost n r^2 once and save products with n^2.
+
+    Example:
+        >>> default_rank(100), default_rank(20_000)
+        (100, 1415)
+    """
+    return min(n, ceil(10 * sqrt(n)))
+
+
+def default_block(n: int) -> int:
+    """Return how many rows a block has at most: larger ones save steps, and all cost n b (2 r + b) once.
+
+    Example:
+        >>> default_block(100), default_block(20_000), default_block(60_000)
+        (1000, 1415, 2450)
+    """
+    return max(1000, ceil(10 * sqrt(n)))
+
+
+@dataclass(frozen=True, eq=False)
+class PivotedFactor:
+    """K ~ F'F from the columns at `pivots`; K - F'F is positive semidefinite, with diagonal `left`.
+
+    Attributes:
+        F: (rank, n).
+        pivots: rows that were chosen, in order; F restricted to them is upper triangular.
+        left: (n,), in float64.
+    """
+
+    F: Tensor
+    pivots: Tensor
+    left: Tensor
+
+
+def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, enough: float = 0.0) -> PivotedFactor:
+    """Return a partial Cholesky factor of K with random pivots (Chen, Epperly, Tropp and Webber).
+
+    A row is drawn with the probability of what is left of its diagonal. Rows are proposed by the block and each is
+    accepted with the probability that what is left of it, after those accepted before it in the block, still
+    warrants: the pivots have the same distribution as if they were drawn one by one.
+
+    Args:
+        engine: gives the columns.
+        rank: columns at most.
+        generator: draws the pivots.
+        enough: stop once the trace left is no more than this.
+
+    Example:
+        >>> from ridgeformer.kernels import DotProduct
+        >>> from ridgeformer.solving.engines import Tiles
+        >>> X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 2.0]], dtype=torch.float64)
+        >>> factor = pivoted_factor(Tiles(DotProduct(), X, X.dtype), 3, torch.Generator().manual_seed(0))
+        >>> len(factor.pivots), bool(torch.allclose(factor.F.T @ factor.F, X @ X.T))  # K has rank two
+        (2, True)
+    """
+    whole_diagonal = engine.diagonal().clamp_min(0)
+    left = whole_diagonal.clone()
+    noise = 16 * torch.finfo(engine.dtype).eps * whole_diagonal
+    F = torch.empty(min(rank, engine.n), engine.n, dtype=engine.dtype, device=engine.device)
+    pivots: list[Tensor] = []
+    found = 0
+    while found < len(F) and float(left.sum()) > max(enough, float(noise.sum())):
+        draws = torch.multinomial(left.cpu(), PROPOSALS, replacement=True, generator=generator).to(engine.device)
+        rows = engine.columns(draws).T.addmm_(F[:found, draws].T, F[:found], alpha=-1)
+        core = rows[:, draws].to(torch.float64)
+        accepted = _accept(core, noise[draws], generator)[: len(F) - found]
+        if len(accepted) == 0:
+            left[draws] = 0.0  # nothing but round-off is left of these
+            continue
+        lower = torch.linalg.cholesky(_symmetric(core[accepted][:, accepted])).to(F.dtype)
+        fresh = torch.index_select(rows, 0, accepted, out=F[found : found + len(accepted)])
+        del rows
+        # fresh' lower' = rows', in place: transposed like this it is in the order that LAPACK wants
+        torch.linalg.solve_triangular(lower.T, fresh.T, upper=True, left=False, out=fresh.T)
+        found += len(accepted)
+        pivots.append(draws[accepted])
+        for some in fresh.split(32):  # float64 for a few at a time, which stay in the cache
+            left -= some.to(torch.float64).square().sum(0)
+        left.clamp_min_(0)
+        left[draws[accepted]] = 0.0
+    chosen = torch.cat(pivots) if pivots else torch.empty(0, dtype=torch.int64, device=engine.device)
+    return PivotedFactor(F[:found], chosen, left)
+
+
+def _accept(core: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
+    """Return which proposals are accepted, given what is left of K between them.
+
+    In NumPy: a few hundred tiny updates, for which waking threads up would cost more than the work.
+    """
+    left, least = core.cpu().numpy().copy(), noise.cpu().numpy()
+    chance = torch.rand(len(left), generator=generator, dtype=torch.float64).numpy() * left.diagonal()
+    accepted = []
+    for j in range(len(left)):
+        if left[j, j] > chance[j] and left[j, j] > least[j]:
+            column = left[:, j] / np.sqrt(left[j, j])
+            left -= np.outer(column, column)
+            accepted.append(j)
+    return torch.tensor(accepted, dtype=torch.int64, device=noise.device)
+
+
+@dataclass(frozen=True)
+class PivotedCholesky:
+    """P = F'F + D: randomly pivoted Cholesky, and of what it leaves, K - F'F + ridge I, the diagonal blocks D.
+
+    The factor takes the directions in which K is large, as far as they are few; the blocks hold rows that are near
+    to each other and take what is local. Either alone leaves two to three times the steps where the spectrum of K
+    falls slowly. The rank follows the effective dimension: columns are added until the trace of what is left is
+    about the ridge, or the limit is reached.
+
+    Args:
+        rank: columns at most; None takes `default_rank`.
+        block: rows in a block at most; None takes `default_block`, 0 takes ridge I for D.
+    """
+
+    rank: int | None = None
+    block: int | None = None
+    name: ClassVar[str] = "pivoted"
+
+    def __post_init__(self) -> None:
+        if self.block is not None:
+            whole(self.block, "block", 0)
+        if self.rank is not None:
+            whole(self.rank, "rank", 1)
+
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+        """Return P^-1 for this system; the pivots are drawn from `generator`."""
+        own = system.engine.preconditioner(system.ridge, self.rank or default_rank(system.n), generator)
+        if own is not None:
+            return own
+        rank = self.rank or default_rank(system.n)
+        factor = pivoted_factor(system.engine, rank, generator, enough=ENOUGH * system.ridge)
+        if self.block == 0:
+            return _LowRank(factor.F, system.ridge)
+        groups = neighbourhoods(factor.F[:SKETCH].T, self.block or default_block(system.n), generator)
+        F, order = factor.F, torch.cat(groups)
+        for rows in F.split(PROPOSALS):  # in place, by parts: a second factor would be a tenth of all the memory
+            rows.copy_(rows.index_select(1, order))
+        return _LowRankAndBlocks(F, groups, _inverses(system, F, groups))
+
+
+def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tensor]:
+    """Return the inverses of the diagonal blocks of K - F'F + ridge I; the columns of F are in the order of groups."""
+    sizes = [len(group) for group in groups]
+    room = F.new_empty(sum(size**2 for size in sizes))  # one piece: between blocks what is freed would leave holes
+    found = [part.view(size, size) for part, size in zip(room.split([size**2 for size in sizes]), sizes, strict=True)]
+    for rows, part, place in zip(groups, F.split(sizes, dim=1), found, strict=True):
+        left = system.engine.block(rows, rows)
+        add_to_lower(left, part.T, part, alpha=-1.0)
+        lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
+        left.diagonal().add_(system.ridge)
+        lower, info = torch.linalg.cholesky_ex(left)
+        for _ in range(LIFTS):  # while round-off of the working precision makes it indefinite
+            if int(info) == 0:
+                break
+            left.diagonal().add_(lift)
+            lift *= 4
+            lower, info = torch.linalg.cholesky_ex(left)
+        else:
+            raise LinAlgError("a block of the preconditioner is not positive definite")
+        place.copy_(torch.cholesky_inverse(lower).T)  # symmetric, and transposed it is in the order of `place`
+    return found
+
+
+class _LowRank:
+    """(F'F + ridge I)^-1 by the Woodbury identity."""
+
+    def __init__(self, F: Tensor, ridge: float) -> None:
+        self.F, self.ridge = F, ridge
+        core = ridge * torch.eye(len(F), dtype=F.dtype, device=F.device)
+        add_to_lower(core, F, F.T)
+        self.core = _inverse(core.to(torch.float64)).to(F.dtype)
+
+    def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        inner = thin_product(self.core, thin_product(self.F, r.to(self.F.dtype)))
+        return (r - transposed_thin_product(self.F, inner).to(r.dtype)) / self.ridge
+
+
+class _LowRankAndBlocks:
+    """(F'F + D)^-1 = D^-1 - B' (I + F B')^-1 B with B = F D^-1, which takes the place of F, and the blocks of D^-1.
+
+    Everything here is in the order of the groups, in which blocks are contiguous.
+    """
+
+    def __init__(self, F: Tensor, groups: list[Tensor], inverses: list[Tensor]) -> None:
+        self.order, self.inverses, self.sizes = torch.cat(groups), inverses, [len(group) for group in groups]
+        core = torch.eye(len(F), dtype=F.dtype, device=F.device)
+        for part, inverse in zip(F.split(self.sizes, dim=1), inverses, strict=True):
+            local = part @ inverse
+            add_to_lower(core, local, part.T)
+            part.copy_(local)
+        core = core.to(torch.float64)  # in the place of the other: memory is tightest here
+        self.B, self.core = F, _inverse(core).to(F.dtype)
+
+    def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        working = r.to(self.B.dtype)[self.order]
+        near = torch.cat([thin_product(*pair) for pair in zip(self.inverses, working.split(self.sizes), strict=True)])
+        near -= transposed_thin_product(self.B, thin_product(self.core, thin_product(self.B, working)))
+        result = torch.empty_like(r)
+        result[self.order] = near.to(r.dtype)
+        return result
+
+
+def _inverse(A: Float[Tensor, "r r"]) -> Float[Tensor, "r r"]:
+    """Return the inverse of a positive definite matrix, of which the lower triangle is read.
+
+    Solves with few columns are slower than products with it.
+    """
+    return torch.cholesky_inverse(torch.linalg.cholesky(A))
+
+
+def add_to_lower(
+    S: Float[Tensor, "m m"], A: Float[Tensor, "m k"], B: Float[Tensor, "k m"], *, alpha: float = 1.0
+) -> None:
+    """Add alpha A B to S on and below the diagonal, which is all that a Cholesky factorisation reads.
+
+    What is above it has no meaning afterwards.
+
+    Example:
+        >>> S, A = torch.zeros(2, 2), torch.arange(6.0).reshape(2, 3)
+        >>> add_to_lower(S, A, A.T)
+        >>> S.tril()
+        tensor([[ 5.,  0.],
+                [14., 50.]])
+    """
+    for start in range(0, len(S), STRIP):
+        rows, until = slice(start, start + STRIP), min(start + STRIP, len(S))
+        S[rows, :until].addmm_(A[rows], B[:, :until], alpha=alpha)
+
+
+def _symmetric(A: Tensor) -> Tensor:
+    return (A + A.T) / 2

@@ -1,0 +1,299 @@
+"""The answer of a solver, with how it ended and how wrong it can be."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from math import ceil, inf, sqrt
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ridgeformer.core.checks import as_query
+from ridgeformer.kernels import Kernel
+from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
+from ridgeformer.solving.lanczos import SpectrumEnds
+from ridgeformer.solving.plan import Plan
+
+__all__ = ["Predictions", "Solution", "Status", "UnansweredWarning"]
+
+SPARE = 1 + 2.0**-40
+"""Pays for the rounding of a bound's own evaluation."""
+
+COMPARED, OUTSIDE = 1000, 0.01
+"""Training rows whose distance to their nearest neighbour is measured, and the fraction of them allowed beyond it."""
+
+
+class UnansweredWarning(UserWarning):
+    """Some queries have no prediction in this precision; the others do."""
+
+
+class Status(StrEnum):
+    """How a solver ended."""
+
+    CONVERGED = "converged"
+    MAX_STEPS = "max_steps"
+    DIVERGED = "diverged"
+    BREAKDOWN = "breakdown"
+    STOPPED = "stopped"
+    SUBSET = "subset"
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Kernel ridge regression, solved: f(x) = k(x)'alpha, and a bound on its distance from the exact f*.
+
+    Attributes:
+        alpha: the coefficients, shaped like the targets. They belong to `kernel`, which is e^-log_scale
+            times the one asked for; predictions do not depend on that.
+        status: how it ended. Anything but `converged` means the tolerance was not reached.
+        advice: one sentence on that, with the numbers, and what to do.
+        steps: iterations taken.
+        residuals: (steps + 1, outputs), the method's own ||r_t|| / ||y||, from 1 at the start.
+        residual_norm: per output, ||y - (K + ridge I) alpha|| computed at the end in float64.
+        roundoff: per output, how much that number itself can be off; it is added in every bound.
+        spectrum: the estimated ends of the spectrum of the matrix worked with.
+        kernel_roundoff: the size below which an eigenvalue of the computed K cannot be told from zero.
+        iterates: (steps, n, outputs), if they were asked for.
+        kernel, X, ridge, method: what was solved, and how.
+        log_scale: the rescaling that was applied to keep the exponential in range; usually 0.
+        plan: which method and engine were chosen, in which precision, with how much memory, and why.
+        fit_error: after `method="nystrom"`, per output, an estimate from above of the root mean square difference
+            between this fit and that of all rows, over the training rows.
+    """
+
+    alpha: Tensor
+    status: Status
+    advice: str
+    steps: int
+    residuals: Tensor = field(repr=False)
+    residual_norm: Tensor
+    roundoff: Tensor = field(repr=False)
+    target_norm: Tensor = field(repr=False)
+    spectrum: SpectrumEnds
+    kernel: Kernel
+    X: Tensor = field(repr=False)
+    ridge: float
+    method: str
+    kernel_roundoff: float = field(repr=False)
+    log_scale: float = 0.0
+    iterates: Tensor | None = field(default=None, repr=False)
+    factor: Tensor | None = field(default=None, repr=False)
+    plan: Plan | None = field(default=None, repr=False)
+    fit_error: Tensor | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the float64 residual met the tolerance."""
+        return self.status is Status.CONVERGED
+
+    @property
+    def relative_residual(self) -> float:
+        """The largest ||y - A alpha|| / ||y|| over the outputs, in float64."""
+        return float((self.residual_norm / torch.where(self.target_norm > 0, self.target_norm, 1.0)).max())
+
+    @property
+    def alpha_bound(self) -> Tensor:
+        """Per output, a bound on ||alpha - alpha*||: the residual over the ridge, as A >= ridge I.
+
+        Holds for every positive semidefinite kernel, round-off included.
+        """
+        return SPARE * (self._residual / self.ridge) + 2.0**-1074  # never 0 by underflow
+
+    @property
+    def uniform_bound(self) -> Tensor:
+        """Per output, a bound on |f(x) - f*(x)| for every x no longer, and with no larger k(x, x), than a training row.
+
+        That is every x at all, where all rows have unit length.
+        """
+        root = self.kernel.roots(self.X).max().cpu()
+        bound = SPARE * (root * self._residual / (2 * sqrt(self.ridge)))
+        return bound.nan_to_num(nan=inf, posinf=inf) + self._prediction_roundoff(self.X).max(0).values.cpu()
+
+    def predict(self, Xq: Any) -> Tensor:
+        """Return k(x)'alpha for every query row, shaped (q,) or (q, outputs) like the targets.
+
+        A query that has no answer in this precision, because a logit or the answer itself overflows, gets NaN and is
+        named in an `UnansweredWarning`; the others are answered. See `answer` for bounds and for extrapolation.
+        """
+        Xq = as_query(Xq, self.X)
+        values, answered = self._values(Xq)
+        if not bool(answered.all()):
+            warnings.warn(_unanswered(answered, self.X.dtype), UnansweredWarning, stacklevel=2)
+        return values if self.alpha.ndim == 2 else values[:, 0]
+
+    def answer(self, Xq: Any) -> Predictions:
+        """Return predictions with everything that is known about them: bounds, refused rows, extrapolation."""
+        Xq = as_query(Xq, self.X)
+        values, answered = self._values(Xq)
+        bound, flat = self.prediction_bound(Xq), self.alpha.ndim == 1
+        return Predictions(values[:, 0] if flat else values, bound, answered, self.extrapolates(Xq))
+
+    def extrapolates(self, Xq: Any) -> Tensor:
+        """Return, for every query row, whether it lies farther from the training rows than they do from each other.
+
+        A query is flagged if its distance to the nearest training row exceeds that of all but 1 % of the training rows
+        to their nearest other one (of all, below 100 rows). A fresh row from the distribution of the training rows is
+        flagged with probability at most 1 %, or 1/(m + 1) where only m < 99 rows could be compared, by
+        exchangeability. The bounds on f(x) - f*(x) say nothing about such a query: they compare two regressions, not
+        a regression with the truth.
+        """
+        return self._reach.outside(as_query(Xq, self.X))
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return Reach.of(self.X)
+
+    def _values(self, Xq: Tensor) -> tuple[Tensor, Tensor]:
+        """Return k(x)'alpha, (q, outputs), and which queries have one; NaN where not."""
+        alpha = self.alpha.reshape(len(self.X), -1)
+        answered = self.kernel.representable(Xq, self.X)
+        used = alpha.any(dim=1) if self.status is Status.SUBSET else slice(None)  # most coefficients are zero
+        values = alpha.new_full((len(Xq), alpha.shape[1]), torch.nan)
+        whole = bool(answered.all())
+        if whole or bool(answered.any()):
+            found = self.kernel.product(Xq if whole else Xq[answered], self.X[used], alpha[used])
+            values[answered] = torch.where(torch.isfinite(found), found, torch.nan)
+        return values, answered & torch.isfinite(values).all(1)
+
+    def prediction_bound(self, Xq: Any) -> Tensor:
+        """Return a bound on |f(x) - f*(x)| per query row, shaped like the prediction.
+
+        The smallest of three that all hold for positive semidefinite kernels, r being the residual:
+        ||k(x)|| ||r|| / ridge; sqrt(k(x, x)) ||r|| / (2 sqrt(ridge)); and, after a direct solve,
+        sqrt(k(x)'A^-1 k(x)) ||r|| / sqrt(ridge). The round-off of `predict` is added. Infinite where there is no
+        prediction.
+        """
+        Xq = as_query(Xq, self.X)
+        rows = max(1, BLOCK_ENTRIES // self.X.shape[0])
+        answered = self.kernel.representable(Xq, self.X)
+        bound = torch.full((len(Xq), self.residual_norm.numel()), inf, dtype=torch.float64, device=Xq.device)
+        for some in answered.nonzero()[:, 0].split(rows):
+            block = Xq[some]
+            bound[some] = (self._residual_bound(block) + self._prediction_roundoff(block)).nan_to_num(
+                nan=inf, posinf=inf
+            )
+        return bound if self.alpha.ndim == 2 else bound[:, 0]
+
+    @property
+    def _residual(self) -> Tensor:
+        spare = 1 + gamma(len(self.X) + 8, torch.float64)  # for the evaluation of the norm
+        return (spare * (self.residual_norm + self.roundoff)).nan_to_num(nan=inf, posinf=inf).cpu()
+
+    def _residual_bound(self, Xq: Tensor) -> Tensor:
+        """Return the least of the known bounds on |k(x)'A^-1 r|, (q, outputs).
+
+        k(x) as computed errs by at most w_q ||w|| in norm (`Kernel.entry_error`).
+        """
+        cross = self.kernel.dense(Xq, self.X).to(torch.float64)
+        largest = cross.abs().amax(1).clamp_min(torch.finfo(torch.float64).tiny)  # so that squares do not underflow
+        rounded = self.kernel.entry_error(Xq).double() * self.kernel.entry_error(self.X).double().norm()
+        norms = largest * (cross / largest[:, None]).norm(dim=1) + rounded
+        reach = torch.minimum(norms / self.ridge, self.kernel.roots(Xq) / (2 * sqrt(self.ridge)))
+        if self.factor is not None and self._energy_excess is not None:
+            half = torch.linalg.solve_triangular(self.factor, cross.T, upper=False)
+            lost = underflow(2 * len(self.X), torch.float64) * (1 + 1 / self.ridge)
+            energy = (self._energy_excess * half.square().sum(0) + lost).sqrt() + rounded / sqrt(self.ridge)
+            reach = torch.minimum(reach, energy / sqrt(self.ridge))
+        spare = SPARE * (1 + gamma(2 * len(self.X), torch.float64))
+        return (spare * reach)[:, None] * self._residual.to(reach)[None, :]
+
+    @property
+    def _energy_excess(self) -> float | None:
+        """The factor by which k'A^-1 k can exceed what the float64 Cholesky factor says; None if unbounded.
+
+        The factor and a triangular solve with it are exact for some A + E with ||E|| <= e, four times the
+        round-off of K (Higham, theorems 8.5 and 10.3), so k'A^-1 k <= k'(A + E)^-1 k / (1 - e/(ridge - e)).
+        """
+        error = 4 * (self.kernel_roundoff + gamma(len(self.X) + 1, torch.float64) * len(self.X) * self.ridge)
+        if self.X.dtype != torch.float64 or not 4 * error < self.ridge:
+            return None
+        return 1 / (1 - error / (self.ridge - error))
+
+    def _prediction_roundoff(self, Xq: Tensor) -> Tensor:
+        """Return how far `predict` can be from k(x)'alpha in exact arithmetic, (q, outputs)."""
+        n, d = self.X.shape
+        alpha = self.alpha.reshape(n, -1).to(torch.float64).abs()
+        roots = [self.kernel.roots(Z) for Z in (Xq, self.X)]
+        errors = [self.kernel.entry_error(Z).to(torch.float64) for Z in (Xq, self.X)]
+        sums = gamma(n + d + 8, self.X.dtype) * roots[0][:, None] * (roots[1] @ alpha)[None, :]
+        lost = underflow(n + d + 8, self.X.dtype) * (1 + d**0.5 * roots[0])
+        return sums + errors[0][:, None] * (errors[1] @ alpha)[None, :] + lost[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions for some queries, and what is known about each.
+
+    Attributes:
+        values: k(x)'alpha, shaped like the targets; NaN for a query that has no answer in this precision.
+        bound: |f(x) - f*(x)| is at most this, round-off included.
+        answered: whether there is a prediction, per query.
+        extrapolated: whether the query lies outside the training rows (`Solution.extrapolates`).
+    """
+
+    values: Tensor
+    bound: Tensor
+    answered: Tensor
+    extrapolated: Tensor
+
+    def __str__(self) -> str:
+        lines = [f"{int(self.answered.sum())} of {len(self.answered)} queries answered."]
+        if not bool(self.answered.all()):
+            lines.append(_unanswered(self.answered, self.values.dtype))
+        if bool(self.extrapolated.any()):
+            lines.append(
+                f"Rows {_named(self.extrapolated)} lie outside the training rows: the proved bounds compare with exact "
+                "ridge regression and say nothing about how right that is there."
+            )
+        return " ".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How far rows may lie from the nearest training row before they count as outside."""
+
+    X: Tensor
+    limit: float
+
+    @classmethod
+    def of(cls, X: Tensor) -> Reach:
+        """Measure the distance of training rows to their nearest other one, for up to `COMPARED` of them."""
+        chosen = torch.linspace(0, len(X) - 1, min(COMPARED, len(X)), device=X.device).long()
+        nearest = _nearest(X[chosen], X, chosen).sort().values
+        place = min(len(nearest), ceil((len(nearest) + 1) * (1 - OUTSIDE)))
+        return cls(X, float(nearest[place - 1]))
+
+    def outside(self, Xq: Tensor) -> Tensor:
+        """Return which rows are outside, beyond what the distances themselves may err by."""
+        return _nearest(Xq, self.X) > self.limit + 1e-6 * Xq.double().norm(dim=1)
+
+
+def _nearest(rows: Tensor, X: Tensor, own: Tensor | None = None) -> Tensor:
+    """Return the distance of every row to the nearest row of X other than itself, which is row `own` of X."""
+    found = []
+    blocks = rows.split(max(1, BLOCK_ENTRIES // len(X)))
+    selves = [None] * len(blocks) if own is None else own.split(max(1, BLOCK_ENTRIES // len(X)))
+    for block, self_ in zip(blocks, selves, strict=True):
+        gaps = torch.cdist(block.double(), X.double())
+        if self_ is not None:
+            gaps[torch.arange(len(block)), self_] = inf
+        found.append(gaps.amin(1))
+    return torch.cat(found)
+
+
+def _named(rows: Tensor) -> str:
+    """Return the numbers of the rows that are True, ten at most."""
+    numbers = rows.nonzero()[:, 0].tolist()
+    more = f" and {len(numbers) - 10:,} more" if len(numbers) > 10 else ""
+    return ", ".join(map(str, numbers[:10])) + more
+
+
+def _unanswered(answered: Tensor, dtype: torch.dtype) -> str:
+    return (
+        f"Rows {_named(~answered)} have no prediction: a logit or the prediction itself is beyond {dtype}. Scale these "
+        "rows as the training rows were scaled, or raise the temperature."
+    )

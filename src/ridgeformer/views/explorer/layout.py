@@ -1,0 +1,269 @@
+"""What stands where on the page: labels on every control, one sentence under every title."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import dcc, html
+
+from ridgeformer.compiler import SOLVERS
+from ridgeformer.compiler.sketch import SKETCHES
+from ridgeformer.views.explorer.controls import PRESETS, limits
+from ridgeformer.views.explorer.state import SOURCES
+from ridgeformer.views.explorer.uploads import MOST_BYTES, MOST_COLUMNS, MOST_RECORDS
+
+__all__ = ["CHIPS", "INPUTS", "page", "slider_text"]
+
+CHIPS = ("data", "output", "route", "solver", "sketch", "head")
+SLIDERS = ("rows", "ridge", "temperature", "steps", "width", "sublayer")
+INPUTS = (*CHIPS, *SLIDERS, "point")
+"""Every control that stands for a part of the state, by the name of that part."""
+
+GRAPH: Any = {
+    "displayModeBar": False,
+    "displaylogo": False,
+    "responsive": True,
+    "scrollZoom": False,
+    "doubleClick": False,
+}
+
+HEIGHTS = {"wide": 430, "half": 460, "": 320}
+"""Of the plots, in pixels, by the width of their panel."""
+
+LIVE: dict[str, Any] = {"aria-live": "polite"}
+"""Read out when it changes."""
+
+HELP = {
+    "data": "Data",
+    "output": "What is predicted",
+    "rows": "Training points",
+    "route": "Route: which attention",
+    "solver": "Solver the layers perform",
+    "steps": "Depth, in steps",
+    "ridge": "Ridge",
+    "temperature": "Temperature of the softmax",
+    "width": "Width of the stream",
+    "sketch": "Sketch, if the width is too small",
+    "sublayer": "After sublayer",
+    "head": "Head",
+    "point": "Point asked about, by number",
+}
+
+
+def page() -> html.Div:
+    """Return the whole page."""
+    return html.Div(
+        [
+            dcc.Location(id="location", refresh=False),
+            *(dcc.Store(id=name) for name in ("state", "event", "shown", "figures", "written")),
+            _header(),
+            html.Div([_controls(), _panels()], className="columns"),
+            html.Footer("Runs on this computer alone: nothing is sent anywhere.", className="foot"),
+        ],
+        className="page",
+    )
+
+
+def _header() -> html.Header:
+    scenes = [html.Button(name, id={"scene": name}, className="scene", type="button", n_clicks=0) for name in PRESETS]
+    return html.Header(
+        [
+            html.Div(
+                [
+                    html.Div([html.Span("ridgeformer", className="brand"), html.Span("explore", className="sub")]),
+                    html.Button("Copy link", id="copy-link", className="quiet", type="button"),
+                ],
+                className="bar",
+            ),
+            html.H1("A transformer that solves a regression", id="headline", **LIVE),
+            html.Nav(scenes, className="scenes", **_named("Scenes worth seeing")),
+            html.Div(id="refusal", className="refusal", role="alert", hidden=True),
+        ],
+        className="head",
+    )
+
+
+def _named(label: str) -> dict[str, Any]:
+    return {"aria-label": label}
+
+
+def _controls() -> html.Div:
+    return html.Div(
+        html.Details(
+            [
+                html.Summary("Settings"),
+                _group(
+                    "Data",
+                    _chips("data", [*SOURCES, "upload"]),
+                    _upload(),
+                    _chips("output", ["y"]),
+                    _slider("rows", 1),
+                    html.P(id="notes", className="hint"),
+                ),
+                _group("Regression", _slider("ridge", 0.05), _slider("temperature", 0.05)),
+                _group(
+                    "Transformer",
+                    _chips("route", list(SOLVERS)),
+                    _chips("solver", sorted({name for names in SOLVERS.values() for name in names})),
+                    _slider("steps", 1),
+                    _slider("width", 1),
+                    _chips("sketch", list(SKETCHES)),
+                ),
+            ],
+            open=True,
+            id="settings",
+        ),
+        className="controls",
+    )
+
+
+def _group(title: str, *children: Any) -> html.Section:
+    return html.Section([html.H2(title), *children], className="group")
+
+
+def _chips(name: str, options: list[str]) -> html.Fieldset:
+    return html.Fieldset(
+        [
+            html.Legend(HELP[name]),
+            dcc.RadioItems(
+                id=name, options=[{"label": o, "value": o} for o in options], className="chips", inline=True
+            ),
+        ],
+        id=f"{name}-field",
+        className="field",
+    )
+
+
+def _slider(name: str, step: int | float) -> html.Div:
+    low, high = limits(name)
+    return html.Div(
+        [
+            html.Label(
+                [html.Span(HELP[name]), html.Output(id=f"{name}-text", className="value")],
+                htmlFor=name,
+                className="row",
+            ),
+            dcc.Input(id=name, type="range", min=low, max=high, step=step, value=low, className="range"),
+        ],
+        id=f"{name}-field",
+        className="field",
+    )
+
+
+def _upload() -> html.Details:
+    limit = f".csv or .npz, up to {MOST_BYTES // 1024**2} MB, {MOST_RECORDS:,} rows, {MOST_COLUMNS} features"
+    return html.Details(
+        [
+            html.Summary("Your own file"),
+            dcc.Upload(
+                id="upload", multiple=False, className="upload",
+                children=html.Button("Choose a file, or drop it here", className="quiet", type="button", title=limit),
+            ),
+            html.Label("Target column or key", htmlFor="target"),
+            dcc.Input(id="target", type="text", placeholder="y or target", debounce=True, className="text"),
+            html.P(limit, className="hint"),
+        ],
+        className="field fold",
+    )  # fmt: skip
+
+
+def _drawing() -> html.Fieldset:
+    def coordinate(name: str) -> list[Any]:
+        return [
+            html.Label(name, htmlFor=f"draw-{name}"),
+            dcc.Input(id=f"draw-{name}", type="number", min=-10, max=10, step="any", value=0, className="text small"),
+        ]
+
+    return html.Fieldset(
+        [
+            html.Legend("Click a point to ask about it. Beside one-dimensional toy data a click adds a point."),
+            html.Div(
+                [
+                    *coordinate("x"),
+                    *coordinate("y"),
+                    html.Button("Add point", id="add", className="quiet", type="button"),
+                ],
+                className="inline",
+                id="draw-field",
+            ),
+            html.Div(
+                [
+                    html.Label(HELP["point"], htmlFor="point"),
+                    dcc.Input(id="point", type="number", min=0, step=1, debounce=True, className="text small"),
+                    html.Span(
+                        html.Button("Remove it", id="remove", className="quiet", type="button"), id="remove-field"
+                    ),
+                ],
+                className="inline",
+            ),
+        ],
+        className="field drawing",
+    )
+
+
+def _panels() -> html.Main:
+    return html.Main(
+        [
+            html.Div(id="facts", className="facts"),
+            _panel("prediction", "Three predictions, side by side", "wide", below=_drawing()),
+            _panel("convergence", "Convergence against its bound"),
+            _panel("spectrum", "Spectrum and dimension"),
+            _panel(
+                "influence", "Influence of the point you click", below=html.Div(id="pictures", className="pictures")
+            ),
+            html.Section(
+                [
+                    html.Div(
+                        [
+                            html.H2("Inside: the residual stream"),
+                            html.Button("Play", id="play", className="quiet", type="button"),
+                        ],
+                        className="bar",
+                    ),
+                    html.P(id="stream-place", className="place"),
+                    html.Code(id="stream-formula", className="formula"),
+                    _slider("sublayer", 1),
+                ],
+                className="panel wide",
+            ),
+            _panel("stream", "Tokens by named channels", "half"),
+            _panel("attention", "Who reads whom", "half", above=_chips("head", ["0"])),
+            html.Section(
+                [
+                    html.H2("Certificate"),
+                    html.P(
+                        "How near this run is proved to be to exact ridge regression, and every check of the network."
+                    ),
+                    html.Button("Certify this run", id="certify", className="quiet", type="button", n_clicks=0),
+                    dcc.Loading(html.Pre(id="certificate", tabIndex=0), type="dot", delay_show=200),
+                ],
+                className="panel wide",
+            ),
+        ],
+        className="panels",
+    )
+
+
+def _panel(name: str, title: str, width: str = "", above: Any = None, below: Any = None) -> html.Section:
+    graph = dcc.Graph(id=name, config=GRAPH, responsive=True, style={"height": f"{HEIGHTS[width]}px"})
+    described: dict[str, Any] = {"aria-labelledby": f"{name}-title {name}-says"}
+    return html.Section(
+        [
+            html.H2(title, id=f"{name}-title"),
+            html.P(id=f"{name}-says", className="says", **LIVE),
+            above,
+            html.Div(graph, role="img", **described),
+            below,
+        ],
+        className=f"panel {width}",
+    )
+
+
+def slider_text(name: str, value: int | float) -> str:
+    """Return what stands beside a slider.
+
+    Example:
+        >>> slider_text("ridge", 0.001), slider_text("steps", 8)
+        ('0.001', '8')
+    """
+    return f"{value:.3g}" if name in ("ridge", "temperature") else f"{value:,}"

@@ -1,0 +1,71 @@
+import sys
+
+import numba
+import numpy as np
+import pytest
+
+from ridgeformer.solving.engines import compiled
+from ridgeformer.solving.engines.compiled import LINE, compile_it, prefetch
+
+
+def double(numbers, out):
+    for i in range(numbers.shape[0]):
+        prefetch(numbers, i + 10 * LINE)  # the last ones lie beyond the end
+        out[i] = 2 * numbers[i]
+
+
+@pytest.fixture
+def nowhere_to_keep_it(monkeypatch):
+    """Numba finds no place for what it compiles; returns, for each time it was asked to compile, whether to keep it."""
+    asked, real = [], numba.njit
+
+    def njit(function, *, cache, **options):
+        asked.append(cache)
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(function, **options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    return asked
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_function_that_fetches_ahead_gives_what_it_gives_in_python(dtype):
+    numbers = np.arange(100, dtype=dtype)
+    found, plain = np.zeros_like(numbers), np.zeros_like(numbers)
+    compile_it(double)(numbers, found)
+    double(numbers, plain)
+    np.testing.assert_array_equal(found, 2 * numbers)
+    np.testing.assert_array_equal(plain, found)
+
+
+@pytest.mark.usefixtures("nowhere_to_keep_it")  # what Numba has kept cannot be looked into
+def test_fetching_ahead_is_an_instruction_and_not_a_call():
+    function = compile_it(double)
+    function(np.zeros(3), np.zeros(3))
+    (code,) = function.inspect_llvm().values()
+    assert "call void @llvm.prefetch" in code
+
+
+def test_what_is_not_finite_stays_so():
+    numbers = np.array([np.nan, np.inf, -np.inf])
+    found = np.zeros(3)
+    compile_it(double)(numbers, found)
+    np.testing.assert_array_equal(found, numbers)
+
+
+def test_it_is_compiled_anew_where_there_is_no_place_to_keep_it(nowhere_to_keep_it):
+    found = np.zeros(4)
+    compile_it(double)(np.ones(4), found)
+    assert nowhere_to_keep_it == [True, False]
+    assert found.tolist() == [2.0] * 4
+
+
+def test_numba_that_cannot_be_imported_is_as_good_as_none(monkeypatch):
+    assert compiled.compiled()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    compiled.compiled.cache_clear()
+    try:
+        assert not compiled.compiled()
+    finally:
+        compiled.compiled.cache_clear()

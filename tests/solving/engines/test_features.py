@@ -1,0 +1,15 @@
+from engine_case import EngineCase, rows, small_tiles  # noqa: F401
+
+from ridgeformer.kernels import DotProduct, GramPower
+from ridgeformer.solving.engines import Features
+
+
+class TestFeatures(EngineCase):
+    kernel = DotProduct()
+
+    def build(self, X, working):
+        return Features(self.kernel, X, working)
+
+
+class TestFeaturesOfLinearisedAttention(TestFeatures):
+    kernel = GramPower(3, rows() / 3)

@@ -1,0 +1,195 @@
+"""What every solver must satisfy, with scipy's Cholesky solve as the oracle."""
+
+import math
+from abc import ABC
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+
+from ridgeformer import errors
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from ridgeformer.solving import Status, solve, system
+
+
+def problem(n=40, d=6, outputs=3, dtype=torch.float64, seed=0):
+    X = torch.randn(n, d, generator=torch_generator(seed, "X"), dtype=torch.float64) / math.sqrt(d)
+    y = torch.randn(n, outputs, generator=torch_generator(seed, "y"), dtype=torch.float64)
+    return X.to(dtype), y.to(dtype)
+
+
+def oracle(kernel: Kernel, X, y, ridge):
+    A = kernel(X.double()).numpy() + ridge * np.eye(len(X))
+    return torch.from_numpy(scipy.linalg.cho_solve(scipy.linalg.cho_factor(A), y.double().numpy()))
+
+
+def relative(a, b):
+    return float((a.double() - b).norm() / b.norm())
+
+
+class SolverCase(ABC):
+    """Inherit and name the method; `ridge` is one at which it converges."""
+
+    method: str
+    ridge = 1.0
+    options: dict = {}  # noqa: RUF012
+
+    def solve(self, kernel, X, y, ridge=None, **options):
+        return solve(kernel, X, y, ridge or self.ridge, method=self.method, **{**self.options, **options})
+
+    @pytest.mark.parametrize(
+        "kernel",
+        [DotProduct(), Exponential(1.0), GramPower(3, problem()[0] / 2), ReluNTK(), ReluNTK(both_layers=True)],
+        ids=lambda kernel: type(kernel).__name__,
+    )
+    def test_equals_scipys_cholesky(self, kernel):
+        X, y = problem()
+        solution = self.solve(kernel, X, y, tol=1e-13)
+        assert solution.status is Status.CONVERGED, solution.advice
+        assert relative(solution.alpha, oracle(kernel, X, y, self.ridge)) < 1e-10
+
+    def test_blocks_give_the_same_answer(self, monkeypatch):
+        X, y = problem()
+        stored = self.solve(Exponential(1.0), X, y)
+        monkeypatch.setattr(system, "STORED_ENTRIES", 100)
+        assert relative(self.solve(Exponential(1.0), X, y).alpha, stored.alpha) < 1e-9
+
+    def test_one_target_is_a_column_of_several(self):
+        X, y = problem()
+        several, one = self.solve(Exponential(1.0), X, y), self.solve(Exponential(1.0), X, y[:, 1])
+        assert one.alpha.shape == (40,)
+        assert one.predict(X[:5]).shape == one.prediction_bound(X[:5]).shape == (5,)
+        assert several.predict(X[:5]).shape == several.prediction_bound(X[:5]).shape == (5, 3)
+        assert relative(one.alpha, several.alpha[:, 1]) < 1e-9
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("tol", [1e-2, 1e-4, None])
+    def test_the_error_is_below_the_bound(self, dtype, tol):
+        X, y = problem(dtype=dtype)
+        Xq = torch.randn(25, 6, generator=torch_generator(0, "query"), dtype=torch.float64).to(dtype)
+        kernel = Exponential(1.0)
+        solution = self.solve(kernel, X, y, tol=tol)
+        exact = oracle(kernel, X, y, self.ridge)
+        error = (solution.alpha.double() - exact).norm(dim=0)
+        assert bool((error <= solution.alpha_bound).all())
+        f = kernel(Xq.double(), X.double()) @ exact
+        assert bool(((solution.predict(Xq).double() - f).abs() <= solution.prediction_bound(Xq)).all())
+        assert bool((solution.prediction_bound(Xq) < math.inf).all())
+
+    def test_float32_reaches_its_tolerance_and_stays_float32(self):
+        X, y = problem(dtype=torch.float32)
+        solution = self.solve(Exponential(1.0), X, y)
+        assert solution.status is Status.CONVERGED, solution.advice
+        assert solution.alpha.dtype == torch.float32
+        assert solution.residual_norm.dtype == torch.float64
+        assert relative(solution.alpha, oracle(Exponential(1.0), X, y, self.ridge)) < 1e-4
+
+    def test_history_starts_at_one_and_ends_at_the_tolerance(self):
+        X, y = problem()
+        solution = self.solve(Exponential(1.0), X, y, tol=1e-8)
+        assert solution.residuals.shape == (solution.steps + 1, 3)
+        torch.testing.assert_close(solution.residuals[0], torch.ones(3, dtype=torch.float64))
+        assert float(solution.residuals[-1].max()) <= 1e-8
+        assert solution.relative_residual <= 1e-8
+
+    def test_spectrum_estimate_lies_inside_and_near(self):
+        X, y = problem()
+        ends = self.solve(Exponential(1.0), X, y, tol=1e-12).spectrum
+        if ends.preconditioned:
+            assert 0 < ends.low <= ends.high
+            return
+        values = torch.linalg.eigvalsh(Exponential(1.0)(X)) + self.ridge
+        assert values[0] * (1 - 1e-6) <= ends.low <= ends.high <= values[-1] * (1 + 1e-9)
+        assert ends.high > 0.9 * values[-1]
+
+    @pytest.mark.parametrize(
+        ("dtype", "size"),
+        [(torch.float32, 1e25), (torch.float32, 1e-25), (torch.float64, 1e200), (torch.float64, 1e-200)],
+    )
+    def test_targets_of_any_size_are_solved_in_their_own_unit(self, dtype, size):
+        X, y = problem(dtype=dtype)
+        unit, other = self.solve(Exponential(1.0), X, y), self.solve(Exponential(1.0), X, y.double() * size)
+        assert other.status is Status.CONVERGED
+        assert 0 < other.steps == pytest.approx(unit.steps, rel=0.1)  # float32 sums round differently
+        torch.testing.assert_close(other.alpha.double() / size, unit.alpha.double(), rtol=1e-4, atol=3e-5)
+        assert bool((other.alpha_bound > 0).all())
+        assert bool(torch.isfinite(other.residuals).all())
+
+    def test_targets_finer_than_the_rows_are_not_rounded_away_from_the_bound(self):
+        """float64 targets with float32 rows: the bound is against the targets as given."""
+        solution = self.solve(DotProduct(), torch.zeros(1, 1), [0.1])
+        assert abs(float(solution.alpha[0]) - 0.1 / self.ridge) <= float(solution.alpha_bound)
+
+    def test_zero_targets_have_the_zero_solution(self):
+        X, y = problem()
+        y[:, 1] = 0
+        solution = self.solve(Exponential(1.0), X, y)
+        assert solution.status is Status.CONVERGED
+        assert float(solution.alpha[:, 1].abs().max()) < 1e-12
+
+    def test_one_row(self):
+        solution = self.solve(Exponential(1.0), [[0.0, 0.0]], [3.0])
+        torch.testing.assert_close(solution.alpha, torch.tensor([3.0 / (1 + self.ridge)], dtype=torch.float64))
+
+    def test_same_answer_twice(self):
+        X, y = problem()
+        assert torch.equal(self.solve(Exponential(1.0), X, y).alpha, self.solve(Exponential(1.0), X, y).alpha)
+
+    def test_the_result_is_frozen(self):
+        X, y = problem()
+        with pytest.raises(FrozenInstanceError):
+            self.solve(Exponential(1.0), X, y).ridge = 2.0
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ({"ridge": -1.0}, "ridge is -1"),
+            ({"y": torch.ones(3)}, "3 rows and X has 40"),
+            ({"X": torch.full((40, 6), math.nan)}, "NaN"),
+            ({"y": torch.full((40,), math.inf)}, "y has 40 entries"),
+            ({"tol": 2.0}, "between 0 and 1"),
+            ({"max_steps": 0}, "max_steps is 0"),
+            ({"seed": -1}, "seed is -1"),
+            ({"ridge": 1e305}, "every prediction would be zero"),
+        ],
+    )
+    def test_bad_input(self, arguments, words):
+        X, y = problem()
+        given = {"X": X, "y": y, **arguments}
+        with pytest.raises(errors.InputError, match=words):
+            self.solve(Exponential(1.0), **given)
+
+
+class IterativeCase(SolverCase):
+    """A solver with steps: it can be watched, stopped, and run out of them."""
+
+    def test_running_out_of_steps_is_said(self):
+        X, y = problem()
+        solution = self.solve(Exponential(1.0), X, y, tol=1e-14, max_steps=2)
+        assert solution.status is Status.MAX_STEPS
+        assert solution.steps == 2
+        assert "Stopped after 2 steps" in solution.advice
+        assert "max_steps" in solution.advice
+
+    def test_iterates_on_request(self):
+        X, y = problem()
+        solution = self.solve(Exponential(1.0), X, y, keep_iterates=True)
+        assert solution.iterates.shape == (solution.steps, 40, 3)
+        assert torch.equal(solution.iterates[-1], solution.alpha)
+        assert self.solve(Exponential(1.0), X, y).iterates is None
+
+    def test_the_callback_watches_and_stops(self):
+        X, y = problem()
+        seen = []
+
+        def watch(step, alpha, residual):
+            seen.append((step, alpha.shape, residual.shape))
+            return step == 3
+
+        solution = self.solve(Exponential(1.0), X, y, tol=1e-14, callback=watch)
+        assert seen == [(step, (40, 3), (3,)) for step in (1, 2, 3)]
+        assert solution.status is Status.STOPPED
+        assert solution.steps == 3

@@ -1,0 +1,49 @@
+import pytest
+import torch
+
+from ridgeformer import errors
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.solving.band import band_form
+
+
+def semidefinite(n, rank=None):
+    half = torch.randn(n, rank or n, generator=torch_generator(0, "band", n), dtype=torch.float64)
+    return half @ half.T / n
+
+
+@pytest.mark.parametrize("width", [1, 4, 16])
+@pytest.mark.parametrize("n", [1, 3, 16, 33, 64])
+def test_it_is_the_same_matrix_in_another_basis(n, width):
+    K = semidefinite(n)
+    form = band_form(K, width)
+    B = torch.block_diag(*form.own)
+    for k, block in enumerate(form.below):
+        low, left = (k + 1) * width, k * width
+        B[low : low + len(block), left : left + width] = block
+        B[left : left + width, low : low + len(block)] = block.T
+    torch.testing.assert_close(form.Q @ form.Q.T, torch.eye(n).double(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(form.Q @ B @ form.Q.T, K, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [5, 64, 150])
+@pytest.mark.parametrize("ridge", [1e-3, 1.0])
+def test_every_shift_from_one_reduction(n, ridge):
+    K, b = semidefinite(n, rank=4), torch.ones(n, 2, dtype=torch.float64)
+    form = band_form(K)
+    factor = form.factor(ridge)
+    inverse = torch.linalg.inv(K + ridge * torch.eye(n, dtype=torch.float64))
+    torch.testing.assert_close(form.Q @ factor.solve_rotated(form.Q.T @ b), inverse @ b, rtol=1e-10, atol=1e-10 / ridge)
+    torch.testing.assert_close(factor.inverse_diagonal(), inverse.diagonal(), rtol=1e-10, atol=0)
+
+
+def test_columns_that_need_no_reflection():
+    """A diagonal matrix has nothing to reflect, and a zero matrix not even a length."""
+    for K in (torch.diag(torch.arange(1.0, 10.0).double()), torch.zeros(9, 9).double()):
+        torch.testing.assert_close(
+            band_form(K, 2).factor(1.0).inverse_diagonal(), 1 / (1 + K.diagonal()), rtol=1e-14, atol=0
+        )
+
+
+def test_a_matrix_with_no_factor_is_refused():
+    with pytest.raises(errors.InputError, match="below the round-off"):
+        band_form(-semidefinite(9)).factor(1e-3)

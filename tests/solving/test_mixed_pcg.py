@@ -1,0 +1,114 @@
+import pytest
+import torch
+from solver_case import IterativeCase, oracle, problem, relative
+
+from ridgeformer.kernels import Exponential
+from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, planner, solve
+from ridgeformer.solving.engines import Stored
+from ridgeformer.solving.run import Run
+
+
+class TestMixedPCG(IterativeCase):
+    method = "mixed_pcg"
+    options = {"preconditioner": "identity"}  # noqa: RUF012 -- the default solves these small problems in one step
+
+
+class TestMixedPCGWithItsPreconditioner:
+    @pytest.mark.parametrize("engine", [None, "stored", "tiles", "attention"])
+    def test_float32_products_reach_float64_accuracy_on_every_engine(self, engine):
+        X, y = problem(n=300)
+        solution = solve(Exponential(0.5), X, y, 0.05, method="mixed_pcg", engine=engine, tol=1e-11)
+        assert solution.status is Status.CONVERGED, solution.advice
+        assert solution.plan.working == "float32"
+        assert relative(solution.alpha, oracle(Exponential(0.5), X, y, 0.05)) < 1e-8
+
+    @pytest.mark.parametrize(("lanes", "last"), [(2, {1, 2}), (mixed_pcg.LANES, {3})])
+    def test_columns_that_are_done_leave_a_wide_block(self, lanes, last, monkeypatch):
+        """One target is an eigenvector, solved at the first step; a block with room for it keeps it all the same."""
+        monkeypatch.setattr(mixed_pcg, "LANES", lanes)
+        X, y = problem(n=120)
+        y[:, 1] = torch.linalg.eigh(Exponential(0.5)(X))[1][:, -1]
+        widths = []
+
+        class Watching:
+            name = "watching"
+
+            def build(self, system, generator):
+                def precondition(r):
+                    widths.append(r.shape[1])
+                    return r
+
+                return precondition
+
+        solution = solve(Exponential(0.5), X, y, 0.1, method="mixed_pcg", preconditioner=Watching(), tol=1e-6)
+        assert solution.converged
+        assert widths[0] == 3
+        assert widths[-1] in last
+
+
+@pytest.mark.parametrize(("fall", "passes"), [(mixed_pcg.FALL, 1), (0.0, 2)])
+def test_a_residual_computed_anew_in_time_saves_a_pass(fall, passes, monkeypatch):
+    """Claim B3: float32 products let the recursive residual drift; unheeded, the true one needs a second pass."""
+    X, y = problem(n=400, d=20)
+    X = torch.nn.functional.normalize(X, dim=1)
+    monkeypatch.setattr(mixed_pcg, "FALL", fall)
+    original, count = mixed_pcg._Pass.run, []
+
+    def counted(self, *args):
+        count.append(1)
+        return original(self, *args)
+
+    monkeypatch.setattr(mixed_pcg._Pass, "run", counted)
+    kernel = Exponential(1.0, log_scale=1.0)
+    solution = solve(kernel, X, y, 1e-2, method="mixed_pcg", preconditioner="identity", tol=1e-6)
+    assert solution.converged
+    assert len(count) == passes
+
+
+def test_a_stall_in_float32_is_done_again_in_float64_by_auto(monkeypatch):
+    monkeypatch.setattr(planner, "SMALL_ROWS", 10)
+    monkeypatch.setattr(planner, "DIRECT_ROWS", 10)
+    monkeypatch.setattr(planner, "float32_serves", lambda problem: True)
+    X, y = problem(n=300, d=2)
+    X = torch.nn.functional.normalize(X, dim=1)
+    solution = solve(Exponential(1.0, log_scale=1.0), X, y, 1e-7, tol=1e-6)
+    assert solution.plan.working == "float64"
+    assert any("came to a halt" in reason for reason in solution.plan.reasons)
+    assert solution.converged
+    assert solution.relative_residual <= 1e-6
+
+
+def test_targets_as_fine_as_float64_with_float32_rows_are_judged_as_handed_out():
+    X, y = problem(n=100, dtype=torch.float32)
+    solution = solve(Exponential(0.5), X, y, 0.1, method="mixed_pcg")
+    residual = (
+        y.double()
+        - (Exponential(0.5)(X.double()) + 0.1 * torch.eye(100, dtype=torch.float64)) @ solution.alpha.double()
+    )
+    torch.testing.assert_close(solution.residual_norm, residual.norm(dim=0), rtol=1e-3, atol=0.0)
+
+
+@pytest.mark.parametrize("method", ["auto", "mixed_pcg", "mixed_direct"])
+@pytest.mark.parametrize(("temperature", "ridge"), [(0.05, 1e-8), (2.0, 1e-8), (2.0, 1e-15)])
+def test_an_ill_conditioned_system_is_never_called_converged_when_it_is_not(method, temperature, ridge):
+    X, y = problem(n=150, d=3)
+    X = torch.nn.functional.normalize(X, dim=1)
+    kernel = Exponential(temperature, log_scale=1 / temperature)
+    solution = solve(kernel, X, y, ridge, method=method, tol=1e-6)
+    residual = y - kernel(X) @ solution.alpha - ridge * solution.alpha
+    assert bool(torch.isfinite(solution.alpha).all())
+    if solution.converged:
+        assert float((residual.norm(dim=0) / y.norm(dim=0)).max()) <= 1.01e-6
+    else:
+        assert f"{solution.relative_residual:.1e}" in solution.advice
+
+
+def test_the_error_of_a_product_is_seen_in_some_of_its_rows():
+    X, y = problem(n=1000, d=20)
+    kernel = Exponential(1.0)
+    system = RidgeSystem(kernel, X, 0.1, Stored(kernel, X, torch.float32))
+    one = mixed_pcg._Pass(system, lambda r: r, Run(torch.zeros_like(y), y), y.norm(dim=0), 1e-6)
+    one._start()
+    product = system.apply_kernel(one.p)
+    true = (product - kernel(X) @ one.p).norm(dim=0) / one.p.norm(dim=0)
+    assert one._error_of(product) == pytest.approx(float(true.max()), rel=0.5)

@@ -1,0 +1,82 @@
+import pytest
+import torch
+from solver_case import oracle, problem
+
+from ridgeformer import errors
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.kernels import Exponential
+from ridgeformer.solving import RidgeSystem, Status, solve, subset
+from ridgeformer.solving.engines import Tiles
+from ridgeformer.solving.run import Output
+
+
+def fit(X, y, ridge, centres, seed=0):
+    system = RidgeSystem(Exponential(0.5), X, ridge, Tiles(Exponential(0.5), X, X.dtype))
+    output = Output(torch.ones(y.shape[1], dtype=torch.float64), X.dtype)
+    return subset.subset_regression(system, y, output, centres, torch_generator(seed, "centres"))
+
+
+def test_coefficients_minimise_the_penalised_error_on_the_centres():
+    """The naive oracle: the normal equations of subset regression."""
+    X, y = problem(n=120)
+    found = fit(X, y, 0.1, 15)
+    K = Exponential(0.5)(X)
+    K_c, K_cc = K[:, found.centres], K[found.centres][:, found.centres]
+    expected = torch.linalg.solve(K_c.T @ K_c + 0.1 * K_cc, K_c.T @ y)
+    torch.testing.assert_close(found.alpha[found.centres], expected, rtol=1e-6, atol=1e-8)
+    assert int(found.alpha.any(dim=1).sum()) == 15
+
+
+@pytest.mark.parametrize("centres", [5, 20, 60])
+def test_with_every_row_sampled_the_error_is_a_bound(centres):
+    X, y = problem(n=150)
+    found = fit(X, y, 0.1, centres)
+    K = Exponential(0.5)(X)
+    error = (K @ (found.alpha - oracle(Exponential(0.5), X, y, 0.1))).square().mean(0).sqrt()
+    assert bool((error <= found.fit_error * (1 + 1e-9)).all())
+    assert bool((found.fit_error < 40 * error + 1e-6).all())
+
+
+def test_a_sample_of_rows_estimates_the_error_from_above(monkeypatch):
+    monkeypatch.setattr(subset, "SAMPLED_ROWS", 40)
+    X, y = problem(n=300)
+    K, exact = Exponential(0.5)(X), oracle(Exponential(0.5), X, y, 0.1)
+    held = [
+        bool(((K @ (found.alpha - exact)).square().mean(0).sqrt() <= found.fit_error).all())
+        for found in (fit(X, y, 0.1, 30, seed) for seed in range(20))
+    ]
+    assert sum(held) >= 18
+
+
+def test_more_centres_are_nearer():
+    X, y = problem(n=300)
+    errors_ = [float(fit(X, y, 0.1, centres).fit_error.max()) for centres in (10, 40, 160)]
+    assert errors_[0] > errors_[1] > errors_[2]
+
+
+def test_solve_on_centres_says_that_it_is_one():
+    X, y = problem(n=200)
+    solution = solve(Exponential(0.5), X, y, 0.1, method="nystrom", centres=30)
+    assert solution.status is Status.SUBSET
+    assert not solution.converged
+    assert solution.plan.rank == 30
+    assert solution.fit_error.shape == (3,)
+    assert "Fitted on centres only" in solution.advice
+    exact = oracle(Exponential(0.5), X, y, 0.1)
+    assert bool(((solution.alpha - exact).norm(dim=0) <= solution.alpha_bound).all())
+    torch.testing.assert_close(solution.predict(X[:9]), Exponential(0.5)(X[:9], X) @ solution.alpha)
+
+
+def test_as_many_centres_as_rows_is_the_full_solution():
+    X, y = problem(n=60)
+    solution = solve(Exponential(0.5), X, y, 0.1, method="nystrom", centres=60)
+    full = solve(Exponential(0.5), X, y, 0.1)
+    torch.testing.assert_close(solution.predict(X), full.predict(X), rtol=1e-4, atol=1e-5)
+
+
+def test_centres_belong_to_nystrom():
+    X, y = problem()
+    with pytest.raises(errors.InputError, match="takes no centres"):
+        solve(Exponential(0.5), X, y, 0.1, method="cg", centres=3)
+    with pytest.raises(errors.InputError, match="centres is 0"):
+        solve(Exponential(0.5), X, y, 0.1, method="nystrom", centres=0)

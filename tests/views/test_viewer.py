@@ -1,0 +1,286 @@
+"""The trace viewer in a real browser: it plays, it answers to keys, and its numbers are the model's."""
+
+import numpy as np
+import pytest
+import torch
+from viewer_models import MODELS, TASK, cache_of, model_of, view_of
+
+import ridgeformer as rf
+from real_browser import chromium, needs_chromium, new_page
+from ridgeformer.views.viewer import trace_view, write_viewer
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+class Viewer:
+    """A page with a viewer on it, and everything it complained about or asked the world for."""
+
+    def __init__(self, page, path):
+        self.page, self.complaints, self.requests = page, [], []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def state(self, name):
+        return self.page.locator(".trace-viewer").get_attribute(f"data-{name}")
+
+    @property
+    def time(self):
+        return int(self.state("time"))
+
+    def go(self, time):
+        self.page.locator(".trace-viewer").evaluate("(root, time) => root.viewer.go(time)", time)
+
+    def run(self, script, *arguments):
+        return self.page.locator(".trace-viewer").evaluate(script, *arguments)
+
+    def choose(self, token, channel):
+        self.page.locator(f'.tv-grid td[data-token="{token}"][data-channel="{channel}"]').first.click()
+
+    def part(self, name):
+        return self.page.locator(f'.tv-total [data-part="{name}"]')
+
+    def number(self, name):
+        return float(self.part(name).get_attribute("data-value"))
+
+    def products(self):
+        return [float(item.get_attribute("data-product")) for item in self.page.locator("[data-product]").all()]
+
+
+@pytest.fixture
+def open_viewer(browser, tmp_path):
+    viewers = []
+
+    def open_(view, start=0, **options):
+        page = new_page(browser, **{"viewport": {"width": 1400, "height": 1000}, **options})
+        viewers.append(Viewer(page, write_viewer(view, tmp_path / f"{len(viewers)}.html", start=start)))
+        return viewers[-1]
+
+    yield open_
+    complaints = [complaint for viewer in viewers for complaint in viewer.complaints]
+    requests = [url for viewer in viewers for url in viewer.requests if not url.startswith(("file:", "data:"))]
+    for viewer in viewers:
+        viewer.page.context.close()
+    assert (complaints, requests) == ([], [])
+
+
+def column_of(view, channel):
+    return next(one.columns[0] for one in view.channels if one.name == channel)
+
+
+def place_of(view, place):
+    return 1 + [sublayer.place for sublayer in view.sublayers].index(place)
+
+
+def shown(value):
+    """Return a number as the page writes it."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e4 or abs(value) < 1e-3:
+        mantissa, exponent = f"{value:.2e}".split("e")
+        text = f"{mantissa}e{int(exponent)}"
+    else:
+        text = np.format_float_positional(float(f"{value:.4g}"), trim="-")
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def test_play_slider_buttons_and_keys(open_viewer):
+    view = view_of("softmax cg")
+    viewer = open_viewer(view)
+    page = viewer.page
+    assert viewer.time == 0
+    page.select_option(".tv-speed", "320")
+    page.click(".tv-play")
+    assert page.locator(".tv-play").get_attribute("aria-label") == "Pause"
+    page.wait_for_function("document.querySelector('.trace-viewer').dataset.time >= 3")
+    page.click(".tv-play")
+    stopped = viewer.time
+    page.wait_for_timeout(500)
+    assert viewer.time == stopped
+    page.click(".tv-next")
+    assert viewer.time == stopped + 1
+    page.click(".tv-first")
+    page.locator(".tv-slider").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert viewer.time == 2
+    page.locator(".tv-last").focus()
+    for key, time in (("ArrowLeft", 1), ("Shift+ArrowRight", 3), ("End", len(view.sublayers)), ("Home", 0)):
+        page.keyboard.press(key)
+        assert viewer.time == time
+    page.locator(".tv-strip i").nth(6).click()
+    assert viewer.time == 7
+    assert page.locator(".tv-title").inner_text() == view.sublayers[6].title
+    assert view.sublayers[6].sentence in page.locator(".tv-sentence").inner_text()
+    assert page.locator(".tv-formulas math").count() == len(view.sublayers[6].formulas)
+
+
+def test_playing_to_the_end_stops_there(open_viewer):
+    view = view_of("linear cg")
+    viewer = open_viewer(view, start=len(view.sublayers) - 1)
+    viewer.page.select_option(".tv-speed", "320")
+    viewer.page.click(".tv-play")
+    viewer.page.wait_for_function("document.querySelector('.tv-play').getAttribute('aria-label') === 'Play'")
+    assert viewer.time == len(view.sublayers)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "channel"),
+    [
+        ("softmax cg", "step 2.kernel product", "o"),
+        ("softmax cg", "step 2.undo normalisation", "u"),
+        ("softmax cg", "step 3.move", "r"),
+        ("linear pcg", "step 2.turn", "p"),
+        ("vanilla", "step 5.descend", "alpha"),
+        ("imitation", "step 2.kernel product", "o"),
+    ],
+)
+def test_the_arithmetic_of_a_cell_adds_up(open_viewer, name, place, channel):
+    view = view_of(name)
+    time, token, column = place_of(view, place), 4, column_of(view, channel)
+    viewer = open_viewer(view, start=time)
+    viewer.choose(token, channel)
+    before, after = view.stream[time - 1, token, column], view.stream[time, token, column]
+    assert (viewer.number("before"), viewer.number("after")) == (before, after)
+    assert viewer.part("after").inner_text() == shown(after)
+    products = viewer.products()
+    small = 1e-13 * sum(map(abs, products))
+    assert sum(products) == pytest.approx(viewer.number("written"), abs=small)
+    assert before + sum(products) == pytest.approx(after, abs=small)
+
+
+def test_attention_shows_the_pattern_of_the_cache(open_viewer):
+    for name, place in (("softmax cg", "step 2.kernel product"), ("linear cg", "step 2.turn")):
+        view, (_, cache) = view_of(name), cache_of(name)
+        viewer = open_viewer(view, start=place_of(view, place))
+        heads = [key for key in cache if key.startswith(f"{place}.pattern.") and not key.endswith(".clear")]
+        matrices = viewer.page.locator(".tv-matrix").all()
+        assert len(matrices) == len(heads)
+        for matrix, key in zip(matrices, heads, strict=True):
+            cells = matrix.evaluate(
+                "node => [...node.querySelectorAll('rect[data-source]')].map(cell => [+cell.parentNode.dataset.token, "
+                "+cell.dataset.source, +cell.dataset.value])"
+            )
+            assert cells
+            for reader, source, value in cells:
+                assert value == pytest.approx(float(cache[key][reader, source]), rel=1e-12, abs=1e-300)
+
+
+def test_a_term_leads_to_where_its_number_was_made(open_viewer):
+    view = view_of("softmax cg")
+    time = place_of(view, "step 2.undo normalisation")
+    viewer = open_viewer(view, start=time)
+    viewer.choose(4, "u")
+    viewer.page.get_by_role("button", name="o", exact=True).click()
+    assert (viewer.state("channel"), viewer.time) == ("o", place_of(view, "step 2.kernel product"))
+    largest = viewer.page.locator("button.tv-term").first
+    source = largest.locator("span").first.inner_text()
+    largest.click()
+    assert source == f"{view.tokens[int(viewer.state('token'))].label} · {viewer.state('channel')}"
+    assert viewer.time == place_of(view, "step 1.turn")
+    assert viewer.page.locator(".tv-grid td.tv-chosen").count() == 1
+
+
+def test_cells_are_reached_by_keys_and_rows_of_attention_light_up(open_viewer):
+    view = view_of("softmax cg")
+    viewer = open_viewer(view, start=place_of(view, "step 1.kernel product"))
+    viewer.choose(2, "p")
+    viewer.page.keyboard.press("ArrowDown")
+    viewer.page.keyboard.press("ArrowLeft")
+    assert (viewer.state("token"), viewer.state("channel")) == ("3", "r")
+    assert viewer.time == place_of(view, "step 1.kernel product")
+    viewer.page.locator('.tv-matrix g[data-token="5"]').focus()
+    assert viewer.page.locator(".tv-grid tr.tv-reader th").inner_text() == view.tokens[5].label
+    assert viewer.page.locator(".tv-grid tr.tv-source").count() >= 2
+    assert viewer.page.locator(".tv-weight").inner_text().startswith(f"{view.tokens[5].label} reads ")
+
+
+def test_error_and_bound_are_those_of_the_certificate(open_viewer):
+    view = view_of("softmax cg")
+    viewer = open_viewer(view, start=len(view.sublayers))
+    found = viewer.run("root => [...root.viewer.engine.given.bound]")
+    assert np.array_equal(np.reshape(found, view.bound.shape), view.bound)
+    note = viewer.page.locator(".tv-error-note").inner_text()
+    assert f"{view.errors[-1, 0]:.3g}" in note
+    assert f"{view.bound[-1].max():.3g}" in note
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_route_opens_and_its_run_is_repeated_from_the_weights(open_viewer, name):
+    view = view_of(name)
+    viewer = open_viewer(view, start=len(view.sublayers) // 2)
+    viewer.go(len(view.sublayers))
+    assert viewer.time == len(view.sublayers)
+    rounding = 1e-4 if "float32" in name else 1e-6 if name == "imitation" else 1e-9
+    assert float(viewer.state("gap")) < rounding
+
+
+def test_a_moved_target_gives_what_the_model_gives(open_viewer):
+    viewer = open_viewer(view_of("softmax cg"))
+    point = viewer.page.locator(".tv-point").nth(3)
+    point.focus()
+    for _ in range(4):
+        viewer.page.keyboard.press("ArrowUp")
+    targets = torch.tensor(viewer.run("root => [...root.viewer.engine.targets]"), dtype=torch.float64)
+    assert bool(targets[3] > TASK.y[3])
+    found = viewer.run("root => [...root.viewer.engine.predictions].slice(-11)")
+    assert np.allclose(found, model_of("softmax cg")(TASK.X, targets, TASK.Xq), atol=1e-10)
+    assert viewer.page.locator(".tv-live").is_visible()
+    viewer.page.click(".tv-reset")
+    assert viewer.page.locator(".tv-live").is_hidden()
+    assert np.array_equal(viewer.run("root => [...root.viewer.engine.targets]"), TASK.y)
+
+
+def test_a_silenced_head_is_the_models_ablation(open_viewer):
+    view = view_of("softmax cg")
+    viewer = open_viewer(view, start=place_of(view, "step 1.kernel product"))
+    viewer.page.locator(".tv-head-card input").check()
+    found = viewer.run("root => [...root.viewer.engine.predictions].slice(-11)")
+    with model_of("softmax cg").ablated("kernel product") as ablated:
+        assert np.allclose(found, ablated(TASK.X, TASK.y, TASK.Xq), atol=1e-10)
+
+
+def test_data_that_are_no_line_and_several_outputs(open_viewer):
+    model = rf.compile("softmax", features=2, outputs=2, ridge=5.0, steps=2, temperature=0.25)
+    view = trace_view(model, TASK.X, torch.stack([TASK.y, -2 * TASK.y], 1), TASK.Xq, name="<b>two</b>")
+    viewer = open_viewer(view, start=len(view.sublayers))
+    viewer.page.select_option(".tv-output", index=1)
+    viewer.choose(1, "alpha")
+    column = next(channel.columns[1] for channel in view.channels if channel.name == "alpha")
+    assert viewer.number("value") == view.stream[-1, 1, column]
+    assert viewer.page.locator(".tv-subject b").inner_text() == "<b>two</b>"
+
+
+@pytest.mark.parametrize("options", [{"color_scheme": "dark"}, {"reduced_motion": "reduce"}])
+def test_dark_and_still(open_viewer, options):
+    viewer = open_viewer(view_of("softmax cg"), start=6, **options)
+    ink = viewer.run("root => getComputedStyle(root).color")
+    assert ink == ("rgb(231, 234, 240)" if "color_scheme" in options else "rgb(28, 35, 48)")
+    step = "root => { root.querySelector('.tv-next').click(); return root.getAnimations({ subtree: true }).length; }"
+    moving = viewer.run(step)  # at once: a glide is soon over
+    assert (moving == 0) == ("reduced_motion" in options)
+
+
+def test_a_phone_needs_no_sideways_scrolling(open_viewer):
+    viewer = open_viewer(view_of("vanilla"), start=4, viewport={"width": 360, "height": 740})
+    assert viewer.page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_paper_shows_the_last_state(open_viewer):
+    viewer = open_viewer(view_of("softmax cg"))
+    assert viewer.page.locator(".tv-paper").is_hidden()
+    viewer.page.emulate_media(media="print")
+    assert viewer.page.locator(".tv-paper table").is_visible()
+    assert viewer.page.locator(".tv-app").is_hidden()
+
+
+def test_without_scripts_there_is_the_table(open_viewer):
+    viewer = open_viewer(view_of("softmax cg"), java_script_enabled=False)
+    assert viewer.page.locator(".tv-paper table").is_visible()
