@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from ridgeformer import datasets
-from ridgeformer.auditing import Settings
-from ridgeformer.auditing.prepare import prepare
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.solve import Precision
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.compiler import compile as run_compile
+from ridgeformer.datasets import Split
 
 __all__ = ["compile_"]
 
@@ -64,7 +63,7 @@ def compile_(
 
 def _rows(reference: str | None, seed: int) -> Any:
     """Return the prepared rows of the reference data."""
-    return None if reference is None else prepare(datasets.load(reference), Settings(seed=seed)).X
+    return None if reference is None else Split.of(datasets.load(reference), seed=seed).X
 
 
 def _facts(model: CompiledTransformer, directory: Path) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from ridgeformer import datasets
-from ridgeformer.auditing import Settings
-from ridgeformer.auditing.prepare import Prepared, prepare
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.core.errors import ShapeError
+from ridgeformer.datasets import Split
 
 __all__ = ["Data", "Directory", "MaxRows", "Preprocessing", "Seed", "Target", "prepare_for"]
 
@@ -24,17 +23,16 @@ Seed = Annotated[int, typer.Option(help="Of the split and of every random step."
 
 def prepare_for(
     model: CompiledTransformer, data: str, target: str | None, preprocessing: str, max_rows: int, seed: int
-) -> Prepared:
+) -> Split:
     """Return the data, prepared; rows and targets of another size than the model's are refused."""
-    settings = Settings(seed=seed, max_rows=max_rows, preprocessing=preprocessing)
-    prepared = prepare(datasets.load(data, target=target), settings)
+    split = Split.of(datasets.load(data, target=target), max_rows=max_rows, preprocessing=preprocessing, seed=seed)
     for what, option, found, compiled in (
-        ("features", "--features", prepared.X.shape[1], model.spec.features),
-        ("outputs", "--outputs", prepared.y.shape[1], model.spec.outputs),
+        ("features", "--features", split.X.shape[1], model.spec.features),
+        ("outputs", "--outputs", split.y.shape[1], model.spec.outputs),
     ):
         if found != compiled:
             raise ShapeError(
-                f"{prepared.dataset.name} has {found} {what} and the model was compiled for {compiled}: "
+                f"{split.dataset.name} has {found} {what} and the model was compiled for {compiled}: "
                 f"compile one with {option} {found}."
             )
-    return prepared
+    return split

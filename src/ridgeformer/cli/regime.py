@@ -18,6 +18,7 @@ from ridgeformer.claims import Curve, Plot
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.models import Data, Seed, Target
 from ridgeformer.core.errors import InputError
+from ridgeformer.datasets import Split
 from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer, Training, answer_regime
 from ridgeformer.studies.task import find_object
 from ridgeformer.views.regime_page import DISTANCES, criteria_table, spectra_table, widths_table, write_regime_page
@@ -56,13 +57,15 @@ def regime(
     """
     architecture = named_architecture(model, scale=scale, layers=layers, rank=rank, heads=heads)
     training = Training(method, loss, epochs=epochs, l2=l2)
-    dataset = datasets.load(data, target=target)
+    split = Split.for_networks(
+        datasets.load(data, target=target), rows=rows, test_rows=test_rows, seed=seed, at_most=True
+    )
     if html is not None:
         require_place(html)
     with progress_bar(json) as progress:
         found = answer_regime(
-            dataset, architecture, model=model, width=width, rows=rows, test_rows=test_rows, widest=widest,
-            ridge=ridge, training=training, rate=rate, seed=seed, dtype=torch.float32 if float32 else torch.float64,
+            split, architecture, model=model, width=width, widest=widest, ridge=ridge, training=training, rate=rate,
+            seed=seed, dtype=torch.float32 if float32 else torch.float64,
             progress=progress,
         )  # fmt: skip
     page = None if html is None else write_regime_page(found, html)

@@ -10,11 +10,11 @@ import torch
 import typer
 
 from ridgeformer.auditing.answer import show_score
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.models import Data, Directory, MaxRows, Preprocessing, Seed, Target, prepare_for
 from ridgeformer.compiler import CompiledTransformer, load
 from ridgeformer.compiler.certificate.problem import pose_true
+from ridgeformer.datasets import Split
 from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
 
 __all__ = ["run"]
@@ -42,7 +42,7 @@ def run(
     print_json(facts) if json else _show(facts)
 
 
-def _facts(model: CompiledTransformer, data: Prepared) -> dict[str, Any]:
+def _facts(model: CompiledTransformer, data: Split) -> dict[str, Any]:
     begin = time.perf_counter()
     with torch.no_grad():
         outputs = model(data.X, data.y, data.Xt).to(torch.float64)
@@ -67,18 +67,18 @@ def _facts(model: CompiledTransformer, data: Prepared) -> dict[str, Any]:
     }
 
 
-def _page(model: CompiledTransformer, data: Prepared, path: Path, seed: int) -> dict[str, Any]:
+def _page(model: CompiledTransformer, data: Split, path: Path, seed: int) -> dict[str, Any]:
     """Write the trace viewer of the model on a sample of the rows; say where it is and what it shows."""
     X, y, Xq = few_rows(data.X, data.y, data.Xt, seed=seed)
     view = trace_view(model, X, y, Xq, name=data.dataset.name)
     return {"page": str(write_viewer(view, path)), "watched": [len(X), len(Xq)]}
 
 
-def _same(data: Prepared, outputs: torch.Tensor, exact: torch.Tensor) -> float | None:
+def _same(data: Split, outputs: torch.Tensor, exact: torch.Tensor) -> float | None:
     """Return the share of queries for which both name the same class, or None for regression."""
     if data.labels is None:
         return None
-    return float(((outputs + data.mean).argmax(1) == (exact + data.mean).argmax(1)).double().mean())
+    return float((data.decide(outputs) == data.decide(exact)).double().mean())
 
 
 def _show(facts: dict[str, Any]) -> None:

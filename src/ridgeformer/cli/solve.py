@@ -13,13 +13,12 @@ import torch
 import typer
 
 from ridgeformer import datasets
-from ridgeformer.auditing import Settings
 from ridgeformer.auditing.answer import show_score
-from ridgeformer.auditing.prepare import Prepared, prepare
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.watching import Scheduler, Workers
 from ridgeformer.core.checks import positive
 from ridgeformer.core.errors import InputError
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import build_kernel
 from ridgeformer.solving import Nystrom, PivotedCholesky, Solution, Status
 from ridgeformer.solving import solve as run_solve
@@ -71,10 +70,8 @@ def solve(
 
     Example: ridgeformer solve digits --kernel exponential --temperature 0.25 --ridge 0.01 --method pcg
     """
-    prepared = prepare(
-        datasets.load(data, target=target), Settings(seed=seed, max_rows=max_rows, preprocessing=preprocessing)
-    )
-    rows = prepared.X.to(getattr(torch, precision.value))
+    split = Split.of(datasets.load(data, target=target), max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    rows = split.X.to(getattr(torch, precision.value))
     tau = temperature if temperature == "auto" else _number(temperature)
     begin = time.perf_counter()
     with progress_bar(json) as progress, _cluster(workers, scheduler, engine) as chosen:
@@ -86,7 +83,7 @@ def solve(
         solution = run_solve(
             build_kernel(kernel, rows, temperature=tau, order=order),
             rows,
-            prepared.y,
+            split.y,
             ridge,
             method=method,
             tol=tol,
@@ -97,7 +94,7 @@ def solve(
             engine=chosen,
             centres=centres,
         )
-    facts = _facts(prepared, solution, ridge, time.perf_counter() - begin)
+    facts = _facts(split, solution, ridge, time.perf_counter() - begin)
     print_json(facts) if json else _show(facts)
     if explain and not json:
         out().print(f"\n  {solution.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
@@ -136,7 +133,7 @@ def _number(text: str) -> float:
         raise InputError(f"{error} Give a number, or auto.") from None
 
 
-def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
+def _facts(data: Split, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
     answer = solution.answer(data.Xt)
     outputs = answer.values.to(torch.float64)
     return {

@@ -20,6 +20,7 @@ from ridgeformer.datasets.image_set import ImageSet
 from ridgeformer.datasets.mnist import MNIST
 from ridgeformer.datasets.preprocess import standardise, unit_rows
 from ridgeformer.datasets.progress import Progress
+from ridgeformer.datasets.split import Split
 from ridgeformer.datasets.synthetic import synthetic
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Entry",
     "Info",
     "Progress",
+    "Split",
     "Task",
     "available",
     "fetch",
