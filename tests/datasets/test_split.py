@@ -65,7 +65,7 @@ def test_a_row_set_aside_leaves_no_trace_in_the_training_rows(row, preprocessing
     np.testing.assert_array_equal(data.rows_t, other.rows_t)
 
 
-@pytest.mark.parametrize("row", [-1, 178, 2.0, True, "3"])
+@pytest.mark.parametrize("row", [-1, 178, True])
 def test_no_such_row(row):
     with pytest.raises(errors.InputError, match=r"wine has no row .*: it has rows 0 to 177"):
         Split.of(datasets.load("wine"), held_out=row)

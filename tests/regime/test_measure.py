@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -133,7 +134,8 @@ def test_a_network_of_your_own(problem):
 
 def test_dead_networks_are_reported():
     """Nearly parallel rows and one neuron: it is active on all of them or on none."""
-    rows = [[1.0, 1e-3 * k] for k in range(4)]
+    rows = torch.tensor([[1.0, 1e-3 * k] for k in range(4)], dtype=torch.float64)
+    y = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]], dtype=torch.float64)
     split = Split.for_networks(load("digits"), rows=4, test_rows=4, classes=("3", "8"))
     problem = replace(split, X=rows, Xt=rows, y=y, yt=y)
     found = [measure(problem, UNIT, Training(epochs=2), width=1, seed=seed) for seed in range(12)]

@@ -161,7 +161,9 @@ class Split:
         pool = np.arange(dataset.n)
         if dataset.classes:
             pool = np.flatnonzero(np.isin(dataset.y, [dataset.classes.index(name) for name in wanted]))
-        if at_most and 3 <= len(pool) < rows + test_rows:
+        if len(pool) < FEWEST_NETWORK_ROWS + 1:
+            raise InputError(f"{dataset.name} has {len(pool)} rows; at least 3 are needed, one of them to test on.")
+        if at_most and len(pool) < rows + test_rows:
             test_rows = len(pool) // 3
             rows = len(pool) - test_rows
         if rows + test_rows > len(pool):
@@ -191,9 +193,12 @@ class Split:
 
         train = choose(self.labels, len(self.X), rows, "dataset.sample")
         test = choose(self.labels_t, len(self.Xt), test_rows, "dataset.split")
-        scale = 1.0 if self.classes else float(self.y.square().mean().sqrt()) or 1.0
-        mean = self.mean if self.classes else torch.zeros_like(self.mean)
+        size = float(self.y.square().mean().sqrt()) or 1.0
         columns = slice(1, 2) if len(self.classes) == 2 else slice(None)
+
+        def targets(y: Tensor) -> Tensor:
+            return (y + self.mean).round()[:, columns] if self.classes else y / size
+
         labels, labels_t = (
             None if codes is None else codes[chosen] for codes, chosen in ((self.labels, train), (self.labels_t, test))
         )
@@ -202,10 +207,10 @@ class Split:
         return Split(
             dataset=self.dataset,
             X=torch.from_numpy(unit_rows(self.X[train])),
-            y=(self.y[train] + mean)[:, columns] / scale,
+            y=targets(self.y[train]),
             Xt=torch.from_numpy(unit_rows(self.Xt[test])),
-            yt=(self.yt[test] + mean)[:, columns] / scale,
-            mean=torch.zeros_like(mean[columns]),
+            yt=targets(self.yt[test]),
+            mean=torch.zeros_like(self.mean[columns]),
             classes=self.classes,
             labels=labels,
             labels_t=labels_t,
