@@ -13,10 +13,10 @@ from rich.table import Table
 from ridgeformer import datasets, report
 from ridgeformer.auditing import Audit, preset
 from ridgeformer.auditing import audit as run_audit
-from ridgeformer.auditing.answer import show_score
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
+from ridgeformer.core.words import show_score
+from ridgeformer.views.page import require_place
 from ridgeformer.views.paper import write_figures
-from ridgeformer.views.writing import require_place
 
 __all__ = ["audit"]
 

@@ -15,8 +15,8 @@ from ridgeformer.claims.words import as_dict, key_figure, provenance, summary, t
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.views.claims_page import write_claims_page
-from ridgeformer.views.terminal_plot import draw
-from ridgeformer.views.writing import require_place
+from ridgeformer.views.page import require_place
+from ridgeformer.views.terminal import draw_curves
 
 __all__ = ["claims"]
 
@@ -133,7 +133,7 @@ def _explain(finding: Finding) -> None:
             show(f"  {trial_line(trial)}")
         if evidence.plot:
             show("")
-            print(draw(evidence.plot, min(console.width, 100)))
+            print(draw_curves(evidence.plot, min(console.width, 100)))
             show(evidence.plot.caption, style="dim")
     for problem in finding.problems:
         show(f"\n{problem}.", style="bold red")

@@ -17,9 +17,9 @@ from ridgeformer.datasets import Dataset
 from ridgeformer.influence.answer import Answer, Point, ask
 from ridgeformer.influence.network_answer import ROWS, ask_network
 from ridgeformer.regime import Training
-from ridgeformer.views.influence_page import write_influence_page
-from ridgeformer.views.terminal_picture import blocks, side_by_side
-from ridgeformer.views.writing import require_place
+from ridgeformer.views.influence_page import influence_page
+from ridgeformer.views.page import require_place, write_page
+from ridgeformer.views.terminal import blocks, side_by_side
 
 __all__ = ["influence"]
 
@@ -66,7 +66,7 @@ def influence(
             dataset, query, architecture, settings, model=model or "", width=width, training=training, rate=rate,
             points=points,
         )  # fmt: skip
-    page = None if html is None else write_influence_page(answer, dataset, html)
+    page = None if html is None else write_page(influence_page(answer, dataset), html)
     if json:
         print_json(answer.as_dict() | {"page": page and str(page)})
         return

@@ -20,9 +20,9 @@ from ridgeformer.cli.models import Data, Seed, Target
 from ridgeformer.core.errors import InputError
 from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer, Training, answer_regime
 from ridgeformer.studies.task import find_object
+from ridgeformer.views.page import require_place
 from ridgeformer.views.regime_page import DISTANCES, criteria_table, spectra_table, widths_table, write_regime_page
-from ridgeformer.views.terminal_plot import draw
-from ridgeformer.views.writing import require_place
+from ridgeformer.views.terminal import draw_curves
 
 __all__ = ["named_architecture", "regime"]
 
@@ -121,7 +121,7 @@ def _show_plot(console: Console, found: RegimeAnswer) -> None:
     widths = tuple(float(width) for width, _ in found.at_widths)
     curves = tuple(Curve(name, widths, tuple(getattr(one, name) for _, one in found.at_widths)) for name in DISTANCES)
     plot = Plot(curves, "width", "distance from the limit", "", log_x=True, log_y=True)
-    console.print(draw(plot, min(console.width, 80)) + "\n", markup=False)
+    console.print(draw_curves(plot, min(console.width, 80)) + "\n", markup=False)
 
 
 def _print_table(console: Console, shown: report.Table) -> None:

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from ridgeformer.auditing.answer import show_score
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.models import Data, Directory, MaxRows, Preprocessing, Seed, Target, prepare_for
 from ridgeformer.compiler import CompiledTransformer, load
 from ridgeformer.compiler.certificate.problem import pose_true
+from ridgeformer.core.words import show_score
 from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
 
 __all__ = ["run"]

@@ -14,12 +14,12 @@ import typer
 
 from ridgeformer import datasets
 from ridgeformer.auditing import Settings
-from ridgeformer.auditing.answer import show_score
 from ridgeformer.auditing.prepare import Prepared, prepare
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.watching import Scheduler, Workers
 from ridgeformer.core.checks import positive
 from ridgeformer.core.errors import InputError
+from ridgeformer.core.words import show_score
 from ridgeformer.kernels import build_kernel
 from ridgeformer.solving import Nystrom, PivotedCholesky, Solution, Status
 from ridgeformer.solving import solve as run_solve

@@ -18,8 +18,7 @@ from ridgeformer.views.audit_page.influence import influence_section
 from ridgeformer.views.audit_page.regime import regime_section
 from ridgeformer.views.audit_page.settings import settings_section
 from ridgeformer.views.audit_page.size import depth_figure, size_section
-from ridgeformer.views.page import Page, render_page
-from ridgeformer.views.writing import tidy
+from ridgeformer.views.page import Page, render_page, tidy
 
 ORDER = ["data", "fit", "compiled", "size", "regime", "influence", "claims", "settings"]
 
