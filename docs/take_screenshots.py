@@ -11,7 +11,7 @@ from typing import Any
 from PIL import Image
 
 import ridgeformer as rf
-from ridgeformer import datasets, report
+from ridgeformer import datasets, views
 from ridgeformer.auditing import audit, preset
 from ridgeformer.views.viewer import curve_task, trace_view, write_viewer
 
@@ -56,7 +56,7 @@ def main() -> None:
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         given = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-        written = given or report.write(audit(datasets.load("digits"), preset("default")), work)
+        written = given or views.write(audit(datasets.load("digits"), preset("default")), work)
         browser = stack.enter_context(chromium())
         pages = {name: (written, options) for name, options in REPORT.items()}
         for name, (path, options) in (pages | {"trace_viewer": (write_trace(work), VIEWER)}).items():

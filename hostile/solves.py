@@ -137,7 +137,7 @@ def _options(rng: np.random.Generator, dtype: torch.dtype) -> tuple[dict[str, An
     options: dict[str, Any] = {"method": method, "seed": int(rng.integers(100))}
     if rng.random() < 0.3:
         options["tol"] = float(10 ** rng.uniform(-13, -1))
-    if method in ("richardson", "chebyshev", "neumann"):
+    if method in ("richardson", "chebyshev", "neumann", "heavy_ball", "nesterov"):
         options["max_steps"] = int(rng.integers(1, 400))
     elif method in ("cg", "pcg", "mixed_pcg") and rng.random() < 0.2:
         options["max_steps"] = int(rng.integers(1, 6))

@@ -54,7 +54,7 @@ _HOMES = {
     "compiler": ("Certificate", "CompiledTransformer", "certify", "compile", "load"),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
-    "solvers": ("Solution", "Status", "solve"),
+    "solving": ("Solution", "Status", "solve"),
 }
 """Which module each name is imported from when it is first used; torch alone takes a second."""
 

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ridgeformer import datasets, report
+from ridgeformer import datasets, views
 from ridgeformer.auditing import Audit, preset
 from ridgeformer.auditing import audit as run_audit
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
@@ -48,8 +48,8 @@ def audit(
     require_place(directory / "report.html")
     with progress_bar(json) as progress:
         result = run_audit(datasets.load(data, target=target), settings, progress=progress)
-        page = report.write(result, directory)
-        drawn = write_figures(report.audit_page(result), directory / "figures") if figures else ()
+        page = views.write(result, directory)
+        drawn = write_figures(views.audit_page(result), directory / "figures") if figures else ()
     if json:
         print_json({**result.as_dict(), "page": str(page), "figures": [str(path) for path in drawn]})
         return

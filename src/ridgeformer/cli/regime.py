@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ridgeformer import datasets, report
+from ridgeformer import datasets, views
 from ridgeformer.claims import Curve, Plot
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.models import Data, Seed, Target
@@ -124,7 +124,7 @@ def _show_plot(console: Console, found: RegimeAnswer) -> None:
     console.print(draw_curves(plot, min(console.width, 80)) + "\n", markup=False)
 
 
-def _print_table(console: Console, shown: report.Table) -> None:
+def _print_table(console: Console, shown: views.Table) -> None:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in shown.head:
         table.add_column(name)
