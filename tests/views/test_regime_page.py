@@ -47,25 +47,25 @@ def test_the_answer_comes_first_and_is_written(attention, tmp_path):
 
 def test_widths_are_drawn_with_a_line_of_slope_minus_a_half(attention):
     figure = pictures(regime_page(attention))["How the kernel approaches its limit"]
-    named = {trace.name: trace for trace in figure.data}
+    named = {trace.get("name"): trace for trace in figure["data"]}
     for name in DISTANCES:
-        assert list(named[name].y) == [getattr(one, name) for _, one in attention.at_widths]
-        assert named[f"{name}, trained network"].y == (getattr(attention.measured.kernel_start, name),)
-    dashed = [trace for trace in figure.data if trace.line.dash == "dash"]
+        assert list(named[name]["y"]) == [getattr(one, name) for _, one in attention.at_widths]
+        assert named[f"{name}, trained network"]["y"] == [getattr(attention.measured.kernel_start, name)]
+    dashed = [trace for trace in figure["data"] if trace.get("line", {}).get("dash") == "dash"]
     assert len(dashed) == len(DISTANCES)
     for trace in dashed:
-        slope = np.polyfit(np.log(trace.x), np.log(trace.y), 1)[0]
+        slope = np.polyfit(np.log(trace["x"]), np.log(trace["y"]), 1)[0]
         assert slope == pytest.approx(-0.5)
 
 
 def test_training_curves_and_spectra_are_those_of_the_answer(attention):
     drawn = pictures(regime_page(attention))
-    network, linear = drawn["What training did"].data
-    assert list(zip(network.x, network.y, strict=True)) == list(attention.measured.curve)
-    assert list(linear.y) == [loss for _, loss in attention.measured.linearised_curve]
-    rows, attended = drawn["The spectrum of the rows"].data
-    assert rows.y == pytest.approx(attention.spectrum.nonzero / attention.spectrum.nonzero[0])
-    assert len(attended.y) == attention.attended.rank
+    network, linear = drawn["What training did"]["data"]
+    assert list(zip(network["x"], network["y"], strict=True)) == list(attention.measured.curve)
+    assert list(linear["y"]) == [loss for _, loss in attention.measured.linearised_curve]
+    rows, attended = drawn["The spectrum of the rows"]["data"]
+    assert rows["y"] == pytest.approx(attention.spectrum.nonzero / attention.spectrum.nonzero[0])
+    assert len(attended["y"]) == attention.attended.rank
 
 
 def test_tables(attention):

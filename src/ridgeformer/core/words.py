@@ -25,7 +25,7 @@ FEW_CASES = 20
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def number(value: float, digits: int = 3) -> str:
+def number(value: int | float, digits: int = 3) -> str:
     """Return a number with so many significant digits, thousands separated, an exponent only where it is needed.
 
     Example:
@@ -41,7 +41,7 @@ def number(value: float, digits: int = 3) -> str:
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
-def percent(fraction: float, digits: int = 2) -> str:
+def percent(fraction: int | float, digits: int = 2) -> str:
     """Return a fraction as a percentage.
 
     Example:
@@ -51,7 +51,7 @@ def percent(fraction: float, digits: int = 2) -> str:
     return f"{number(100 * fraction, digits)} %"
 
 
-def percent_at_most(fraction: float) -> str:
+def percent_at_most(fraction: int | float) -> str:
     """Return a fraction as a percentage of two digits, rounded up so that a bound stays one.
 
     Example:
@@ -97,7 +97,11 @@ def listed(names: Iterable[str], last: str = "and") -> str:
 
 
 def interval(
-    value: float | None, low: float | None = None, high: float | None = None, form: str = ".3g", unit: float = 1.0
+    value: int | float | None,
+    low: int | float | None = None,
+    high: int | float | None = None,
+    form: str = ".3g",
+    unit: int | float = 1,
 ) -> str:
     """Return a mean with its interval in brackets, each multiplied by `unit`; what is not known is left out.
 
@@ -111,7 +115,7 @@ def interval(
     return f"{unit * value:{form}}{ends}"
 
 
-def show_score(value: float, task: str) -> str:
+def show_score(value: int | float, task: str) -> str:
     """Return a held-out score: accuracy for classes, else R².
 
     Example:
@@ -121,7 +125,7 @@ def show_score(value: float, task: str) -> str:
     return f"{100 * value:.1f} %" if task == "classification" else f"R² {value:.3f}"
 
 
-def power_of_ten(log10_value: float) -> str:
+def power_of_ten(log10_value: int | float) -> str:
     """Return a number given by its logarithm: in digits below ten million, else as a power of ten.
 
     Example:
@@ -133,7 +137,7 @@ def power_of_ten(log10_value: float) -> str:
     return "10" + str(round(log10_value)).translate(SUPERSCRIPTS)
 
 
-def one_part_in(fraction: float) -> str:
+def one_part_in(fraction: int | float) -> str:
     """Return a small fraction as one part in a round number, rounded up so that a bound stays one.
 
     Example:

@@ -74,9 +74,9 @@ def curve(
     colour: str = PALETTE[0],
     *,
     dash: str = "solid",
-    width: float = 2.5,
+    width: int | float = 2.5,
     markers: bool = False,
-    whiskers: tuple[Sequence[float], Sequence[float]] | None = None,
+    whiskers: tuple[ArrayLike, ArrayLike] | None = None,
     **options: Any,
 ) -> Trace:
     """Return a line.
@@ -100,12 +100,12 @@ def curve(
 
 
 def bars(
-    values: Sequence[float],
+    values: ArrayLike,
     labels: Sequence[str],
     name: str,
     colour: str | Sequence[str] = PALETTE[0],
     *,
-    whiskers: tuple[Sequence[float], Sequence[float]] | None = None,
+    whiskers: tuple[ArrayLike, ArrayLike] | None = None,
     **options: Any,
 ) -> Trace:
     """Return horizontal bars, one a label; `whiskers` are the lower and upper ends of an interval about each."""
@@ -116,7 +116,13 @@ def bars(
 
 
 def heat_map(
-    z: ArrayLike, name: str, *, largest: float | None = None, signed: bool = True, kind: str = "heatmap", **options: Any
+    z: ArrayLike,
+    name: str,
+    *,
+    largest: int | float | None = None,
+    signed: bool = True,
+    kind: str = "heatmap",
+    **options: Any,
 ) -> Trace:
     """Return a matrix in colours: orange below zero and blue above it, or pale to blue if it has no sign.
 
@@ -133,7 +139,7 @@ def heat_map(
     return {"type": kind, "z": z, "name": name, "showscale": False, **scale, **options}
 
 
-def vertical_line(at: float, ends: tuple[float, float], name: str, colour: str = PALETTE[2]) -> Trace:
+def vertical_line(at: int | float, ends: tuple[int | float, int | float], name: str, colour: str = PALETTE[2]) -> Trace:
     """Return a dotted vertical line between two heights."""
     return curve([at, at], list(ends), name, colour, dash="dot", width=2)
 
@@ -144,7 +150,7 @@ def draw(traces: Sequence[Trace], x: str | Axis, y: str | Axis, **layout: Any) -
     return {"data": list(traces), "layout": {**LAYOUT, **axes, **layout}}
 
 
-def log_axis(title: str, *values: Iterable[float], **options: Any) -> Axis:
+def log_axis(title: str, *values: Iterable[Any], **options: Any) -> Axis:
     """Return a logarithmic axis with few ticks: powers of ten, or 1, 2 and 5 of each where there are few decades.
 
     Args:
@@ -201,10 +207,9 @@ def figure_json(figure: Figure) -> str:
 
 def styled(figure: Any) -> Figure:
     """Return a plotly figure in this plain form (to go, once the studies draw with `draw`)."""
-    plain = figure.to_plotly_json()
-    layout = {name: value for name, value in plain["layout"].items() if name != "template"}
+    layout = {name: value for name, value in figure.layout._props.items() if name != "template"}
     axes = {name: layout.pop(name, {}) for name in ("xaxis", "yaxis")}
-    return draw(plain["data"], axes["xaxis"], axes["yaxis"], **layout)
+    return draw([{"type": trace.type, **trace._props} for trace in figure.data], axes["xaxis"], axes["yaxis"], **layout)
 
 
 def _axis(options: str | Axis) -> Axis:
@@ -213,7 +218,7 @@ def _axis(options: str | Axis) -> Axis:
     return {**TICK, **given, "title": title if isinstance(title, dict) else {"text": title}}
 
 
-def _whiskers(values: ArrayLike, low: Sequence[float], high: Sequence[float]) -> dict[str, Any]:
+def _whiskers(values: ArrayLike, low: ArrayLike, high: ArrayLike) -> dict[str, Any]:
     middle = np.asarray(values, dtype=np.float64)
-    above, below = np.asarray(high) - middle, middle - np.asarray(low)
+    above, below = np.asarray(high, dtype=np.float64) - middle, middle - np.asarray(low, dtype=np.float64)
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": WHISKER}

@@ -58,7 +58,7 @@ def draw_for_paper(figure: Figure) -> Any:
     for trace in figure["data"]:
         name = trace.get("name") if trace.get("showlegend", True) else None
         if trace["type"] == "bar":
-            _draw_bars(axes, trace, labels, bars.index(trace), len(bars))
+            _draw_bars(axes, trace, labels, next(i for i, one in enumerate(bars) if one is trace), len(bars))
         elif not bars:
             x = np.arange(len(trace["y"])) if trace.get("x") is None else trace["x"]
             look = {"color": trace["line"]["color"], "linestyle": DASHES[trace["line"].get("dash", "solid")]}
