@@ -6,6 +6,7 @@ from torch import nn
 
 from ridgeformer.datasets import load
 from ridgeformer.regime import Architecture, CustomArchitecture, Training, answer_regime
+from ridgeformer.views import write_page
 from ridgeformer.views.regime_page import (
     DISTANCES,
     criteria_table,
@@ -13,7 +14,6 @@ from ridgeformer.views.regime_page import (
     spectra_table,
     training_table,
     widths_table,
-    write_regime_page,
 )
 
 QUICK = {
@@ -41,7 +41,7 @@ def pictures(page):
 def test_the_answer_comes_first_and_is_written(attention, tmp_path):
     page = regime_page(attention)
     assert page.answer == attention.sentences
-    text = write_regime_page(attention, tmp_path / "page.html").read_text()
+    text = write_page(regime_page(attention), tmp_path / "page.html").read_text()
     assert text.index("At width 32 this network") < text.index("How wide is wide enough</h2>")
 
 

@@ -6,37 +6,39 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 
-from ridgeformer import datasets
-from ridgeformer.auditing import Settings
-from ridgeformer.auditing.prepare import Prepared, prepare
-from ridgeformer.cli.console import Json, out, print_json, progress_bar
-from ridgeformer.cli.watching import Scheduler, Workers
-from ridgeformer.core.checks import positive
+from ridgeformer.cli import importing
+from ridgeformer.cli.console import (
+    Data,
+    Json,
+    MaxRows,
+    Precision,
+    Preprocessing,
+    Scheduler,
+    Seed,
+    Target,
+    Workers,
+    out,
+    print_facts,
+    print_json,
+    progress_bar,
+)
 from ridgeformer.core.errors import InputError
-from ridgeformer.core.words import show_score
-from ridgeformer.kernels import build_kernel
-from ridgeformer.solving import Nystrom, PivotedCholesky, Solution, Status
-from ridgeformer.solving import solve as run_solve
-from ridgeformer.studies.runners import DaskCluster
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ridgeformer.auditing.prepare import Prepared
+    from ridgeformer.solving import Nystrom, PivotedCholesky, Solution
 
 __all__ = ["solve"]
 
 
-class Precision(StrEnum):
-    """What the solve is computed in; certificates are always in float64."""
-
-    float64 = "float64"
-    float32 = "float32"
-
-
 def solve(
-    data: Annotated[str, typer.Argument(help="A dataset's name, or a .csv, .parquet, .npz or .npy file.")],
+    data: Data,
     kernel: Annotated[
         str, typer.Option(help="dot_product, exponential, gram_power, relu_ntk or relu_ntk_both.")
     ] = "exponential",
@@ -59,10 +61,10 @@ def solve(
     tol: Annotated[float | None, typer.Option(help="Relative residual to reach.")] = None,
     max_steps: Annotated[int | None, typer.Option(help="Iterations at most.")] = None,
     precision: Annotated[Precision, typer.Option(help="Precision of the solve.")] = Precision.float64,
-    target: Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")] = None,
-    preprocessing: Annotated[str, typer.Option(help="auto, unit_rows or standardise.")] = "auto",
-    max_rows: Annotated[int, typer.Option(help="Rows used at most; more are sampled.", min=10)] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the split and of every random step.", min=0)] = 0,
+    target: Target = None,
+    preprocessing: Preprocessing = "auto",
+    max_rows: MaxRows = 10_000,
+    seed: Seed = 0,
     workers: Workers = 0,
     scheduler: Scheduler = None,
     json: Json = False,
@@ -71,6 +73,16 @@ def solve(
 
     Example: ridgeformer solve digits --kernel exponential --temperature 0.25 --ridge 0.01 --method pcg
     """
+    with importing():
+        import torch
+
+        from ridgeformer import datasets
+        from ridgeformer.auditing import Settings
+        from ridgeformer.auditing.prepare import prepare
+        from ridgeformer.kernels import build_kernel
+        from ridgeformer.solving import Status
+        from ridgeformer.solving import solve as run_solve
+
     prepared = prepare(
         datasets.load(data, target=target), Settings(seed=seed, max_rows=max_rows, preprocessing=preprocessing)
     )
@@ -79,7 +91,7 @@ def solve(
     begin = time.perf_counter()
     with progress_bar(json) as progress, _cluster(workers, scheduler, engine) as chosen:
 
-        def watch(step: int, alpha: torch.Tensor, residual: torch.Tensor) -> None:
+        def watch(step: int, alpha: Tensor, residual: Tensor) -> None:
             progress(0, None, f"step {step}, relative residual {float(residual.max()):.1e}")
 
         progress(0, None, f"solving for {len(rows):,} rows")
@@ -115,11 +127,15 @@ def _cluster(workers: int, scheduler: str | None, engine: str | None) -> Iterato
         return
     if engine not in (None, "dask"):
         raise InputError(f"--engine {engine} works on this machine: leave it out, or --workers and --scheduler.")
+    from ridgeformer.studies.runners import DaskCluster
+
     with closing(DaskCluster(workers=workers, scheduler=scheduler)) as cluster, cluster.client.as_current():
         yield "dask"
 
 
 def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | PivotedCholesky | None:
+    from ridgeformer.solving import Nystrom, PivotedCholesky
+
     if rank is None:
         return name
     if name == "pivoted":
@@ -130,6 +146,8 @@ def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | Pivot
 
 
 def _number(text: str) -> float:
+    from ridgeformer.core.checks import positive
+
     try:
         return positive(text, "temperature", "logits are divided by it")
     except InputError as error:
@@ -138,7 +156,7 @@ def _number(text: str) -> float:
 
 def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
     answer = solution.answer(data.Xt)
-    outputs = answer.values.to(torch.float64)
+    outputs = answer.values.double()
     return {
         "data": data.dataset.name,
         "notes": list(data.notes),
@@ -167,6 +185,8 @@ def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> 
 
 
 def _show(facts: dict[str, Any]) -> None:
+    from ridgeformer.core.words import show_score
+
     console = out()
     console.print()
     console.print(facts["advice"], style="bold", markup=False)
@@ -187,7 +207,6 @@ def _show(facts: dict[str, Any]) -> None:
         lines["held-out rows outside the training rows"] = f"{len(outside)} of {count}, extrapolated"
     if facts["log_scale"]:
         lines["kernel rescaled by"] = f"e^-{facts['log_scale']:.4g}, to stay in range; predictions are unaffected"
-    for name, value in lines.items():
-        console.print(f"  {name:<52} {value}", soft_wrap=True)
+    print_facts(lines, 52)
     for note in facts["notes"]:
         console.print(f"  {note}", style="dim", markup=False)

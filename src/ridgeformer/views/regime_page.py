@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import plotly.graph_objects as go
 
 from ridgeformer.views.figures import PALETTE, Figure, styled
-from ridgeformer.views.page import write_page
 from ridgeformer.views.parts import Page, Picture, Section, Table
 
 if TYPE_CHECKING:  # regime stands beside the report, not below it
@@ -23,7 +21,6 @@ __all__ = [
     "spectra_table",
     "training_table",
     "widths_table",
-    "write_regime_page",
 ]
 
 DISTANCES = ("additive", "frobenius", "multiplicative", "whitened")
@@ -41,11 +38,6 @@ def regime_page(found: RegimeAnswer) -> Page:
         found.sentences,
         tuple(sections),
     )
-
-
-def write_regime_page(found: RegimeAnswer, path: Path) -> Path:
-    """Write the page; an old one is replaced in one step."""
-    return write_page(regime_page(found), path)
 
 
 def criteria_table(found: RegimeAnswer) -> Table:
