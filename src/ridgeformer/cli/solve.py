@@ -185,7 +185,7 @@ def _facts(data: Split, solution: Solution, ridge: float, seconds: float) -> dic
 
 
 def _show(facts: dict[str, Any]) -> None:
-    from ridgeformer.auditing.answer import show_score
+    from ridgeformer.core.words import show_score
 
     console = out()
     console.print()
