@@ -4,7 +4,7 @@ from small_audits import SMALL, small_audit
 
 from ridgeformer import datasets
 from ridgeformer.auditing import audit
-from ridgeformer.auditing.audit import STAGES
+from ridgeformer.auditing.run import STAGES
 
 
 def test_same_seed_same_numbers_and_progress_names_every_stage_once():

@@ -1,6 +1,6 @@
 import pytest
 
-from ridgeformer.auditing.skipped import Skipped, attempt
+from ridgeformer.auditing.settings import Skipped, attempt
 from ridgeformer.core.errors import InputError
 
 

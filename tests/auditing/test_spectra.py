@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from ridgeformer.auditing.spectra import examine_spectra
+from ridgeformer.regime.spectra import examine_spectra
 
 
 def test_rank_energy_and_condition_of_a_known_matrix():

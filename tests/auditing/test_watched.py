@@ -2,7 +2,7 @@ import pytest
 import torch
 from small_audits import small_audit
 
-from ridgeformer.auditing.watched import MOST_STEPS, QUERIES, SUPPORTS
+from ridgeformer.auditing.compiled import MOST_STEPS, QUERIES, SUPPORTS
 from ridgeformer.solving import solve
 
 

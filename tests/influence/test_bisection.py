@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from ridgeformer.influence.bisection import bracket
+from ridgeformer.influence.flipping import bracket
 
 
 @pytest.mark.parametrize("edge", [1e-7, 0.3, 1.0, 77.0])

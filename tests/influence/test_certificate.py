@@ -4,8 +4,8 @@ from influence_case import KERNELS, problem
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence import AttentionFeatures
-from ridgeformer.influence.attacks.balls import BALLS
-from ridgeformer.influence.certificate import certified_eps
+from ridgeformer.influence.attacks import BALLS
+from ridgeformer.influence.flipping import certified_eps
 from ridgeformer.influence.pair import choose_pair, factors
 from ridgeformer.kernels import DotProduct
 

@@ -5,7 +5,7 @@ from torch.autograd import gradcheck
 
 from ridgeformer import errors
 from ridgeformer.influence import influence
-from ridgeformer.influence.differentiable import differentiable_influence
+from ridgeformer.influence.baseline import differentiable_influence
 from ridgeformer.kernels import DotProduct, Exponential
 
 

@@ -3,8 +3,8 @@ import torch
 from influence_case import draw
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.attacks.balls import BALLS
-from ridgeformer.influence.drift import Expansion, drift
+from ridgeformer.influence.attacks import BALLS
+from ridgeformer.influence.pair import Expansion, drift
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 
 Z = draw(6, 3, purpose="Z")

@@ -3,8 +3,8 @@ from influence_case import draw
 from torch import nn
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.empirical_kernel import EmpiricalNTK
 from ridgeformer.regime import NetworkNTK, ReluNetwork
+from ridgeformer.regime.tangent_kernel import EmpiricalNTK
 
 
 def test_it_is_the_closed_form_of_a_relu_layer_between_any_rows():

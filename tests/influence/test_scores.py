@@ -4,7 +4,7 @@ from influence_case import problem
 
 from ridgeformer import errors
 from ridgeformer.influence import influence, squared_loss
-from ridgeformer.influence.scores import check_measure, score
+from ridgeformer.influence.influences import check_measure, score
 from ridgeformer.kernels import Exponential
 
 

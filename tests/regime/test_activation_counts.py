@@ -5,7 +5,7 @@ import torch
 from ridgeformer.core.seeds import numpy_generator, torch_generator
 from ridgeformer.datasets import load
 from ridgeformer.regime import activation_counts
-from ridgeformer.regime.activation_counts import (
+from ridgeformer.regime.finite_ntk import (
     BLOCK,
     draw_patterns,
     gram_factor,

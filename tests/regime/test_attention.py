@@ -4,7 +4,7 @@ import torch
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower
-from ridgeformer.regime import Attention, normalise_rows, softmax_gap
+from ridgeformer.regime import LinearisedAttention, normalise_rows, softmax_gap
 
 
 def rows(n=7, d=4, purpose="rows"):
@@ -20,27 +20,27 @@ def test_two_layers_equal_the_formula(normalise):
     X = rows()
     unit = normalise_rows if normalise else lambda Z: Z
     first = unit(X @ X.T @ X)
-    close(Attention(X, layers=2, normalise=normalise)(X), unit(first @ first.T @ first))
-    close(Attention(X, layers=2, recompute=False, normalise=normalise)(X), unit(X @ X.T @ first))
+    close(LinearisedAttention(X, layers=2, normalise=normalise)(X), unit(first @ first.T @ first))
+    close(LinearisedAttention(X, layers=2, recompute=False, normalise=normalise)(X), unit(X @ X.T @ first))
 
 
 @pytest.mark.parametrize("recompute", [True, False])
 def test_a_row_of_the_context_is_treated_alike_alone(recompute):
     X = rows()
-    attention = Attention(X, layers=3, recompute=recompute, rank=2)
+    attention = LinearisedAttention(X, layers=3, recompute=recompute, rank=2)
     close(attention(X[2:4]), attention(X)[2:4])
 
 
 def test_kernel_of_the_features_is_the_gram_power():
     X, Z = rows(), rows(3, purpose="queries")
-    attention = Attention(X, normalise=False)
+    attention = LinearisedAttention(X, normalise=False)
     close(attention(Z) @ attention(X).T, GramPower(3, X)(Z, X))
 
 
 def test_kernel_with_a_fixed_dataset_is_linear_with_its_own_penalty():
     """L15: ridge regression with x'C^2 z is linear ridge regression with penalty l w'C^-2 w."""
     X, Z, y, ridge = rows(), rows(3, purpose="queries"), rows(7, 1, "y"), 0.3
-    attention = Attention(X, normalise=False)
+    attention = LinearisedAttention(X, normalise=False)
     F, C = attention(X), X.T @ X
     by_kernel = attention(Z) @ F.T @ torch.linalg.solve(F @ F.T + ridge * torch.eye(7, dtype=torch.float64), y)
     w = torch.linalg.solve(C + ridge * torch.linalg.inv(C @ C), X.T @ y)
@@ -51,8 +51,8 @@ def test_truncation_keeps_the_best_rank():
     X = rows()
     U, S, Vt = torch.linalg.svd(X, full_matrices=False)
     best = U[:, :2] @ torch.diag(S[:2] ** 3) @ Vt[:2]
-    close(Attention(X, rank=2, normalise=False)(X), best)
-    close(Attention(X, rank=4)(X), Attention(X)(X))
+    close(LinearisedAttention(X, rank=2, normalise=False)(X), best)
+    close(LinearisedAttention(X, rank=4)(X), LinearisedAttention(X)(X))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,7 +70,7 @@ def test_linear_attention_is_softmax_for_centred_rows_only(seed):
 
 def test_gradient_flows_through_the_row_and_not_the_context():
     X = rows().requires_grad_()
-    attention = Attention(X)
+    attention = LinearisedAttention(X)
     x = rows(1, purpose="x").requires_grad_()
     attention(x).square().sum().backward()
     assert x.grad is not None
@@ -79,10 +79,10 @@ def test_gradient_flows_through_the_row_and_not_the_context():
 
 def test_refuses_bad_input():
     with pytest.raises(InputError, match=r"row 1 of the attention features is all zeros"):
-        Attention([[1.0, 0.0], [0.0, 0.0]])
+        LinearisedAttention([[1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(InputError, match="rank is 5"):
-        Attention(rows(), rank=5)
+        LinearisedAttention(rows(), rank=5)
     with pytest.raises(ShapeError, match="features"):
-        Attention(rows())(rows(2, 3))
+        LinearisedAttention(rows())(rows(2, 3))
     with pytest.raises(InputError, match="layers"):
-        Attention(rows(), layers=-1)
+        LinearisedAttention(rows(), layers=-1)

@@ -6,8 +6,8 @@ import torch
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import finite_relu_ntks, kernel_distances, required_widths
-from ridgeformer.regime.criteria import judge_criteria
-from ridgeformer.regime.rows import normalise_rows
+from ridgeformer.regime.networks import normalise_rows
+from ridgeformer.regime.widths import judge_criteria
 
 
 @pytest.fixture(scope="module")

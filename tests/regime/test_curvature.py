@@ -8,7 +8,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split, load
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, Training, empirical_ntk, train
-from ridgeformer.regime.curvature import stable_rate, tangent_norm
+from ridgeformer.regime.tangent_kernel import stable_rate, tangent_norm
 
 
 @pytest.mark.parametrize("name", ["relu", "mlp-attn", "qkv"])

@@ -4,9 +4,9 @@ import torch
 from ridgeformer.core.errors import InputError, UnknownNameError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import (
-    Attention,
     FrozenPattern,
     Linearised,
+    LinearisedAttention,
     QKVBlock,
     QKVNetwork,
     ReluNetwork,
@@ -64,7 +64,7 @@ def test_tied_identity_is_linearised_attention():
     with torch.no_grad():
         block.queries.copy_(torch.eye(4)[None])
         block.values.copy_(torch.eye(4)[None])
-    torch.testing.assert_close(block(X, X), Attention(X)(X))
+    torch.testing.assert_close(block(X, X), LinearisedAttention(X)(X))
 
 
 def test_normalisation_after_attention():

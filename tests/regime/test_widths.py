@@ -8,7 +8,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
-    Attention,
+    LinearisedAttention,
     finite_relu_ntk,
     gram_spectrum,
     kernel_distances,
@@ -54,7 +54,7 @@ def test_criteria_disagree_by_orders_of_magnitude_on_attention_features():
     """L4: the published width cannot be run, the ridge-whitened one can, on the same rows."""
     X = digits()
     kappa = gram_spectrum(X).condition()
-    features = Attention(X)(X)
+    features = LinearisedAttention(X)(X)
     needs = by_name(features, ridge=0.5, kappa=kappa)
     assert needs["frobenius"].log10_width < needs["whitened"].log10_width < 6
     assert needs["whitened"].log10_width < needs["multiplicative"].log10_width < needs["additive"].log10_width

@@ -4,7 +4,7 @@ import pytest
 
 from ridgeformer.datasets import Split, load
 from ridgeformer.regime import Architecture, OutputDistance, Training, measure
-from ridgeformer.regime.words import CLOSE, influence_supported, obstacles, sentences
+from ridgeformer.regime.answer import CLOSE, influence_supported, obstacles, sentences
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ import torch
 from influence_case import draw
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.attacks.balls import BALLS
+from ridgeformer.influence.attacks import BALLS
 
 DUAL = {"linf": 1, "l2": 2}
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from digits_case import KERNELS, RIDGE, digits, exact
 
-from ridgeformer.influence.estimators.setting import prepare
+from ridgeformer.influence.estimators import prepare
 
 
 @pytest.mark.parametrize("name", KERNELS)

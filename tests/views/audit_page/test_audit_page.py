@@ -8,7 +8,7 @@ import pytest
 from markupsafe import escape
 from small_audits import small_audit
 
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.views import Page, Picture, Strip, Table, audit_page, render
 from ridgeformer.views.audit_page.claims import claims_section
 from ridgeformer.views.audit_page.compiled import compiled_section

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import percent_at_most
 from ridgeformer.views.figures import PALETTE, Figure, log_axis, styled
 from ridgeformer.views.parts import Fragment, Part, Picture, Section, Table

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
 from ridgeformer.auditing.malleability import CONTROLS, Malleable
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.influence import Answer
 from ridgeformer.influence.answer import Point
 from ridgeformer.views.figures import PALETTE, Figure, broken, styled

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
 from ridgeformer.auditing.kernel_regime import NETWORKS, KernelRegime
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.regime import Criterion, Measurement, OutputDistance
-from ridgeformer.regime.words import CLOSE, MEANINGS, obstacles
+from ridgeformer.regime.answer import CLOSE, MEANINGS, obstacles
 from ridgeformer.views.figures import PALETTE, Figure, broken, log_axis, styled
 from ridgeformer.views.parts import Facts, Picture, Section, Table
 

@@ -14,11 +14,11 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
-from ridgeformer.regime.empirical_ntk import call_checked, empirical_ntk
+from ridgeformer.regime.distances import KernelDistances, kernel_distances
 from ridgeformer.regime.finite_ntk import relu_ntk_of_weights
-from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
 from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, is_dead
+from ridgeformer.regime.tangent_kernel import call_checked, empirical_ntk
 from ridgeformer.regime.training import Trained, Training, train
 
 __all__ = ["Measurement", "OutputDistance", "measure", "require_network_memory"]
