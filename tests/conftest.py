@@ -22,8 +22,6 @@ ROOMS = (
     "claims",
     "studies",
     "influence",
-    "influence/attacks",
-    "influence/estimators",
     "views",
 )
 

@@ -10,6 +10,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
 from ridgeformer.kernels import GramPower
 from ridgeformer.regime import LinearisedAttention, attention_order, gram_spectrum
+from ridgeformer.regime.spectra import examine_spectra
 
 
 def with_condition(kappa, n=30, d=8):
@@ -105,3 +106,13 @@ def test_refuses_what_has_no_spectrum():
         gram_spectrum(np.eye(2)).energy_rank(1.1)
     with pytest.raises(InputError, match="layers"):
         attention_order(-1)
+
+
+def test_rank_energy_and_condition_of_a_known_matrix():
+    X = torch.diag(torch.tensor([10.0, 1.0, 0.1, 0.0], dtype=torch.float64))
+    spectra = examine_spectra(X, torch.diag(torch.tensor([3.0, 1.0], dtype=torch.float64)), ridge=1.0)
+    np.testing.assert_allclose(spectra.gram, [100.0, 1.0, 0.01])
+    assert (spectra.rank, spectra.energy_rank) == (3, 1)
+    assert spectra.d_eff == 0.75 + 0.5
+    assert spectra.system_condition == 2.0
+    assert spectra.measured_10 <= spectra.width_10 <= 2
