@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import ridgeformer as rf
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets import Dataset, idx
-from ridgeformer.datasets.fetched import fetch_set
+from ridgeformer.datasets.fetching import fetch_set
 from ridgeformer.datasets.image_set import Arrays, ImageSet, RawFile, digest_of
 from ridgeformer.studies import Status, Store, Task
 from ridgeformer.studies.task import Outcome

@@ -31,7 +31,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(empty))
     monkeypatch.setenv("RIDGEFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("sklearn.datasets.fetch_openml", no_network)
-    monkeypatch.setattr("ridgeformer.datasets.from_debian.ROOT", tmp_path / "root")
+    monkeypatch.setattr("ridgeformer.datasets.fetching.ROOT", tmp_path / "root")
     return empty
 
 

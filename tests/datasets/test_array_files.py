@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ridgeformer.core.errors import DataFileError, DtypeError, InputError, ShapeError, UnknownNameError
-from ridgeformer.datasets.array_files import read_npy, read_npz
+from ridgeformer.datasets.files import read_npy, read_npz
 
 X = np.arange(8.0).reshape(4, 2)
 Y = np.array([0.5, 1.5, 2.5, 3.5])

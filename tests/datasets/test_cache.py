@@ -10,7 +10,7 @@ import pytest
 
 from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets import cache
-from ridgeformer.datasets.workspace import workspace
+from ridgeformer.datasets.cache import workspace
 
 ARRAYS = {
     "x_train": np.arange(12, dtype=np.uint8).reshape(3, 4),

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from ridgeformer.core.errors import DataFileError
-from ridgeformer.datasets.cifar10 import CIFAR10 as SPEC
-from ridgeformer.datasets.fetched import SOURCES
+from ridgeformer.datasets.published import CIFAR10 as SPEC
+from ridgeformer.datasets.fetching import SOURCES
 
 
 def test_strips_share_the_rows_equally() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ridgeformer.datasets.embedded import DIABETES, DIGITS
-from ridgeformer.datasets.entry import Entry
-from ridgeformer.datasets.mnist import MNIST
+from ridgeformer.datasets.dataset import Entry
+from ridgeformer.datasets.published import MNIST
 
 
 def test_every_kind_of_entry_is_one() -> None:

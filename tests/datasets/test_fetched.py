@@ -8,7 +8,7 @@ import pytest
 
 from ridgeformer.core.errors import DataFileError, FetchError, InputError, UnknownNameError
 from ridgeformer.datasets import cache, fetched
-from ridgeformer.datasets.fetched import fetch_set
+from ridgeformer.datasets.fetching import fetch_set
 
 IMAGES = "train-images-idx3-ubyte"
 STORED = ["tiny.json", "tiny.npz"]

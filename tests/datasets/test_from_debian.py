@@ -9,7 +9,7 @@ import pytest
 
 from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets import from_debian
-from ridgeformer.datasets.progress import silent
+from ridgeformer.datasets.fetching import silent
 
 PACKAGE = "dataset-tiny"
 

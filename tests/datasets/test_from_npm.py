@@ -5,7 +5,7 @@ import pytest
 
 from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets import from_npm
-from ridgeformer.datasets.progress import silent
+from ridgeformer.datasets.fetching import silent
 
 PACKAGE = "tiny-data@1.0.0"
 

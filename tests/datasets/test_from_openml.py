@@ -8,7 +8,7 @@ import pytest
 
 from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.datasets import from_openml
-from ridgeformer.datasets.progress import silent
+from ridgeformer.datasets.fetching import silent
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, data: Any, target: Any) -> list[dict[str, Any]]:

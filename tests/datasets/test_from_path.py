@@ -5,7 +5,7 @@ import pytest
 
 from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets import from_path
-from ridgeformer.datasets.progress import silent
+from ridgeformer.datasets.fetching import silent
 
 
 def same(got, wanted) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ridgeformer.core.errors import DataFileError, UnknownNameError
-from ridgeformer.datasets.fetched import fetch_set
+from ridgeformer.datasets.fetching import fetch_set
 from ridgeformer.datasets.image_set import check_arrays
 
 

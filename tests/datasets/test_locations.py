@@ -5,7 +5,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from ridgeformer.datasets.locations import ENVIRONMENT, cannot_write, datasets_folder, root
+from ridgeformer.datasets.cache import ENVIRONMENT, cannot_write, datasets_folder, root
 
 
 def test_the_argument_beats_the_variable_beats_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

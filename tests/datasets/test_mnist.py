@@ -6,8 +6,8 @@ import re
 import pytest
 
 from ridgeformer.core.errors import DataFileError
-from ridgeformer.datasets.fetched import SOURCES
-from ridgeformer.datasets.mnist import MNIST as SPEC
+from ridgeformer.datasets.fetching import SOURCES
+from ridgeformer.datasets.published import MNIST as SPEC
 
 
 def test_sizes_are_those_of_the_headers_and_the_pixels() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ridgeformer.core.errors import InputError, ShapeError
-from ridgeformer.datasets.preprocess import standardise, unit_rows
+from ridgeformer.datasets.split import standardise, unit_rows
 
 
 def test_unit_rows_have_unit_length_at_any_scale() -> None:

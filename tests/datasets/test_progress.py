@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ridgeformer.datasets.progress import Progress, silent
+from ridgeformer.datasets.fetching import Progress, silent
 
 
 def test_silent_is_a_progress() -> None:

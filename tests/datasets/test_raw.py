@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ridgeformer.core.errors import DataFileError
-from ridgeformer.datasets.progress import silent
-from ridgeformer.datasets.raw import read_folder, read_tar, verify
+from ridgeformer.datasets.fetching import silent
+from ridgeformer.datasets.fetching import read_folder, read_tar, verify
 
 IMAGES = "train-images-idx3-ubyte"
 

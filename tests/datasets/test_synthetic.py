@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeformer.core.errors import InputError, ShapeError, UnknownNameError
-from ridgeformer.datasets.synthetic import decaying_spectrum, orthonormal, synthetic
+from ridgeformer.datasets.synthetic_data import decaying_spectrum, orthonormal, synthetic
 
 
 def eigenvalues(X: np.ndarray, count: int) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 from ridgeformer.core.errors import FetchError
 from ridgeformer.datasets import workspace as module
-from ridgeformer.datasets.workspace import workspace
+from ridgeformer.datasets.cache import workspace
 
 
 def test_it_is_there_and_then_it_is_not(tmp_path: Path) -> None:

@@ -12,21 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.reading import open_regular
-from ridgeformer.datasets.cifar10 import CIFAR10
-from ridgeformer.datasets.dataset import Dataset, Task
+from ridgeformer.datasets.dataset import Dataset, Entry, Info, Task
 from ridgeformer.datasets.embedded import DIABETES, DIGITS, WINE
-from ridgeformer.datasets.entry import Entry, Info
-from ridgeformer.datasets.fashion import FASHION
-from ridgeformer.datasets.fetched import fetch_set
+from ridgeformer.datasets.fetching import Progress, fetch_set
 from ridgeformer.datasets.files import load_file
 from ridgeformer.datasets.image_set import ImageSet
-from ridgeformer.datasets.mnist import MNIST
-from ridgeformer.datasets.progress import Progress
-from ridgeformer.datasets.synthetic import synthetic
+from ridgeformer.datasets.published import CIFAR10, FASHION, MNIST
+from ridgeformer.datasets.synthetic_data import synthetic
 
 if TYPE_CHECKING:
-    from ridgeformer.datasets.preprocess import standardise, unit_rows
-    from ridgeformer.datasets.split import Split
+    from ridgeformer.datasets.split import Split, standardise, unit_rows
 
 __all__ = [
     "REGISTRY",

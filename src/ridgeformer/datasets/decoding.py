@@ -1,4 +1,4 @@
-"""PNG strips: one image a line of pixels, and the labels in a JSON list beside them."""
+"""From raw bytes to arrays: the idx files of MNIST and Fashion-MNIST, and the PNG strips of CIFAR-10."""
 
 from __future__ import annotations
 
@@ -14,12 +14,54 @@ from PIL import Image
 from ridgeformer.core.errors import DataFileError
 from ridgeformer.datasets.image_set import Arrays, ImageSet
 
-__all__ = ["decode", "parse_labels", "parse_strip"]
+__all__ = ["decode_idx", "decode_strips", "parse_idx", "parse_labels", "parse_strip"]
+
+
+def decode_idx(spec: ImageSet, raw: Mapping[str, bytes]) -> Arrays:
+    """Return the arrays of the four idx files every dataset of this format has."""
+    train, test = spec.counts
+
+    def read(name: str, shape: tuple[int, ...]) -> UInt8[np.ndarray, "..."]:
+        return parse_idx(raw[name], shape, name)
+
+    return Arrays(
+        x_train=read("train-images-idx3-ubyte", (train, *spec.shape)),
+        y_train=read("train-labels-idx1-ubyte", (train,)),
+        x_test=read("t10k-images-idx3-ubyte", (test, *spec.shape)),
+        y_test=read("t10k-labels-idx1-ubyte", (test,)),
+    )
+
+
+def parse_idx(data: bytes, shape: tuple[int, ...], name: str) -> UInt8[np.ndarray, "..."]:
+    """Return the bytes of an idx file as an array, which must have the given shape.
+
+    Raises:
+        DataFileError: another type, another shape, or more or fewer bytes than the header says.
+
+    Example:
+        >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]), (2,), "labels").tolist()
+        [7, 9]
+    """
+    header = 4 + 4 * len(shape)
+    if len(data) < header:
+        raise DataFileError(f"{name} has {len(data)} bytes, fewer than an idx header of {header}: download it again.")
+    magic = bytes([0, 0, 8, len(shape)])  # 8: unsigned bytes
+    if data[:4] != magic:
+        raise DataFileError(f"{name} starts with {data[:4].hex()}; an idx file of bytes starts with {magic.hex()}.")
+    found = tuple(np.frombuffer(data, dtype=">u4", count=len(shape), offset=4).tolist())
+    if found != shape:
+        raise DataFileError(f"{name} says it has shape {found}; {shape} was expected: it is another dataset.")
+    if len(data) != header + math.prod(shape):
+        raise DataFileError(
+            f"{name} has {len(data)} bytes; its header asks for {header + math.prod(shape)}: download it again."
+        )
+    return np.frombuffer(data, dtype=np.uint8, offset=header).reshape(shape)
+
 
 TEST_STRIP = "test_batch.png"
 
 
-def decode(spec: ImageSet, raw: Mapping[str, bytes]) -> Arrays:
+def decode_strips(spec: ImageSet, raw: Mapping[str, bytes]) -> Arrays:
     """Return the arrays of strips data_batch_1.png, ... and test_batch.png with their label files.
 
     The train strips share the train rows equally. The label files are spelled "lables" where they come from.
