@@ -1,7 +1,7 @@
 """Data: embedded, fetched once, the user's own files, or synthetic with a prescribed spectrum.
 
-A new dataset is one file with an `Entry` (an `Embedded`, an `ImageSet`, or a class of its own), one line in
-`REGISTRY` and a test file of the same name.
+`Split` prepares data for everything else. A new dataset is an `Entry` (an `Embedded`, an `ImageSet`, or a class of its
+own) and one line in `REGISTRY`.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ REGISTRY: dict[str, Entry] = {
 }
 """Datasets by name."""
 
-_NEEDS_TORCH = {"Split": "split", "standardise": "preprocess", "unit_rows": "preprocess"}
+_NEEDS_TORCH = ("Split", "standardise", "unit_rows")
 """Names imported on first use: `ridgeformer data list` starts without torch."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _NEEDS_TORCH:
         raise AttributeError(f"module 'ridgeformer.datasets' has no attribute {name!r}")
-    return getattr(import_module(f"ridgeformer.datasets.{_NEEDS_TORCH[name]}"), name)
+    return getattr(import_module("ridgeformer.datasets.split"), name)
 
 
 def load(
