@@ -4,8 +4,8 @@ from digits_case import KERNELS, RIDGE, coverage, digits, exact
 from influence_case import assert_equal
 
 from ridgeformer import errors
-from ridgeformer.influence import influence, nystrom_influence, pcg_influence, stochastic_influence
-from ridgeformer.influence.estimators import ESTIMATORS, pcg, prepare, setting
+from ridgeformer.influence import estimators, influence, nystrom_influence, pcg_influence, stochastic_influence
+from ridgeformer.influence.estimators import ESTIMATORS, sketch_system
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import system
 
@@ -54,7 +54,7 @@ def test_bad_input(kernel, ridge, words):
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("rank", [10, 80])
 def test_the_diagonal_of_the_inverse_lies_between_its_bounds(name, rank):
-    sketch = prepare(KERNELS[name], *digits(), RIDGE, rank, 0).sketch
+    sketch = sketch_system(KERNELS[name], *digits(), RIDGE, rank, 0).sketch
     truth, slack = exact(name).diagonal, 1e-10 / RIDGE
     assert bool((sketch.least_diagonal <= truth + slack).all())
     assert bool((truth <= sketch.diagonal + slack).all())
@@ -63,7 +63,7 @@ def test_the_diagonal_of_the_inverse_lies_between_its_bounds(name, rank):
 @pytest.mark.parametrize("name", KERNELS)
 def test_products_and_bounds_are_those_of_the_dense_matrices(name):
     X, y, Xq = digits()
-    setting = prepare(KERNELS[name], X, y, Xq, RIDGE, 40, 0)
+    setting = sketch_system(KERNELS[name], X, y, Xq, RIDGE, 40, 0)
     sketch, K, eye = setting.sketch, KERNELS[name](X), torch.eye(len(X), dtype=torch.float64)
     U, values = sketch.factor.U, sketch.factor.values
     approximation = (U * values) @ U.T
@@ -81,7 +81,7 @@ def test_products_and_bounds_are_those_of_the_dense_matrices(name):
 def test_the_lower_bound_is_nearer_than_the_upper_the_more_so_the_better_the_sketch():
     truth, ratios = exact("relu_ntk").diagonal, []
     for rank in (60, 240):
-        sketch = prepare(KERNELS["relu_ntk"], *digits(), RIDGE, rank, 0).sketch
+        sketch = sketch_system(KERNELS["relu_ntk"], *digits(), RIDGE, rank, 0).sketch
         ratios.append(float((truth - sketch.least_diagonal).max()) / float((sketch.diagonal - truth).max()))
     assert ratios[0] < 1 / 4
     assert ratios[1] < ratios[0]
@@ -133,7 +133,7 @@ def test_the_errors_always_cover_the_truth(name, tol):
 
 
 def test_all_rows_by_blocks_of_columns_to_the_last_digits(monkeypatch):
-    monkeypatch.setattr(pcg, "COLUMNS", 130)
+    monkeypatch.setattr(estimators, "COLUMNS", 130)
     found, truth = pcg_influence(KERNELS["exponential"], *digits(), RIDGE), exact("exponential")
     assert found.rows is None
     assert_equal(found.leave_one_out, truth.leave_one_out, 1e-8)
@@ -152,7 +152,7 @@ def test_rows_out_of_range():
 
 
 def test_many_rows_are_solved_in_mixed_precision_with_errors_that_cover_as_well(monkeypatch):
-    monkeypatch.setattr(setting, "SMALL", 100)
+    monkeypatch.setattr(estimators, "SMALL", 100)
     truth = exact("exponential")
     found = pcg_influence(KERNELS["exponential"], *digits(), RIDGE, rows=ROWS, tol=1e-8)
     for part in ("alpha", "weights", "diagonal", "leave_one_out"):

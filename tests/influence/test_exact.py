@@ -217,7 +217,7 @@ def attention(X, Xq, normalise):
     return [F / np.sqrt((F**2).sum(1, keepdims=True)) if normalise else F for F in pair]
 
 
-KERNELS = {"dot": (DotProduct(), dot), "exponential": (Exponential(2.0), exponential), "relu": (ReluNTK(), relu_ntk)}
+SMOOTH = {"dot": (DotProduct(), dot), "exponential": (Exponential(2.0), exponential), "relu": (ReluNTK(), relu_ntk)}
 FEATURES = {
     "raw": (RawFeatures(), lambda X, Xq: (X, Xq)),
     "attention": (AttentionFeatures(normalise=False), lambda X, Xq: attention(X, Xq, False)),
@@ -225,13 +225,13 @@ FEATURES = {
 }
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", SMOOTH)
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("classes", [0, 2])
 def test_equals_refits_by_a_complex_step(kernel, features, classes):
     X, y, Xq = problem(n=7, d=3, q=2, classes=classes)
     X, Xq = X / 2, Xq / 2
-    (ours, k), (seen, map_) = KERNELS[kernel], FEATURES[features]
+    (ours, k), (seen, map_) = SMOOTH[kernel], FEATURES[features]
 
     def refit(X):
         rows, queries = map_(X, Xq.numpy())

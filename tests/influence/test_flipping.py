@@ -8,8 +8,8 @@ from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence import AttentionFeatures, RawFeatures, influence, leave_one_out, smallest_flipping_eps
 from ridgeformer.influence.attacks import BALLS, FGSM, PGD
-from ridgeformer.influence.flipping import bracket, certified_eps
-from ridgeformer.influence.pair import Expansion, choose_pair, drift, factors
+from ridgeformer.influence.flipping import bracket, certified_eps, drift
+from ridgeformer.influence.pair import Expansion, choose_pair, factors
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 
 

@@ -8,8 +8,8 @@ from ridgeformer.core.seeds import numpy_generator, torch_generator
 from ridgeformer.datasets import load, unit_rows
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
-    activation_counts,
     empirical_ntk,
+    finite_ntk,
     finite_relu_ntk,
     finite_relu_ntks,
     kernel_distances,
@@ -56,8 +56,8 @@ def test_factor_of_dependent_rows_does_not_depend_on_threads():
 
 def test_patterns_are_the_signs_of_the_factored_sums(monkeypatch):
     """Against the plain product, with every block edge inside: rows, neurons drawn, words."""
-    monkeypatch.setattr(activation_counts, "ROWS", 3)
-    monkeypatch.setattr(activation_counts, "DRAWN", 64)
+    monkeypatch.setattr(finite_ntk, "ROWS", 3)
+    monkeypatch.setattr(finite_ntk, "DRAWN", 64)
     F = gram_factor(torch.randn(7, 9, generator=torch_generator(0, "rows"), dtype=torch.float64))
     packed = draw_patterns(F, 170, torch_generator(1, "z"))
     generator = torch_generator(1, "z")
