@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from torch import nn
 
+from ridgeformer.core.words import number
 from ridgeformer.datasets import load
 from ridgeformer.regime import Architecture, CustomArchitecture, Training, answer_regime
 from ridgeformer.views import write_page
@@ -71,7 +72,7 @@ def test_training_curves_and_spectra_are_those_of_the_answer(attention):
 def test_tables(attention):
     assert [row[0] for row in criteria_table(attention).rows][-1] == "published"
     assert len(widths_table(attention).rows) == len(attention.at_widths)
-    assert dict(training_table(attention).rows)["kernel moved"] == f"{attention.measured.kernel_drift:.3g}"
+    assert dict(training_table(attention).rows)["kernel moved"] == number(attention.measured.kernel_drift)
     last = spectra_table(attention).rows[-1]
     assert last[1] == "min(n, d)"
     beyond = attention.attended.rank < len(attention.attended.eigenvalues)
@@ -81,4 +82,4 @@ def test_tables(attention):
 def test_a_network_without_a_limit_has_no_widths(custom):
     titles = [section.title for section in regime_page(custom).sections]
     assert titles == ["What training did", "The spectrum of the rows", "What was done"]
-    assert dict(training_table(custom).rows)["test error"] == f"{custom.measured.test_error:.3g}"
+    assert dict(training_table(custom).rows)["test error"] == number(custom.measured.test_error)

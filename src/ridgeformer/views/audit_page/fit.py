@@ -43,11 +43,11 @@ def data_section(audit: Audit) -> Section:
     dataset, s = audit.data.dataset, audit.spectra
     target = f"{len(dataset.classes)} classes" if dataset.classes else count(dataset.outputs, "numeric target")
     facts = [
-        ("rank of the rows", number(s.rank), s.rank),
-        ("directions that carry 99 % of the rows' squared norm", number(s.energy_rank), s.energy_rank),
+        ("rank of the rows", f"{s.rank:,}", s.rank),
+        ("directions that carry 99 % of the rows' squared norm", f"{s.energy_rank:,}", s.energy_rank),
         ("condition number of X X' on its range", number(s.condition), s.condition),
         ("condition number of K + ridge I", number(s.system_condition), s.system_condition),
-        ("effective dimension of the kernel at the ridge", number(s.d_eff), s.d_eff),
+        ("effective dimension of the kernel at the ridge", number(s.d_eff, 4), s.d_eff),
         ("ridge of the fit", number(s.ridge), s.ridge),
     ]
     parts: list[Part] = [
@@ -56,7 +56,7 @@ def data_section(audit: Audit) -> Section:
         *([] if dataset.image_shape is None else [_examples(audit)]),
         f"The rows span {count(s.rank, 'direction')}, of which {s.energy_rank} carry 99 % of their squared norm. The "
         f"kernel of attention, exp(x·z/temperature), has many more: at the ridge of the fit its effective dimension is "
-        f"{number(s.d_eff)}, the directions it learns, each counted by the fraction learnt.",
+        f"{s.d_eff:,.0f}, the directions it learns, each counted by the fraction learnt.",
         Picture(
             spectrum_figure(audit),
             _spectrum_caption(audit),
@@ -92,7 +92,7 @@ def _spectrum_caption(audit: Audit) -> str:
     above = int((s.kernel > s.ridge).sum())
     return (
         f"What to see: directions above the dashed ridge are learnt, those below it are smoothed away. {above:,} of "
-        f"the kernel's {count(len(s.kernel), 'direction')} ({percent(above / len(s.kernel))}) lie above it; the rows "
+        f"the kernel's {count(len(s.kernel), 'direction')} ({percent(above / len(s.kernel), 3)}) lie above it; the rows "
         f"themselves span only {s.rank}. The condition number of K + ridge I is {number(s.system_condition)}: it "
         "decides how deep a solver has to be."
     )
