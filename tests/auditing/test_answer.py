@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_audits import small_audit
 
 from ridgeformer.auditing.answer import _describes, _quality, _robustness, _size, answer, best_baseline, one_in
 from ridgeformer.auditing.skipped import Skipped
+from tests.auditing.small_audits import small_audit
 
 
 def test_five_sentences_made_of_the_numbers():

@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_audits import SMALL, small_audit
 
 from ridgeformer.auditing.kernel_regime import NETWORKS, _as_dataset, examine_regime
 from ridgeformer.core.errors import InputError
+from tests.auditing.small_audits import SMALL, small_audit
 
 
 def test_every_network_width_and_draw():

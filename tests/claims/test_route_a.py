@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from findings import finding
 
 from ridgeformer import bounds
 from ridgeformer.claims.route_a import a1_one_head, a3_neumann, a5_depth, a6_vanilla, a7_leakage
@@ -13,6 +12,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
 from ridgeformer.solving import solve
+from tests.claims.findings import finding
 
 
 def cases(inequality, count=50):

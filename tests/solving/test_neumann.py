@@ -1,9 +1,9 @@
 import pytest
 import torch
-from solver_case import IterativeCase, problem
 
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Status, solve
+from tests.solving.solver_case import IterativeCase, problem
 
 
 class TestNeumann(IterativeCase):

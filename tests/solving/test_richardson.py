@@ -1,7 +1,6 @@
-from solver_case import IterativeCase, problem
-
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Status, solve
+from tests.solving.solver_case import IterativeCase, problem
 
 
 class TestRichardson(IterativeCase):

@@ -9,7 +9,6 @@ from math import exp
 import dask
 import distributed
 import pytest
-import tiny_studies
 import torch
 
 from ridgeformer.core.errors import InputError, RidgeformerError
