@@ -42,7 +42,7 @@ def test_the_page_says_how_far_the_loss_rises():
     page = make_page(rows, rows)
     surface = [row["height"] for row in rows if (row["directions"], row["model"]) == ("hessian", "relu")]
     assert f"{surface[4]:.3g} at the trained weights to {max(surface):.3g}" in page.answer[0]
-    assert [len(picture.figure.data[0].z) for picture in page.sections[0].pictures] == [3] * 4
+    assert [len(picture.figure["data"][0]["z"]) for picture in page.sections[0].pictures] == [3] * 4
 
 
 @pytest.mark.parametrize("preset", STUDY.presets)

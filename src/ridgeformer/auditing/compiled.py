@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.auditing.fits import Certified
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
@@ -125,7 +126,7 @@ def compile_softmax(
 
 
 def _steps(kernel: Kernel, X: Tensor, y: Tensor, ridge: float, most: int = MOST_STEPS) -> int:
-    return max(1, solve(kernel, X, y, ridge, method="cg", tol=ENOUGH, max_steps=most).steps)
+    return max(1, solve(kernel, X, y, ridge, algorithm=ConjugateGradients(steps=most), tol=ENOUGH).steps)
 
 
 def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Compiled:

@@ -226,7 +226,7 @@ def _page(model: CompiledTransformer, data: Prepared, path: Path, seed: int) -> 
 
 
 def _show_answers(facts: dict[str, Any]) -> None:
-    from ridgeformer.auditing.answer import show_score
+    from ridgeformer.core.words import show_score
 
     score = show_score(facts["held_out_score"], facts["task"])
     out().print(f"\n[bold]The transformer reaches {score} on held-out rows.[/bold]")

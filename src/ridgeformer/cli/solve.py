@@ -45,12 +45,15 @@ def solve(
     temperature: Annotated[str, typer.Option(help="A number, or auto: the mean squared row length.")] = "auto",
     order: Annotated[int, typer.Option(help="Of gram_power; 3 is linearised attention.")] = 3,
     ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 1.0,
-    method: Annotated[
+    algorithm: Annotated[
         str,
-        typer.Option(help="auto, direct, mixed_direct, mixed_pcg, nystrom, richardson, neumann, chebyshev, cg or pcg."),
+        typer.Option(
+            help="auto, direct, mixed_direct, mixed_pcg, nystrom, richardson, neumann, chebyshev, heavy_ball, "
+            "nesterov, cg or pcg."
+        ),
     ] = "auto",
     preconditioner: Annotated[
-        str | None, typer.Option(help="For pcg and mixed_pcg: identity, jacobi, nystrom or pivoted.")
+        str | None, typer.Option(help="For cg, pcg and mixed_pcg: identity, jacobi, nystrom or pivoted.")
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Of the Nystrom or pivoted preconditioner.")] = None,
     engine: Annotated[
@@ -59,7 +62,7 @@ def solve(
     centres: Annotated[int | None, typer.Option(help="For nystrom: how many.", min=1)] = None,
     explain: Annotated[bool, typer.Option(help="Say which plan was taken, and why.")] = False,
     tol: Annotated[float | None, typer.Option(help="Relative residual to reach.")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Iterations at most.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps at most.", min=1)] = None,
     precision: Annotated[Precision, typer.Option(help="Precision of the solve.")] = Precision.float64,
     target: Target = None,
     preprocessing: Preprocessing = "auto",
@@ -71,12 +74,13 @@ def solve(
 ) -> None:
     """Solve kernel ridge regression on a dataset and say how good and how certain the answer is.
 
-    Example: ridgeformer solve digits --kernel exponential --temperature 0.25 --ridge 0.01 --method pcg
+    Example: ridgeformer solve digits --kernel exponential --temperature 0.25 --ridge 0.01 --algorithm pcg
     """
     with importing():
         import torch
 
         from ridgeformer import datasets
+        from ridgeformer.algorithms import resolve
         from ridgeformer.auditing import Settings
         from ridgeformer.auditing.prepare import prepare
         from ridgeformer.kernels import build_kernel
@@ -100,14 +104,13 @@ def solve(
             rows,
             prepared.y,
             ridge,
-            method=method,
+            algorithm=resolve(
+                algorithm, steps=steps, preconditioner=_preconditioner(preconditioner, rank), count=centres
+            ),
             tol=tol,
-            max_steps=max_steps,
-            preconditioner=_preconditioner(preconditioner, rank),
-            callback=watch,
-            seed=seed,
             engine=chosen,
-            centres=centres,
+            seed=seed,
+            callback=watch,
         )
     facts = _facts(prepared, solution, ridge, time.perf_counter() - begin)
     print_json(facts) if json else _show(facts)
@@ -162,7 +165,7 @@ def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> 
         "notes": list(data.notes),
         "task": data.dataset.task,
         "kernel": solution.kernel.name,
-        "method": solution.method,
+        "algorithm": solution.algorithm.name,
         "status": solution.status.value,
         "advice": solution.advice,
         "steps": solution.steps,
@@ -179,13 +182,13 @@ def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> 
         "ridge": ridge,
         "rescaled_ridge": solution.ridge,
         "seconds": seconds,
-        "plan": None if solution.plan is None else asdict(solution.plan),
+        "plan": None if solution.plan is None else {**asdict(solution.plan), "algorithm": solution.algorithm.name},
         "fit_error": None if solution.fit_error is None else float(solution.fit_error.max()),
     }
 
 
 def _show(facts: dict[str, Any]) -> None:
-    from ridgeformer.auditing.answer import show_score
+    from ridgeformer.core.words import show_score
 
     console = out()
     console.print()
@@ -198,7 +201,7 @@ def _show(facts: dict[str, Any]) -> None:
         if bound is None
         else f"at most {bound:.1e} (proved)",
         "error of the coefficients": f"at most {facts['coefficient_bound']:.1e} (proved)",
-        "steps": f"{facts['steps']} ({facts['method']}), {facts['seconds']:.2f} s",
+        "steps": f"{facts['steps']} ({facts['algorithm']}), {facts['seconds']:.2f} s",
         f"{what}, about": f"{facts['condition_number']:.1e}",
     }
     if missing := facts["rows_without_prediction"]:

@@ -6,8 +6,8 @@ import pytest
 
 from ridgeformer.language.program import Program
 from ridgeformer.language.roles import SUPPORT
+from ridgeformer.views.page import formula
 from ridgeformer.views.viewer.formulas import formulas
-from ridgeformer.views.writing import formula
 from tests.views.viewer_models import MODELS, model_of, view_of
 
 
