@@ -72,11 +72,11 @@ def test_names_from_outside_are_escaped():
 def test_images_are_shown_where_rows_are_images():
     digits = small_audit("digits")
     (examples,) = [part for part in data_section(digits).parts if isinstance(part, Strip)]
-    assert [image.title for image in examples.images] == list(digits.source.classes)
+    assert [image.title for image in examples.images] == list(digits.data.dataset.classes)
     (points,) = [part for part in influence_section(digits).parts if isinstance(part, Strip)]
     assert [image.mark for image in points.images] == ["asked", "helps", "helps", "harms", "harms"]
-    asked = digits.source.X[digits.attribution.row].reshape(8, 8)
-    np.testing.assert_allclose(points.images[0].pixels, asked / digits.source.X.max())
+    asked = digits.data.dataset.X[digits.attribution.row].reshape(8, 8)
+    np.testing.assert_allclose(points.images[0].pixels, asked / digits.data.dataset.X.max())
     assert not [part for part in data_section(small_audit("wine")).parts if isinstance(part, Strip)]
 
 

@@ -34,7 +34,7 @@ def _one_prediction(audit: Audit) -> list[Part]:
         "is what the prediction loses if the fit is made without it, exactly and without fitting again.",
         Facts(answer.sentences),
     ]
-    if audit.source.image_shape is not None:
+    if audit.data.dataset.image_shape is not None:
         parts.append(_strip(audit, answer))
     return [*parts, _points_table(answer)]
 
@@ -42,11 +42,11 @@ def _one_prediction(audit: Audit) -> list[Part]:
 def _strip(audit: Audit, answer: Answer) -> Strip:
     def image(point: Point, mark: str) -> Thumbnail:
         return thumbnail(
-            audit.source, point.row, f"{mark}: {point.label}", f"row {point.row}, {point.score:+.3f}", mark
+            audit.data.dataset, point.row, f"{mark}: {point.label}", f"row {point.row}, {point.score:+.3f}", mark
         )
 
     note = f"row {answer.row}, predicted {answer.predicted}"
-    asked = thumbnail(audit.source, answer.row, f"asked: {answer.truth}", note, "asked")
+    asked = thumbnail(audit.data.dataset, answer.row, f"asked: {answer.truth}", note, "asked")
     helps = [image(point, "helps") for point in answer.helpful]
     harms = [image(point, "harms") for point in answer.harmful]
     right = "rightly" if answer.truth == answer.predicted else "wrongly"
