@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.solving import RidgeSystem
 from ridgeformer.solving.engines import Tiles, Triangle, compiled
 from ridgeformer.solving.engines.strips import STRIP
@@ -12,6 +12,10 @@ from tests.solving.engines.engine_case import EngineCase, columns, rows, small_t
 class TestTriangle(EngineCase):
     def build(self, X, working):
         return Triangle(self.kernel, X, working)
+
+
+class TestTriangleOfTheGaussianKernel(TestTriangle):
+    kernel = Gaussian(0.7)
 
 
 class TestCompiledTriangle(EngineCase):
