@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 from ridgeformer.core.words import number
-from ridgeformer.datasets import load
+from ridgeformer.datasets import Split, load
 from ridgeformer.regime import Architecture, CustomArchitecture, Training, answer_regime
 from ridgeformer.views import write_page
 from ridgeformer.views.regime_page import (
@@ -17,14 +17,16 @@ from ridgeformer.views.regime_page import (
     widths_table,
 )
 
-QUICK = {
-    "rows": 30, "test_rows": 15, "width": 32, "widest": 10_000, "training": Training("descent", epochs=5, l2=0.0),
-}  # fmt: skip
+QUICK = {"width": 32, "widest": 10_000, "training": Training("descent", epochs=5, l2=0.0)}
+
+
+def digits():
+    return Split.for_networks(load("digits"), rows=30, test_rows=15)
 
 
 @pytest.fixture(scope="module")
 def attention():
-    return answer_regime(load("digits"), Architecture("mlp-attn", scale=1.0), **QUICK)
+    return answer_regime(digits(), Architecture("mlp-attn", scale=1.0), **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def custom():
     def net(features, outputs, width):
         return nn.Sequential(nn.Linear(features, width), nn.Tanh(), nn.Linear(width, outputs))
 
-    return answer_regime(load("digits"), CustomArchitecture(net), model="mine:net", **QUICK)
+    return answer_regime(digits(), CustomArchitecture(net), model="mine:net", **QUICK)
 
 
 def pictures(page):

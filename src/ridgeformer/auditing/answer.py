@@ -7,11 +7,11 @@ from ridgeformer.auditing.convergence import TARGET, Convergence
 from ridgeformer.auditing.fits import Certified, Fit
 from ridgeformer.auditing.kernel_regime import KernelRegime
 from ridgeformer.auditing.malleability import Malleable
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.auditing.spectra import Spectra
 from ridgeformer.core.statistics import Paired
 from ridgeformer.core.words import one_part_in, show_score
+from ridgeformer.datasets import Split
 
 __all__ = ["answer", "best_baseline", "describe_comparison"]
 
@@ -38,7 +38,7 @@ def describe_comparison(found: Paired, task: str) -> str:
 
 
 def answer(
-    data: Prepared,
+    data: Split,
     certified: Certified,
     baselines: tuple[Fit, ...],
     spectra: Spectra,
@@ -57,7 +57,7 @@ def answer(
     )
 
 
-def _quality(data: Prepared, certified: Certified, baselines: tuple[Fit, ...]) -> str:
+def _quality(data: Split, certified: Certified, baselines: tuple[Fit, ...]) -> str:
     task, best = data.dataset.task, best_baseline(baselines)
     own, other = (show_score(fit.test_score, task) for fit in (certified.fit, best))
     found = certified.fit.compare(best)

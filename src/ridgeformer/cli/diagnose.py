@@ -72,12 +72,13 @@ def regime(
     architecture = _architecture(model, scale=scale, layers=layers, rank=rank, heads=heads)
     training = Training(method, loss, epochs=epochs, l2=l2)
     dataset = datasets.load(data, target=target)
+    split = datasets.Split.for_networks(dataset, rows=rows, test_rows=test_rows, seed=seed, at_most=True)
     if html is not None:
         require_place(html)
     with progress_bar(json) as progress:
         found = answer_regime(
-            dataset, architecture, model=model, width=width, rows=rows, test_rows=test_rows, widest=widest,
-            ridge=ridge, training=training, rate=rate, seed=seed, dtype=torch.float32 if float32 else torch.float64,
+            split, architecture, model=model, width=width, widest=widest, ridge=ridge, training=training, rate=rate,
+            seed=seed, dtype=torch.float32 if float32 else torch.float64,
             progress=progress,
         )  # fmt: skip
     page = None if html is None else write_page(regime_page(found), html)

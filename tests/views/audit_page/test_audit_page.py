@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from markupsafe import escape
-from small_audits import small_audit
 
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.views import Page, Picture, Strip, Table, audit_page, render
@@ -21,6 +20,7 @@ from ridgeformer.views.audit_page.fit import (
 )
 from ridgeformer.views.audit_page.networks import influence_section, regime_section
 from ridgeformer.views.page import render_page, tidy
+from tests.auditing.small_audits import small_audit
 
 ORDER = ["data", "fit", "compiled", "size", "regime", "influence", "claims", "settings"]
 
@@ -70,11 +70,11 @@ def test_names_from_outside_are_escaped():
 def test_images_are_shown_where_rows_are_images():
     digits = small_audit("digits")
     (examples,) = [part for part in data_section(digits).parts if isinstance(part, Strip)]
-    assert [image.title for image in examples.images] == list(digits.source.classes)
+    assert [image.title for image in examples.images] == list(digits.data.dataset.classes)
     (points,) = [part for part in influence_section(digits).parts if isinstance(part, Strip)]
     assert [image.mark for image in points.images] == ["asked", "helps", "helps", "harms", "harms"]
-    asked = digits.source.X[digits.attribution.row].reshape(8, 8)
-    np.testing.assert_allclose(points.images[0].pixels, asked / digits.source.X.max())
+    asked = digits.data.dataset.X[digits.attribution.row].reshape(8, 8)
+    np.testing.assert_allclose(points.images[0].pixels, asked / digits.data.dataset.X.max())
     assert not [part for part in data_section(small_audit("wine")).parts if isinstance(part, Strip)]
 
 

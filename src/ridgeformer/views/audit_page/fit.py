@@ -92,8 +92,8 @@ def _spectrum_caption(audit: Audit) -> str:
     above = int((s.kernel > s.ridge).sum())
     return (
         f"What to see: directions above the dashed ridge are learnt, those below it are smoothed away. {above:,} of "
-        f"the kernel's {count(len(s.kernel), 'direction')} ({percent(above / len(s.kernel), 3)}) lie above it; the rows "
-        f"themselves span only {s.rank}. The condition number of K + ridge I is {number(s.system_condition)}: it "
+        f"the kernel's {count(len(s.kernel), 'direction')} ({percent(above / len(s.kernel), 3)}) lie above it; the "
+        f"rows themselves span only {s.rank}. The condition number of K + ridge I is {number(s.system_condition)}: it "
         "decides how deep a solver has to be."
     )
 

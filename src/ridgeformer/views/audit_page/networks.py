@@ -232,7 +232,7 @@ def _one_prediction(audit: Audit) -> list[Part]:
     if isinstance(answer, Skipped):
         return [f"Influence on one prediction was not measured: {answer.reason}"]
     hardest = "with the smallest margin" if answer.task == "classification" else "with the largest error"
-    images = [] if audit.source.image_shape is None else [influence_strip(answer, audit.source)]
+    images = [] if audit.data.dataset.image_shape is None else [influence_strip(answer, audit.data.dataset)]
     return [
         f"Which training rows made one prediction? Row {answer.row} is the held-out row {hardest}. The score of a "
         "training row is what the prediction loses without it, computed exactly and without refitting.",
