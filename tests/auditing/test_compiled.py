@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_audits import small_audit
 
 from ridgeformer import datasets
 from ridgeformer.auditing import Settings
@@ -14,6 +13,7 @@ from ridgeformer.auditing.compiled import MOST_STEPS, QUERIES, SUPPORTS, examine
 from ridgeformer.auditing.fits import certified_fit
 from ridgeformer.datasets import Split
 from ridgeformer.solving import solve
+from tests.auditing.small_audits import small_audit
 
 
 def examine(name):

@@ -2,11 +2,11 @@ import json
 from dataclasses import replace
 
 import torch
-from small_audits import SMALL, small_audit
 
 from ridgeformer import datasets
 from ridgeformer.auditing import audit
 from ridgeformer.auditing.run import STAGES, examine_attribution, hardest_row
+from tests.auditing.small_audits import SMALL, small_audit
 
 
 def test_the_row_asked_about_is_held_out_and_the_hardest():

@@ -1,12 +1,12 @@
 import foolbox
 import pytest
 import torch
-from attack_case import AttackCase, objective, rows
-from influence_case import draw
 
 from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.attacks import ATTACKS, BALLS, FGSM, MIM, PGD, RandomNoise, build_attack
+from tests.influence.attack_case import AttackCase, objective, rows
+from tests.influence.influence_case import draw
 
 DUAL = {"linf": 1, "l2": 2}
 

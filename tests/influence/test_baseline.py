@@ -1,6 +1,5 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, draw, problem
 from torch.autograd import gradcheck
 
 from ridgeformer import errors
@@ -14,6 +13,7 @@ from ridgeformer.influence.baseline import (
 )
 from ridgeformer.influence.influences import score
 from ridgeformer.kernels import DotProduct, Exponential
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
 
 
 @pytest.mark.parametrize("name", KERNELS)

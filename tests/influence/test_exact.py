@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, draw, problem, refit, without
 
 from ridgeformer import errors
 from ridgeformer.influence import (
@@ -22,6 +21,7 @@ from ridgeformer.influence import (
 )
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
 from ridgeformer.solving.ridge_path import leave_one_out_path
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem, refit, without
 
 
 @pytest.mark.parametrize("name", KERNELS)

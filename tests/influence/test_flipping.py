@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, draw, problem
 
 from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
@@ -11,6 +10,7 @@ from ridgeformer.influence.attacks import BALLS, FGSM, PGD
 from ridgeformer.influence.flipping import bracket, certified_eps, drift
 from ridgeformer.influence.pair import Expansion, choose_pair, factors
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
 
 
 @pytest.mark.parametrize("edge", [1e-7, 0.3, 1.0, 77.0])

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, draw, problem, refit, without
 
 from ridgeformer import errors
 from ridgeformer.influence import cross_entropy, influence, squared_loss
 from ridgeformer.influence.influences import check_measure, score
 from ridgeformer.kernels import Exponential
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem, refit, without
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, problem, refit, without
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, malleability, network_malleability
 from ridgeformer.influence.attacks import FGSM, PGD
 from ridgeformer.kernels import Exponential, ReluNTK
 from ridgeformer.regime import Training, network_kernel
+from tests.influence.influence_case import KERNELS, assert_equal, problem, refit, without
 
 
 def classes(n=30, q=6):

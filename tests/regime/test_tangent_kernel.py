@@ -2,7 +2,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from influence_case import draw
 from torch import nn
 
 from ridgeformer.core.errors import InputError, ShapeError, UnknownNameError
@@ -11,6 +10,7 @@ from ridgeformer.datasets import Split, load
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, NetworkNTK, ReluNetwork, Training, empirical_ntk, train
 from ridgeformer.regime.tangent_kernel import EmpiricalNTK, stable_rate, tangent_norm
+from tests.influence.influence_case import draw
 
 
 def network(outputs):
