@@ -3,7 +3,7 @@ import torch
 
 from ridgeformer import datasets, kernels, solve
 from ridgeformer.auditing import Settings
-from ridgeformer.auditing.convergence import Curve, examine_convergence
+from ridgeformer.auditing.convergence import StepErrors, examine_convergence
 from ridgeformer.datasets import Split
 
 
@@ -30,5 +30,5 @@ def test_a_wrong_condition_number_is_noticed():
 
 
 def test_steps_to_target():
-    assert Curve("a", np.array([1.0, 1e-2, 1e-4])).steps_to_target == 2
-    assert Curve("a", np.array([1.0, 1e-2])).steps_to_target is None
+    assert StepErrors("a", np.array([1.0, 1e-2, 1e-4])).steps_to_target == 2
+    assert StepErrors("a", np.array([1.0, 1e-2])).steps_to_target is None

@@ -15,7 +15,7 @@ from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.solving import Nystrom, Solution, solve
 
-__all__ = ["Convergence", "Curve", "examine_convergence"]
+__all__ = ["Convergence", "StepErrors", "examine_convergence"]
 
 SHOWN = 1e-12
 """Errors are shown down to this; below it they are round-off."""
@@ -25,7 +25,7 @@ TARGET = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class StepErrors:
     """Relative error in the A-norm after every step of one method."""
 
     method: str
@@ -49,7 +49,7 @@ class Convergence:
         output: Which target the curves are of.
     """
 
-    curves: tuple[Curve, ...]
+    curves: tuple[StepErrors, ...]
     bound: NDArray[np.float64]
     bound_holds: bool
     output: int
@@ -91,7 +91,7 @@ def examine_convergence(
             exact.kernel, exact.X, y[:, output], exact.ridge,
             algorithm=algorithm, tol=1e-15, callback=watch, seed=settings.seed,
         )  # fmt: skip
-        curves.append(Curve(name, np.array(errors)))
+        curves.append(StepErrors(name, np.array(errors)))
     bound = np.array([bounds.cg_error_factor(high / low, t) for t in range(len(curves[0].errors))])
     return Convergence(tuple(curves), bound, bool((curves[0].errors <= bound + 1e-10).all()), output)
 

@@ -23,11 +23,11 @@ from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_len
 from ridgeformer.solving import Solution, solve
 from ridgeformer.solving.ridge_path import leave_one_out_path
 
-__all__ = ["Certified", "Fit", "certified_fit", "constant", "linear_ridge", "nadaraya_watson"]
+__all__ = ["Certified", "Scored", "certified_fit", "constant", "linear_ridge", "nadaraya_watson"]
 
 
 @dataclass(frozen=True)
-class Fit:
+class Scored:
     """One predictor: what it is, what was chosen for it, how well it does.
 
     Scores are accuracies for classes and R^2 for regression. `temperature` and `ridge` were chosen by
@@ -54,7 +54,7 @@ class Fit:
         low, high = mean_interval(self.row_scores)
         return (self.test_score, self.test_score) if low is None or high is None else (low, high)
 
-    def compare(self, other: Fit) -> Paired:
+    def compare(self, other: Scored) -> Paired:
         """Compare the test scores with another's, row by row."""
         return compare_paired(self.row_scores, other.row_scores)
 
@@ -69,7 +69,7 @@ class Certified:
     """Kernel ridge regression with the exponential kernel, and how far it can be from the exact answer.
 
     Attributes:
-        fit: Scores and choices.
+        scored: Scores and choices.
         solution: The direct solution.
         K: The kernel matrix of the training rows.
         worst_bound: Largest bound on |f - f*| over the test rows and outputs.
@@ -77,7 +77,7 @@ class Certified:
         safe_decisions: Share of test rows whose predicted class provably is the exact solution's, or None.
     """
 
-    fit: Fit
+    scored: Scored
     solution: Solution
     K: Tensor
     worst_bound: float
@@ -91,7 +91,7 @@ def certified_fit(data: Split, settings: Settings) -> Certified:
     kernel, ridge, on_edge = _choose_kernel(data, settings)
     solution = solve(kernel, data.X, data.y, ridge)
     outputs, bound = solution.predict(data.Xt), solution.prediction_bound(data.Xt)
-    fit = Fit(
+    scored = Scored(
         name="Kernel ridge regression",
         what="exponential kernel: the fixed point of a deep softmax transformer",
         test_score=data.score(outputs),
@@ -103,7 +103,7 @@ def certified_fit(data: Split, settings: Settings) -> Certified:
         row_scores=data.row_scores(outputs).numpy(),
     )
     return Certified(
-        fit=fit,
+        scored=scored,
         solution=solution,
         K=kernel(data.X),
         worst_bound=float(bound.max()),
@@ -112,7 +112,7 @@ def certified_fit(data: Split, settings: Settings) -> Certified:
     )
 
 
-def linear_ridge(data: Split, settings: Settings) -> Fit:
+def linear_ridge(data: Split, settings: Settings) -> Scored:
     """Ridge regression on the features themselves: what linear attention solves."""
     begin = time.perf_counter()
     _, ridge, on_edge = _choose_ridge(DotProduct(), data, settings)
@@ -121,7 +121,7 @@ def linear_ridge(data: Split, settings: Settings) -> Fit:
     return _fit(data, "Linear ridge regression", what, solution.predict, begin, ridge=ridge, on_edge=on_edge)
 
 
-def nadaraya_watson(data: Split, settings: Settings) -> Fit:
+def nadaraya_watson(data: Split, settings: Settings) -> Scored:
     """One softmax head, its temperature chosen by leave-one-out as well."""
     begin = time.perf_counter()
     length = mean_square_length(data.X)
@@ -138,7 +138,7 @@ def nadaraya_watson(data: Split, settings: Settings) -> Fit:
     return _fit(data, "Nadaraya-Watson", what, predict, begin, temperature=best, on_edge=found.on_edge)
 
 
-def constant(data: Split) -> Fit:
+def constant(data: Split) -> Scored:
     """The training mean, or the commonest class, whatever the row: what any fit must beat."""
     begin = time.perf_counter()
 
@@ -157,11 +157,11 @@ def _fit(
     temperature: float | None = None,
     ridge: float | None = None,
     on_edge: bool = False,
-) -> Fit:
+) -> Scored:
     rows = data.row_scores(predict(data.Xt))
     train = data.score(predict(data.X), train=True)
     seconds = time.perf_counter() - begin
-    return Fit(name, what, float(rows.mean()), train, temperature, ridge, on_edge, seconds, rows.numpy())
+    return Scored(name, what, float(rows.mean()), train, temperature, ridge, on_edge, seconds, rows.numpy())
 
 
 def _scaled(kernel: Exponential, X: Tensor) -> Exponential:

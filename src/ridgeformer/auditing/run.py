@@ -15,7 +15,7 @@ from torch import Tensor
 from ridgeformer.auditing.answer import answer
 from ridgeformer.auditing.compiled import Compiled, Watched, choose_watched, examine_compiled
 from ridgeformer.auditing.convergence import Convergence, examine_convergence
-from ridgeformer.auditing.fits import Certified, Fit, certified_fit, constant, linear_ridge, nadaraya_watson
+from ridgeformer.auditing.fits import Certified, Scored, certified_fit, constant, linear_ridge, nadaraya_watson
 from ridgeformer.auditing.kernel_regime import KernelRegime, examine_regime
 from ridgeformer.auditing.malleability import Malleable, examine_malleability
 from ridgeformer.auditing.settings import Settings, Skipped, attempt
@@ -100,7 +100,7 @@ class Audit:
 
     data: Split
     certified: Certified
-    baselines: tuple[Fit, ...]
+    baselines: tuple[Scored, ...]
     spectra: Spectra
     convergence: Convergence
     compiled: tuple[Compiled, ...]
@@ -115,9 +115,9 @@ class Audit:
     seconds: dict[str, float]
 
     @property
-    def fits(self) -> tuple[Fit, ...]:
+    def fits(self) -> tuple[Scored, ...]:
         """The certified fit and the baselines."""
-        return (self.certified.fit, *self.baselines)
+        return (self.certified.scored, *self.baselines)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as plain numbers, lists and text, for JSON."""
@@ -174,7 +174,7 @@ def audit(
         >>> from ridgeformer import datasets
         >>> from ridgeformer.auditing import preset
         >>> result = audit(datasets.load("wine"), preset("quick"))
-        >>> result.certified.fit.test_score > 0.9, result.convergence.bound_holds
+        >>> result.certified.scored.test_score > 0.9, result.convergence.bound_holds
         (True, True)
     """
     from ridgeformer.claims.on_data import examine_claims

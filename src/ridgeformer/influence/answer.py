@@ -117,7 +117,7 @@ def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points:
     split = hold_out(dataset, row, settings)
     certified = certified_fit(split, settings)
     fitted = fit(certified.solution.kernel, split.X, split.y, certified.solution.ridge)
-    return explain(split, fitted, -1, count, temperature=certified.fit.temperature)
+    return explain(split, fitted, -1, count, temperature=certified.scored.temperature)
 
 
 def hold_out(dataset: Dataset, row: int, settings: Settings) -> Split:
