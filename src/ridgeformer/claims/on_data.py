@@ -85,7 +85,7 @@ def examine_claims(data: Split, certified: Certified, spectra: Spectra) -> Appli
     return Applied(
         name=data.dataset.name,
         sentences=_sentences(data, certified, spectra),
-        rows=rows,
+        rows=tuple(AppliedClaim(*row) for row in rows),
         widths=tuple(int(m) for m in widths),
         errors=tuple(float(bounds.pca_relative_error(spectra.kernel, int(m), spectra.ridge)) for m in widths),
         guarantee=tuple(min(1.0, float(bounds.pca_relative_error_bound(spectra.d_eff, int(m)))) for m in widths),
@@ -102,7 +102,7 @@ def float32_ridge(largest: float, smallest: float, condition: float = FLOAT32_CO
     return max(0.0, (largest - condition * smallest) / (condition - 1))
 
 
-def _width(data: Split, certified: Certified, spectra: Spectra) -> list[AppliedClaim]:
+def _width(data: Split, certified: Certified, spectra: Spectra) -> list[tuple[str, str, float, bool]]:
     K, ridge, n = spectra.kernel, spectra.ridge, len(spectra.kernel)
     m = spectra.measured_10
     dropped = bounds.sketch_error_floor(K, m)
@@ -111,14 +111,14 @@ def _width(data: Split, certified: Certified, spectra: Spectra) -> list[AppliedC
     target = float(data.y.norm(dim=0).max())
     prediction = float(bounds.simple_prediction_bound(ridge, worst, target))
     return [
-        AppliedClaim("W2", f"resolvent error of the best model of width {m}, as a share of the most possible", share,
+        ("W2", f"resolvent error of the best model of width {m}, as a share of the most possible", share,
             share < 0.5),
-        AppliedClaim("W3", f"error of any held-out prediction at width {m}, over a typical output",
+        ("W3", f"error of any held-out prediction at width {m}, over a typical output",
             prediction / certified.typical_output if certified.typical_output else 0.0,
             prediction < certified.typical_output),
-        AppliedClaim("W4", "width that guarantees a relative error of 10 %", float(spectra.width_10), spectra.width_10 < n),
-        AppliedClaim("W4", "width at which the best model reaches it", float(m), m < n),
-        AppliedClaim("W5", f"mean squared in-sample error at width {m}, over the number of rows",
+        ("W4", "width that guarantees a relative error of 10 %", float(spectra.width_10), spectra.width_10 < n),
+        ("W4", "width at which the best model reaches it", float(m), m < n),
+        ("W5", f"mean squared in-sample error at width {m}, over the number of rows",
             float(bounds.pca_expected_squared_error(K, m, ridge)) / n, True),
         _logits(data, certified, spectra),
     ]  # fmt: skip
@@ -134,7 +134,7 @@ def _dropped_query(certified: Certified, data: Split, width: int) -> float:
     return sqrt(max(0.0, float((kernel.diagonal(data.Xt).to(torch.float64) - carried).max())))
 
 
-def _logits(data: Split, certified: Certified, spectra: Spectra) -> AppliedClaim:
+def _logits(data: Split, certified: Certified, spectra: Spectra) -> tuple[str, str, float, bool]:
     """Return claim W6 for rows projected to the directions that carry 99 % of their energy."""
     X = data.X / sqrt(certified.scored.temperature or 1.0)
     projected = X @ torch.linalg.svd(X, full_matrices=False).Vh[: spectra.energy_rank].T
@@ -142,39 +142,39 @@ def _logits(data: Split, certified: Certified, spectra: Spectra) -> AppliedClaim
     error = bounds.logit_sketch_bound(X @ X.T, projected @ projected.T) if scale < 600 else np.inf
     share = error / float(torch.linalg.eigvalsh((X @ X.T).exp())[-1]) if np.isfinite(error) else np.inf
     what = f"kernel error of softmax attention at {spectra.energy_rank} logit directions, over norm(K)"
-    return AppliedClaim("W6", what, float(share), share < 1)
+    return "W6", what, float(share), share < 1
 
 
-def _depth(certified: Certified, spectra: Spectra) -> list[AppliedClaim]:
+def _depth(certified: Certified, spectra: Spectra) -> list[tuple[str, str, float, bool]]:
     kappa, ridge, n = spectra.system_condition, spectra.ridge, len(spectra.kernel)
     conjugate, gradient = bounds.cg_steps(kappa, DEPTH_ACCURACY), bounds.richardson_steps(kappa, DEPTH_ACCURACY)
     largest = float(certified.K.sum(1).max())
     vanilla = ceil(log(DEPTH_ACCURACY) / log(1 - ridge / (ridge + largest)))
     return [
-        AppliedClaim("A3", "norm(K) over the ridge; a Neumann series needs less than 1", spectra.kernel[0] / ridge,
+        ("A3", "norm(K) over the ridge; a Neumann series needs less than 1", spectra.kernel[0] / ridge,
             bool(spectra.kernel[0] < ridge)),
-        AppliedClaim("A5", "steps of gradient descent that are enough for an error of 0.1 %", float(gradient), gradient < n),
-        AppliedClaim("B2", "steps of conjugate gradients that are enough for it", float(conjugate), conjugate < n),
-        AppliedClaim("A6", "layers of the attention-only network that are enough for it", float(vanilla), vanilla < n),
-        AppliedClaim("A8", "smallest ridge that makes float32 safe", float32_ridge(spectra.kernel[0], spectra.kernel[-1]),
+        ("A5", "steps of gradient descent that are enough for an error of 0.1 %", float(gradient), gradient < n),
+        ("B2", "steps of conjugate gradients that are enough for it", float(conjugate), conjugate < n),
+        ("A6", "layers of the attention-only network that are enough for it", float(vanilla), vanilla < n),
+        ("A8", "smallest ridge that makes float32 safe", float32_ridge(spectra.kernel[0], spectra.kernel[-1]),
             kappa <= FLOAT32_CONDITION),
-        AppliedClaim("B3", "error of each attention product that costs all accuracy, 1/kappa", 1 / kappa, kappa < 1e12),
+        ("B3", "error of each attention product that costs all accuracy, 1/kappa", 1 / kappa, kappa < 1e12),
     ]  # fmt: skip
 
 
-def _trust(certified: Certified, spectra: Spectra) -> list[AppliedClaim]:
+def _trust(certified: Certified, spectra: Spectra) -> list[tuple[str, str, float, bool]]:
     K, ridge = certified.K, spectra.ridge
     diagonal = K.diagonal()
     spread = float(diagonal.max() / diagonal.min())
     leverage = 1 - ridge * torch.linalg.inv(K + ridge * torch.eye(len(K), dtype=K.dtype)).diagonal()
     gram = spectra.condition
     return [
-        AppliedClaim("B4", "largest over smallest diagonal entry of K; at 1 a Jacobi preconditioner does nothing", spread,
+        ("B4", "largest over smallest diagonal entry of K; at 1 a Jacobi preconditioner does nothing", spread,
             spread > 1.5),
-        AppliedClaim("L1", "condition number of linearised attention on these rows, kappa(G)^3", gram**3, gram**3 < 1e12),
-        AppliedClaim("L2", "rank of the rows, out of the most possible",
+        ("L1", "condition number of linearised attention on these rows, kappa(G)^3", gram**3, gram**3 < 1e12),
+        ("L2", "rank of the rows, out of the most possible",
             spectra.rank / min(len(K), certified.solution.X.shape[1]), True),
-        AppliedClaim("I2", "largest leverage; leave-one-out is the infinitesimal influence over 1 minus it",
+        ("I2", "largest leverage; leave-one-out is the infinitesimal influence over 1 minus it",
             float(leverage.max()), True),
     ]  # fmt: skip
 

@@ -245,9 +245,7 @@ class PGD(Attack):
     """Steps along the direction of the gradient, projected [Madry2018].
 
     Args:
-        eps: the largest move of a row.
-        norm: "linf" or "l2".
-        bounds: (low, high) or None.
+        eps, norm, bounds: as for `Attack`.
         steps: how many.
         relative_step: the length of a step over eps; the default is Madry's on MNIST, 0.01 of 0.3.
         random_start: begin at a uniform draw from the ball.
@@ -287,9 +285,7 @@ class MIM(Attack):
     """g <- momentum g + unit gradient; a step along the direction of g [Dong2018].
 
     Args:
-        eps: the largest move of a row.
-        norm: "linf" or "l2".
-        bounds: (low, high) or None.
+        eps, norm, bounds: as for `Attack`.
         steps: how many.
         relative_step: the length of a step over eps; None is 1/steps, as published.
         momentum: the weight of what was accumulated, >= 0; 0 is PGD without a random start.

@@ -32,7 +32,6 @@ __all__ = [
     "ESTIMATORS",
     "NystromResolvent",
     "SketchedSystem",
-    "as_confidence",
     "nystrom_influence",
     "pcg_influence",
     "sketch_system",
@@ -94,7 +93,7 @@ class NystromResolvent:
 
 
 SMALL = 5000
-"""Up to so many rows a solve takes no time worth saving."""
+"""Up to this many rows the sketch at hand is the preconditioner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,16 +137,8 @@ class SketchedSystem:
 
     def influence(self, alpha: Tensor, weights: Tensor, diagonal: Tensor, **errors: Tensor | None) -> Influence:
         """Return the influences made of the three arrays."""
-        predictions = self.cross.T @ alpha
-        return Influence(
-            alpha,
-            weights,
-            diagonal,
-            predictions,
-            self.system.ridge,
-            vector=self.vector,
-            **errors,
-        )
+        predictions, ridge = self.cross.T @ alpha, self.system.ridge
+        return Influence(alpha, weights, diagonal, predictions, ridge, vector=self.vector, **errors)
 
 
 def sketch_system(kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, rank: Any, seed: Any) -> SketchedSystem:
@@ -167,13 +158,7 @@ def sketch_system(kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, rank: Any, s
     return SketchedSystem(system, columns, cross, y.ndim == 1, NystromResolvent(system, factor), seed)
 
 
-def as_confidence(value: Any) -> float:
-    """Return a probability strictly between 0 and 1.
-
-    Example:
-        >>> as_confidence(0.9)
-        0.9
-    """
+def _as_confidence(value: Any) -> float:
     if not isinstance(value, float) or not 0 < value < 1:
         raise InputError(f"confidence is {value!r}; a number between 0 and 1 was expected.")
     return value
@@ -189,12 +174,9 @@ def nystrom_influence(
     that r points nowhere in particular: (R r)_i is then about sqrt(R_ii r'R r / (n - rank)) times a normal number.
     With None they hold always, beyond round-off, and are about sqrt(n) larger. The bounds on R_ii always hold.
 
-    Args:
-        kernel: any positive semidefinite kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         rank: of the sketch; None is 2 sqrt(n).
         confidence: of each error of alpha and of the weights, between 0 and 1; None for errors that are proved.
         seed: of the sketch.
@@ -207,7 +189,7 @@ def nystrom_influence(
     """
     sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
     alpha, weights = sketched.sketch.apply_with_tail(sketched.y), sketched.sketch.apply_with_tail(sketched.cross)
-    confidence = None if confidence is None else as_confidence(confidence)
+    confidence = None if confidence is None else _as_confidence(confidence)
     least = sketched.sketch.least_diagonal
     return sketched.influence(
         alpha,
@@ -237,28 +219,17 @@ COLUMNS = 256
 
 @torch.no_grad()
 def pcg_influence(
-    kernel: Any,
-    X: Any,
-    y: Any,
-    Xq: Any,
-    ridge: Any,
-    *,
-    rows: Any = None,
-    rank: Any = None,
-    tol: Any = None,
-    seed: Any = 0,
-) -> Influence:
+    kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, *,
+    rows: Any = None, rank: Any = None, tol: Any = None, seed: Any = 0,
+) -> Influence:  # fmt: skip
     """Compute influences by solves with a Nystrom preconditioner, in O(n (rank + queries)) memory.
 
     R_ii takes one solve for each training point: name the `rows` of interest, or take `stochastic_influence` for
     all. Every error holds always: it is that of the residual, measured in float64.
 
-    Args:
-        kernel: any positive semidefinite kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         rows: the training points whose influence is wanted; None is all of them.
         rank: of the preconditioner; None is 2 sqrt(n).
         tol: the relative residual of every solve; None is that of `solve`.
@@ -309,18 +280,9 @@ def _solved_diagonal(rows: Tensor, solved: Tensor, error: Tensor) -> tuple[Tenso
 
 @torch.no_grad()
 def stochastic_influence(
-    kernel: Any,
-    X: Any,
-    y: Any,
-    Xq: Any,
-    ridge: Any,
-    *,
-    probes: Any = 64,
-    confidence: Any = 0.95,
-    rank: Any = None,
-    tol: Any = None,
-    seed: Any = 0,
-) -> Influence:
+    kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, *,
+    probes: Any = 64, confidence: Any = 0.95, rank: Any = None, tol: Any = None, seed: Any = 0,
+) -> Influence:  # fmt: skip
     """Estimate every influence of every training point, in O(n (rank + queries + probes)) memory.
 
     One block of preconditioned conjugate gradients solves for targets, queries and probes together. The diagonal
@@ -330,12 +292,9 @@ def stochastic_influence(
     The error of the diagonal holds for each point with the given confidence (Student's t over the probes, and the
     residuals of the solves); those of alpha and the weights hold always.
 
-    Args:
-        kernel: any positive semidefinite kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         probes: random signs to average over, at least 2.
         confidence: of each R_ii's error, between 0 and 1.
         rank: of the sketch and preconditioner; None is 2 sqrt(n).
@@ -349,7 +308,7 @@ def stochastic_influence(
         True
     """
     probes = whole(probes, "probes", 2)
-    confidence = as_confidence(confidence)
+    confidence = _as_confidence(confidence)
     sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
     outputs, queries = sketched.y.shape[1], sketched.cross.shape[1]
     draw = torch.randint(2, (len(sketched.y), probes), generator=torch_generator(sketched.seed, "probes"))

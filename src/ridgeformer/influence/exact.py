@@ -221,12 +221,9 @@ def leave_group_out(kernel: Kernel, X: Any, y: Any, Xq: Any, ridge: Any, group: 
 
     Equal to a refit without B, up to round-off: it is (R k(x))_B' (R_BB)^-1 alpha_B.
 
-    Args:
-        kernel: any kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         group: distinct row numbers, at least one and not all.
 
     Example:
@@ -274,12 +271,9 @@ def label_change(kernel: Kernel, X: Any, y: Any, Xq: Any, ridge: Any, new_y: Any
     It is (R k(x))_i (new_y_i - y_i). Several labels changed at once add up exactly, so the effect of changing
     a set of them is the sum over the set.
 
-    Args:
-        kernel: any kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         new_y: targets to change to, shaped like y.
 
     Example:
@@ -306,12 +300,9 @@ def feature_change(
     refit after the move is included. Within |v|_inf <= eps the most it can do is eps times the entry's 1-norm,
     to first order. Holds where the kernel is differentiable.
 
-    Args:
-        kernel: any kernel; gradients flow through it by autograd.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs); a vector counts as one output.
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`; a vector of targets counts as one output.
+
+    Further arguments:
         features: what the kernel sees of the rows; with `AttentionFeatures` moving one row moves all.
 
     Example:

@@ -198,12 +198,9 @@ def smallest_flipping_eps(
     The attack is aimed at each of the two factors of the influence, whichever gives way first: only one of them
     changes sign at a flip (claim I3).
 
-    Args:
-        kernel: any kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         attack: its eps is where the search starts; norm, bounds and steps are used as they are.
         index: the training row.
         query: the row of Xq.

@@ -30,12 +30,9 @@ def adversarial_rows(
     row is ever further than eps from where it was, and one round is the attack on the untouched fit. The kernel is
     held.
 
-    Args:
-        kernel: any kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: queries, (q, d), which only the features may look at.
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`; only the features look at the queries.
+
+    Further arguments:
         attack: such as `PGD(eps=0.3)`.
         rounds: how many, >= 0; 0 returns X.
         features: what the kernel sees of the rows.

@@ -68,13 +68,10 @@ def malleability(
 
     Influence is leave-one-out with the features held; aggregated, it is the mean over queries.
 
-    Args:
-        kernel: any kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        yq: their targets, coded like y.
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
+        yq: the targets of the queries, coded like y.
         attack: such as `PGD(eps=0.3)`; its eps is in the units of X. `PGD(eps=0.3).clipped_to(X)` keeps moved rows in
             the range of the data. The random noise has the size and the bounds of the attack.
         tau: the share of the training rows to attack, in (0, 1], rounded up.
@@ -187,12 +184,10 @@ def network_malleability(
     At finite width the kernel is itself a random draw, so influences change sign when the initialisation is drawn
     again, with nobody attacking anything. A flip rate below that of `redrawn` says nothing about the attack.
 
-    Args:
+    `X`, `y` and `Xq` are those of `influence`; `yq` are the targets of the queries, coded like `y`.
+
+    Further arguments:
         network: width, training, ridge.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        yq: their targets, coded like y.
         attack: such as `PGD(eps=0.3)`.
         tau: the share of the training rows to attack.
         features: what the network sees of the rows.

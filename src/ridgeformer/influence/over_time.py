@@ -46,12 +46,10 @@ def influence_over_time(
 
     At each moment the kernel is that of the weights then, and the ridge is the same multiple of tr(K)/n.
 
-    Args:
+    `X`, `y` and `Xq` are those of `influence`; `yq` are the targets of the queries, coded like `y`.
+
+    Further arguments:
         network: of finite width, with its training.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        yq: their targets, coded like y.
         epochs: after which to look; the start and the end are always added.
         features: what the network sees of the rows.
         tau: the share of the rows that is the top.

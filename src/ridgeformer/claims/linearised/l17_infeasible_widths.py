@@ -22,8 +22,10 @@ def check(cases: int) -> Evidence:
     share = np.cumsum(gram) / gram.sum()
     ranks = {f"{energy:.1%} of the energy": int((share < energy).sum()) + 1 for energy in ENERGIES}
     ranks["the rank"] = gram_spectrum(X).rank
-    widths = {cut: published_width(gram_spectrum(X).condition(rank), ROWS).log10_width for cut, rank in ranks.items()}
-    published = {name: published_width(kappa, n).log10_width for name, (kappa, n, _) in QUOTED.items()}
+    widths = {
+        cut: published_width(gram_spectrum(X).condition(rank), ROWS).log10_sufficient for cut, rank in ranks.items()
+    }
+    published = {name: published_width(kappa, n).log10_sufficient for name, (kappa, n, _) in QUOTED.items()}
     return Evidence(
         readings=tuple(Figure(f"log10 of the width, 1000 digits cut at {cut}", width) for cut, width in widths.items()),
         corrected=(

@@ -56,8 +56,8 @@ def check(cases: int) -> Evidence:
         Figure("at the rank", at_rank),
         Figure("rank that holds 99 % of the energy", float(energy)),
         Figure("condition number there", at_energy),
-        Figure("width by the source's formula, at the rank", 10 ** published_width(at_rank, 1000).log10_width),
-        Figure("width by the source's formula, at 99 %", 10 ** published_width(at_energy, 1000).log10_width),
+        Figure("width by the source's formula, at the rank", 10 ** published_width(at_rank, 1000).log10_sufficient),
+        Figure("width by the source's formula, at 99 %", 10 ** published_width(at_energy, 1000).log10_sufficient),
     )
     return Evidence(
         stated=concluding(
@@ -76,7 +76,7 @@ def check(cases: int) -> Evidence:
 def _plot(X: Tensor, rank: int) -> Plot:
     ranks = range(1, rank + 1)
     conditions = tuple(_condition(X, r) for r in ranks)
-    widths = tuple(10 ** published_width(kappa, len(X)).log10_width for kappa in conditions)
+    widths = tuple(10 ** published_width(kappa, len(X)).log10_sufficient for kappa in conditions)
     kept = tuple(float(r) for r in ranks)
     return Plot(
         (Curve("condition number", kept, conditions), Curve("kappa^6 n log n", kept, widths, dashed=True)),

@@ -59,7 +59,7 @@ def check(cases: int) -> Evidence:
     measured = {name: [_measure(rows, m) for m in WIDTHS] for name, rows in inputs.items()}
     last = {name: series[-1] for name, series in measured.items()}
     figures = (
-        Figure("width by the source's formula, digits n = 100", 10 ** published_width(kappa, ROWS).log10_width),
+        Figure("width by the source's formula, digits n = 100", 10 ** published_width(kappa, ROWS).log10_sufficient),
         Figure(
             "width that is enough for a relative distance of 1/2 (Chernoff), attention", enough(inputs["attention"])
         ),
