@@ -71,7 +71,7 @@ def explained(
 ) -> Iterator[None]:
     """Turn any exception of a parser inside the block into one sentence about the file.
 
-    Damaged input makes parsers raise almost anything (KeyError, RecursionError, zlib.error, RuntimeError, ...), so every
+    Damaged input makes parsers raise anything (KeyError, RecursionError, zlib.error, RuntimeError, ...), so every
     `Exception` is caught; errors of this library pass unchanged.
 
     Raises:
