@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from ridgeformer.solving.ridge_path import leave_one_out_residual
+from ridgeformer.solving.fit import leave_one_out_residual
 
 __all__ = ["Influence", "Loss"]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.kernels.base import gamma, underflow
-from ridgeformer.solving import Solution, solve
+from ridgeformer.solving import Fit, solve
 
 __all__ = ["LinearFeatures", "kernel_of", "solve_exactly"]
 
@@ -85,7 +85,7 @@ def kernel_of(spec: Specification, projection: Tensor | None, X: Tensor) -> Kern
     return DotProduct() if projection is None and centred is None else LinearFeatures(projection, centred)
 
 
-def solve_exactly(spec: Specification, projection: Tensor | None, X: Tensor, y: Tensor) -> Solution:
+def solve_exactly(spec: Specification, projection: Tensor | None, X: Tensor, y: Tensor) -> Fit:
     """Return the direct float64 solve of the regression that a specification asks for, with its rigorous bounds.
 
     Raises:

@@ -15,8 +15,8 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.estimators.nystrom_resolvent import NystromResolvent
 from ridgeformer.influence.influence import Influence
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving import Nystrom, RidgeSystem, Solution, solve
-from ridgeformer.solving.solve import scaled_system
+from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
+from ridgeformer.solving.system import scaled_system
 
 __all__ = ["Setting", "as_confidence", "prepare"]
 
@@ -44,7 +44,7 @@ class Setting:
     sketch: NystromResolvent
     seed: int
 
-    def solve(self, columns: Tensor, tol: float | None) -> Solution:
+    def solve(self, columns: Tensor, tol: float | None) -> Fit:
         """Solve A v = c for every column by preconditioned conjugate gradients.
 
         Up to `SMALL` rows the preconditioner is the sketch at hand. Above, K is worth holding in a lower precision
@@ -55,7 +55,7 @@ class Setting:
         algorithm = ConjugateGradients(preconditioner=sketch) if small else MixedConjugateGradients()
         return solve(system.kernel, system.X, columns, system.ridge, algorithm=algorithm, tol=tol, seed=self.seed)
 
-    def error(self, solution: Solution) -> Tensor:
+    def error(self, solution: Fit) -> Tensor:
         """Return how far each entry of a solution can be from exact, (n, columns).
 
         |(R r)_i| <= sqrt(R_ii r'R r) <= sqrt(R_ii / ridge) |r| for the residual r, and R_ii is below the sketch's.
