@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from kernel_case import KernelCase
 
 from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
+from tests.kernels.kernel_case import KernelCase
 
 
 class TestExponential(KernelCase):

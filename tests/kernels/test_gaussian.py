@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from kernel_case import KernelCase
 
 from hostile.exact import kernel_ball, rational, transformed
 from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential, Gaussian
+from tests.kernels.kernel_case import KernelCase
 
 
 class TestGaussian(KernelCase):

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from solver_case import oracle, plan, problem
 
 from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
@@ -9,6 +8,7 @@ from ridgeformer.kernels import Exponential
 from ridgeformer.solving import RidgeSystem, Status, centres, solve
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.run import Run
+from tests.solving.solver_case import oracle, plan, problem
 
 
 def fit(X, y, ridge, count, seed=0):

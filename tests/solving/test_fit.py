@@ -1,11 +1,11 @@
 import pytest
 import torch
-from solver_case import problem
 
 from ridgeformer import errors
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.solving import fit as fits
 from ridgeformer.solving import solve
+from tests.solving.solver_case import problem
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "cg", "mixed_pcg"])

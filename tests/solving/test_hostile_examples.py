@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from flint import arb
-from solver_case import plan
 
 from hostile.exact import ExactRegression, exceeds
 from ridgeformer import errors
@@ -15,6 +14,7 @@ from ridgeformer.kernels import DotProduct, Exponential, Kernel, ReluNTK
 from ridgeformer.solving import ExtremeEigenvalues, RidgeSystem, UnansweredWarning, fit, solve
 from ridgeformer.solving.engines import Tiles, Triangle
 from ridgeformer.solving.run import Run
+from tests.solving.solver_case import plan
 
 
 def judged(kernel, X, y, ridge, queries=None, **options):

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from solver_case import SolverCase, problem
 
 from ridgeformer.algorithms import MixedDirect
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving import Status, direct, solve
 from ridgeformer.solving.direct import factorise_in_place, inverse_diagonal, solve_with_factor
+from tests.solving.solver_case import SolverCase, problem
 
 
 class TestMixedDirect(SolverCase):

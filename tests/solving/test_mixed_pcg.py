@@ -1,13 +1,13 @@
 import pytest
-import solver_case
 import torch
-from solver_case import IterativeCase, oracle, problem, relative
 
 from ridgeformer.algorithms import MixedConjugateGradients
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, plan, solve
 from ridgeformer.solving.engines import Stored
 from ridgeformer.solving.run import Run
+from tests.solving import solver_case
+from tests.solving.solver_case import IterativeCase, oracle, problem, relative
 
 
 class TestMixedPCG(IterativeCase):

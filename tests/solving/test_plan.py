@@ -1,6 +1,5 @@
 import pytest
 import torch
-from solver_case import problem
 
 from ridgeformer import errors
 from ridgeformer.algorithms import resolve
@@ -10,6 +9,7 @@ from ridgeformer.solving.plan import Planner
 from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block
 from ridgeformer.solving.system import RidgeSystem
+from tests.solving.solver_case import problem
 
 GIB = 2**30
 BASE = {

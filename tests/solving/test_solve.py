@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from solver_case import problem
 
 from ridgeformer import errors
 from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
@@ -15,6 +14,7 @@ from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, Relu
 from ridgeformer.solving import Nystrom, Status, solve
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.system import check_memory
+from tests.solving.solver_case import problem
 
 
 def log_spaced(kappa, n=200, seed=0):

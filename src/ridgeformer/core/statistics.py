@@ -1,13 +1,12 @@
-"""Confidence intervals and paired tests: every "95 %" of the project is computed here."""
+"""Confidence intervals and paired tests: every 95 % interval of the project is computed here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
@@ -15,17 +14,17 @@ from ridgeformer.core.errors import InputError
 __all__ = ["LEVEL", "Paired", "compare_paired", "mean_interval", "proportion_interval", "rate_interval"]
 
 LEVEL = 0.95
-"""Confidence of an interval unless told."""
+"""Default confidence level."""
 
 
-def mean_interval(values: Any, *, level: float = LEVEL) -> tuple[float | None, float | None]:
+def mean_interval(values: ArrayLike, *, level: float = LEVEL) -> tuple[float | None, float | None]:
     """Return Student's t interval of the mean; (None, None) for fewer than two values or one that is not finite.
 
     Exact for independent normal values, at any number of them. Skewed values are covered less often than stated:
     20,000 simulated samples of 3, 5, 8 and 10 exponential values gave 89, 88, 90 and 90 % in place of 95 %, and
     log-normal ones (sigma 1) 84, 82, 84 and 84 %, where the percentile bootstrap covers 70 to 86 % and 65 to 81 %.
-    Take logarithms of positive values that differ by factors. Equal values give an interval of width 0: no spread
-    was seen, which is not a proof that there is none.
+    Take logarithms of positive values that vary by factors. Equal values give an interval of width 0, which does not
+    prove that the true spread is 0.
 
     Example:
         >>> mean_interval([1.0, 2.0, 3.0])
@@ -44,7 +43,7 @@ def mean_interval(values: Any, *, level: float = LEVEL) -> tuple[float | None, f
     return float(values.mean()) - half, float(values.mean()) + half
 
 
-def proportion_interval(count: Any, trials: Any, *, level: float = LEVEL) -> tuple[float, float]:
+def proportion_interval(count: int, trials: int, *, level: float = LEVEL) -> tuple[float, float]:
     """Return the Clopper-Pearson interval of a probability from `count` successes in independent trials.
 
     Its coverage is at least the level for every probability and every number of trials.
@@ -65,7 +64,7 @@ def proportion_interval(count: Any, trials: Any, *, level: float = LEVEL) -> tup
     return low, high
 
 
-def rate_interval(rates: Any, cases: Any, *, level: float = LEVEL) -> tuple[float | None, float | None]:
+def rate_interval(rates: ArrayLike, cases: int, *, level: float = LEVEL) -> tuple[float | None, float | None]:
     """Return an interval for a rate that was counted over `cases` cases in each of a few seeds.
 
     It holds both Student's t over the seeds, which allows for cases of one seed that are alike, and Clopper-Pearson
@@ -109,7 +108,7 @@ class Paired:
         return self.p <= 1 - LEVEL
 
 
-def compare_paired(own: Any, other: Any) -> Paired:
+def compare_paired(own: ArrayLike, other: ArrayLike) -> Paired:
     """Compare two methods by their scores on the same cases.
 
     Scores of 0 and 1 (wrong and right) are compared exactly: McNemar's test is the binomial test of wins against

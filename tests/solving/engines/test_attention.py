@@ -1,11 +1,11 @@
 import pytest
 import torch
-from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential, Gaussian
 from ridgeformer.solving.engines import Attention
 from ridgeformer.solving.engines.attention import attention_product
+from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 
 class TestAttention(EngineCase):

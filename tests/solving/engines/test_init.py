@@ -1,9 +1,9 @@
 import pytest
-from engine_case import rows
 
 from ridgeformer import errors
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
 from ridgeformer.solving.engines import ENGINES, build_engine
+from tests.solving.engines.engine_case import rows
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES.keys() - {"dask"}))  # which needs a cluster, and has tests of its own

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 from ridgeformer.kernels import Exponential, Gaussian
 from ridgeformer.solving.engines import Stored
 from ridgeformer.solving.engines.stored import assemble
+from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 
 class TestStored(EngineCase):

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 from ridgeformer.kernels import Exponential, Gaussian, Kernel, ReluNTK
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.engines.tiles import for_each_tile, prepared, symmetric_product
+from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 
 class TestTiles(EngineCase):
