@@ -19,7 +19,7 @@ import ridgeformer as rf
 from hostile.exact import ExactRegression, Rows, dot, exceeds, rational
 from hostile.tally import Tally
 from ridgeformer.compiler.specification import SOLVERS
-from ridgeformer.compiler.sublayers import Attention
+from ridgeformer.compiler.sublayers import AttentionSublayer
 from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import DotProduct, Exponential
@@ -213,7 +213,7 @@ def _edited(model: rf.CompiledTransformer, case: Case) -> bool:
     if not case.edit:
         return False
     if case.edit == "mask":
-        layer = next(layer for layer in model.modules() if isinstance(layer, Attention))
+        layer = next(layer for layer in model.modules() if isinstance(layer, AttentionSublayer))
         layer.masks[0] = Mask((*layer.masks[0].rules, Rule(SUPPORT, QUERY)))
         return False
     tensors = [weight for weight in model.state_dict().values() if weight.numel()]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ridgeformer import bounds, claims, datasets, influence, kernels, regime, studies
     from ridgeformer.auditing.audit import Audit, audit
-    from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load
+    from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load_model
     from ridgeformer.compiler.compile import compile
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
@@ -43,7 +43,7 @@ __all__ = [
     "errors",
     "influence",
     "kernels",
-    "load",
+    "load_model",
     "regime",
     "solve",
     "studies",
@@ -51,7 +51,8 @@ __all__ = [
 
 _HOMES = {
     "auditing": ("Audit", "audit"),
-    "compiler": ("Certificate", "CompiledTransformer", "certify", "compile", "load"),
+    "compiler": ("Certificate", "CompiledTransformer", "certify", "load_model"),
+    "compiler.compile": ("compile",),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
     "solving": ("Solution", "Status", "solve"),

@@ -6,9 +6,11 @@ from typing import Any
 
 from ridgeformer.algorithms.base import Algorithm, Iterate, Iterative, LinearSystem
 from ridgeformer.algorithms.chebyshev import Chebyshev
+from ridgeformer.algorithms.compilable import Compilable, Promise
 from ridgeformer.algorithms.conjugate_gradients import ConjugateGradients
-from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients, FixedCoefficients
 from ridgeformer.algorithms.heavy_ball import HeavyBall
+from ridgeformer.algorithms.nadaraya_watson import NadarayaWatson
 from ridgeformer.algorithms.nesterov import Nesterov
 from ridgeformer.algorithms.neumann import Neumann
 from ridgeformer.algorithms.richardson import Richardson
@@ -16,17 +18,21 @@ from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = [
     "ALGORITHMS",
+    "Accelerated",
     "Algorithm",
     "Chebyshev",
     "Coefficients",
+    "Compilable",
     "ConjugateGradients",
     "FixedCoefficients",
     "HeavyBall",
     "Iterate",
     "Iterative",
     "LinearSystem",
+    "NadarayaWatson",
     "Nesterov",
     "Neumann",
+    "Promise",
     "Richardson",
     "resolve",
 ]
@@ -40,6 +46,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         Chebyshev,
         HeavyBall,
         Nesterov,
+        NadarayaWatson,
     )
 }
 """Algorithms by their shorthand."""

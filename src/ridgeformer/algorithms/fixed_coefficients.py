@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple, Self
 
 from torch import Tensor
 
 from ridgeformer.algorithms.base import Iterate, Iterative, LinearSystem, Precondition, Spectrum
+from ridgeformer.algorithms.compilable import Compilable, Promise
+from ridgeformer.core.errors import InputError
+from ridgeformer.language.attention import KernelAttention
+from ridgeformer.language.program import Program
+from ridgeformer.language.roles import QUERY, SUPPORT
 
-__all__ = ["Coefficients", "FixedCoefficients"]
+__all__ = ["Accelerated", "Coefficients", "FixedCoefficients"]
 
 
 class Coefficients(NamedTuple):
@@ -23,7 +29,7 @@ class Coefficients(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedCoefficients(Iterative):
+class FixedCoefficients(Iterative, Compilable):
     """Two-term recursions on the gradient (K + ridge I) alpha - y.
 
     A new one gives its `coefficients`; iteration, program and error polynomial follow from them.
@@ -45,3 +51,117 @@ class FixedCoefficients(Iterative):
             product = system.apply(change)
             alpha, r = alpha + change, r - product
             yield Iterate(alpha, r)
+
+    # -- compiled ----------------------------------------------------------------------------------
+
+    def write(self, attention: KernelAttention, ridge: float) -> Program:
+        """Return the program: alpha follows the gradient u = (K + ridge I) alpha - y, one kernel product a step.
+
+        On queries alpha and y are zero, so u is there the prediction of the alpha that entered the step.
+        """
+        net = attention.begin(self.family, ridge)
+        attention.scratch(net)
+        net.targets("y", "targets")
+        net.state({"alpha": "coefficients", "u": "gradient; on queries, the prediction"})
+        eta = self._write_step_size(net, attention)
+        steps = self._compiled_coefficients(attention.scale, ridge)
+        momentum, look = any(step.carry for step in steps), any(step.look for step in steps)
+        if momentum:
+            net.state({"step": "last change of alpha"})
+        if look:
+            net.state({"f": "prediction, on queries"})
+        net.uniform = self.uniform
+        shown = ("f", "f") if look else ("f", "u")
+        for step in steps:
+            net.constants = {**net.constants, **step._asdict()}
+            net.begin_step()
+            attention.product(net, "alpha", minus="y", ahead="step" if look else None)
+            net.record(*shown, QUERY, lag=1)
+            change = f"- {eta} * u"
+            moved = {"step": f"carry * step {change}"} if momentum else {}
+            carried = "+ carry * step " if momentum else ""
+            net.gate("descend", alpha=f"alpha {carried}{change}", **moved, clear="u f" if look else "u")
+            net.record("alpha", scale=attention.scale)
+        net.begin_readout()
+        attention.product(net, "alpha", minus="y", ahead="step" if look else None)
+        net.record(*shown, QUERY)
+        return net
+
+    def _write_step_size(self, net: Program, attention: KernelAttention) -> str:
+        """Add what the step size needs, and return it as an expression that is zero on queries."""
+        net.constant("sup", "1 on supports", on=(SUPPORT,))
+        return "push * sup"
+
+    def _compiled_coefficients(self, scale: float, ridge: float) -> list[Coefficients]:
+        """Return the coefficients of every step, of one where all are the same, for scale (K + ridge I)."""
+        scaled = self.rescaled(scale)
+        count = 1 if self.uniform else self.steps
+        return list(islice(scaled.coefficients((ridge * scale, ridge * scale), ridge * scale), count))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerated(FixedCoefficients):
+    """Recursions whose coefficients come from an interval that holds the spectrum of A: depth about sqrt(kappa).
+
+    Attributes:
+        spectrum: (low, high); None lets `solve` take (ridge, an estimate of the largest eigenvalue); `compile` needs
+            it.
+    """
+
+    spectrum: Spectrum | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.spectrum is None:
+            return
+        try:
+            low, high = (float(end) for end in self.spectrum)
+        except (TypeError, ValueError, OverflowError):
+            low = high = float("nan")
+        if not 0 < low <= high < float("inf"):
+            raise InputError(
+                f"spectrum is {self.spectrum!r}; (low, high) with 0 < low <= high was expected, "
+                "bounds on the eigenvalues of K + ridge I."
+            )
+        object.__setattr__(self, "spectrum", (low, high))
+
+    # -- compiled ----------------------------------------------------------------------------------
+
+    def write(self, attention: KernelAttention, ridge: float) -> Program:
+        """Return the program of the interval it was given."""
+        if self.spectrum is None:
+            raise InputError(
+                f"{self.name!r} has fixed coefficients: give spectrum=(low, high), bounds on the eigenvalues of "
+                "K + ridge I; (ridge, ridge + largest row sum of K) always holds."
+            )
+        return super().write(attention, ridge)
+
+    def rescaled(self, scale: float, step_size: float | None = None) -> Self:
+        """Return the algorithm with its interval scaled."""
+        if self.spectrum is None:
+            return self
+        return replace(self, spectrum=(self.spectrum[0] * scale, self.spectrum[1] * scale))
+
+    @abstractmethod
+    def error_factor(self, kappa: float, step: int) -> tuple[str, float]:
+        """Return its bound in words and after a step, for an interval of this condition number."""
+
+    def promise(self, *, low: float, high: float, ridge: float, kappa: float) -> Promise:
+        """Return the bound for its interval, which must hold the spectrum."""
+        assert self.spectrum is not None
+        slack = 1e-9 * high  # an end may be given as the eigenvalue itself
+        inside = self.spectrum[0] <= low + slack and high <= self.spectrum[1] + slack
+        ratio = self.spectrum[1] / self.spectrum[0]
+        found = [self.error_factor(ratio, t) for t in range(1, (self.steps or 0) + 1)]
+        what = f"the A-norm error stays below {found[0][0]} at condition number {ratio:.3g}"
+        condition = "the spectrum of K + ridge I lies within the interval compiled in"
+        return Promise(what, condition, inside, [factor for _, factor in found])
+
+    def amplification(self, low: float, high: float, ridge: float) -> float:
+        """Return the condition number of the system or of its interval, whichever is larger."""
+        return max(high / low, 1.0 if self.spectrum is None else self.spectrum[1] / self.spectrum[0])
+
+    @property
+    def divergence_advice(self) -> str | None:
+        """A larger interval."""
+        return "compile with a spectrum that holds all of K + ridge I"

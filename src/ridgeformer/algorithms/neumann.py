@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.compilable import Promise
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 
 __all__ = ["Neumann"]
@@ -28,3 +30,19 @@ class Neumann(FixedCoefficients):
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, 1 / ridge))
+
+    def promise(self, *, low: float, high: float, ridge: float, kappa: float) -> Promise:
+        """Return (norm(K)/ridge)^t (claim A3)."""
+        norm = high - ridge
+        what = f"the A-norm error stays below (norm(K)/ridge)^t, norm(K)/ridge = {norm / ridge:.3g}"
+        factors = [bounds.neumann_error_factor(norm, ridge, t) for t in range(1, (self.steps or 0) + 1)]
+        return Promise(what, "norm(K) < ridge", norm < ridge, factors)
+
+    def amplification(self, low: float, high: float, ridge: float) -> float:
+        """Return the condition number, or 1/(1 - norm(K)/ridge) if it is larger."""
+        slowest = (high - ridge) / ridge
+        return max(high / low, 1 / (1 - slowest)) if slowest < 1 else high / low
+
+    def largest_kernel_norm(self, ridge: float) -> float:
+        """Return the ridge."""
+        return ridge

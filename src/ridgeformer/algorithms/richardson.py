@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.compilable import Promise
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 from ridgeformer.core.checks import positive
+from ridgeformer.language.attention import KernelAttention
+from ridgeformer.language.program import Program
 
 __all__ = ["Richardson"]
 
@@ -44,3 +47,37 @@ class Richardson(FixedCoefficients):
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, self.step_size or 2 / sum(spectrum)))
+
+    # -- compiled ----------------------------------------------------------------------------------
+
+    def _write_step_size(self, net: Program, attention: KernelAttention) -> str:
+        if self.step_size is not None:
+            return super()._write_step_size(net, attention)
+        attention.safe_step(net)
+        return "eta"
+
+    def rescaled(self, scale: float, step_size: float | None = None) -> Self:
+        """Return gradient descent with the step size found in context, or with its own, for the scaled system."""
+        own = None if self.step_size is None else self.step_size / scale
+        return replace(self, step_size=own if step_size is None else step_size)
+
+    def promise(self, *, low: float, high: float, ridge: float, kappa: float) -> Promise:
+        """Return (max abs(1 - eta l))^t over the eigenvalues l."""
+        eta, rate = self.step_size or 2 / (low + high), self._contraction(low, high)
+        what = f"the A-norm error falls by {rate:.6g} a step, with the step size found in context"
+        factors = [rate**t for t in range(1, (self.steps or 0) + 1)]
+        return Promise(what, "0 < step size < 2/(largest eigenvalue)", 0 < eta < 2 / high, factors)
+
+    def amplification(self, low: float, high: float, ridge: float) -> float:
+        """Return the condition number, or 1/(1 - contraction) if it is larger."""
+        slowest = self._contraction(low, high)
+        return max(high / low, 1 / (1 - slowest)) if slowest < 1 else high / low
+
+    def _contraction(self, low: float, high: float) -> float:
+        eta = self.step_size or 2 / (low + high)
+        return max(abs(1 - eta * low), abs(1 - eta * high))
+
+    @property
+    def divergence_advice(self) -> str | None:
+        """A smaller step size, where it has one."""
+        return None if self.step_size is None else "compile with a smaller step_size"

@@ -8,7 +8,7 @@ import typer
 
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.models import Data, Directory, MaxRows, Preprocessing, Seed, Target, prepare_for
-from ridgeformer.compiler import load
+from ridgeformer.compiler import load_model
 from ridgeformer.compiler.certificate import certify as run_certify
 
 __all__ = ["certify"]
@@ -31,7 +31,7 @@ def certify(
 
     Example: ridgeformer certify model digits
     """
-    model = load(directory)
+    model = load_model(directory)
     prepared = prepare_for(model, data, target, preprocessing, max_rows, seed)
     certificate = run_certify(model, prepared.X, prepared.y, prepared.Xt, tolerance=tolerance)
     if json:

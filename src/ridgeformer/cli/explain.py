@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.models import Directory
-from ridgeformer.compiler import load
+from ridgeformer.compiler import load_model
 
 __all__ = ["explain"]
 
@@ -16,7 +16,7 @@ def explain(directory: Directory, json: Json = False) -> None:
 
     Example: ridgeformer explain model
     """
-    model = load(directory)
+    model = load_model(directory)
     if json:
         facts = {"program": model.program.name, "specification": model.spec.as_dict(), "budget": asdict(model.budget)}
         channels = {name: channel.meaning for name, channel in model.program.channels.items()}

@@ -13,7 +13,7 @@ from ridgeformer.auditing.answer import show_score
 from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.cli.console import Json, out, print_json
 from ridgeformer.cli.models import Data, Directory, MaxRows, Preprocessing, Seed, Target, prepare_for
-from ridgeformer.compiler import CompiledTransformer, load
+from ridgeformer.compiler import CompiledTransformer, load_model
 from ridgeformer.compiler.certificate.problem import pose_true
 from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
 
@@ -34,7 +34,7 @@ def run(
 
     Example: ridgeformer run model digits --html trace.html
     """
-    model = load(directory)
+    model = load_model(directory)
     prepared = prepare_for(model, data, target, preprocessing, max_rows, seed)
     facts = _facts(model, prepared)
     if html is not None:

@@ -4,14 +4,14 @@ import pytest
 from certified_tasks import build, draw
 
 import ridgeformer as rf
-from ridgeformer.compiler.sublayers import Attention
+from ridgeformer.compiler.sublayers import AttentionSublayer
 from ridgeformer.language.roles import AGGREGATOR, ANCHOR, QUERY, SUPPORT, Mask, Rule
 
 
 def leak(model, head, reader):
     """Let tokens of a role read the queries in every head of this name."""
     for layer in model.modules():
-        if isinstance(layer, Attention):
+        if isinstance(layer, AttentionSublayer):
             for number, name in enumerate(layer.heads):
                 if name == head:
                     layer.masks[number] = Mask((*layer.masks[number].rules, Rule(reader, QUERY)))
@@ -45,7 +45,7 @@ def test_every_sublayer_is_looked_at():
     X, y, Xq = draw()
     model = build("softmax", "cg", X)
     measured = rf.certify(model, X, y, Xq).curves["leakage"].measured
-    assert measured.shape == (1, sum(isinstance(layer, Attention) for _, _, layer in model.schedule))
+    assert measured.shape == (1, sum(isinstance(layer, AttentionSublayer) for _, _, layer in model.schedule))
     assert (measured == 0.0).all()
 
 

@@ -41,7 +41,7 @@ def compiled_figure(audit: Audit) -> go.Figure:
     """Return the error of the compiled transformers after every step, each under its bound."""
     figure = go.Figure()
     for model, colour in zip(audit.compiled, PALETTE, strict=False):
-        steps, name = np.arange(1, model.steps + 1), f"{model.route} attention"
+        steps, name = np.arange(1, model.steps + 1), f"{model.attention} attention"
         errors = np.maximum(model.errors, 1e-16)
         figure.add_scatter(x=steps, y=errors, name=name, mode="lines", line={"color": colour, "width": 2.5})
         figure.add_scatter(
@@ -71,9 +71,9 @@ def _watch(audit: Audit) -> list[Part]:
 
 def _caption(audit: Audit) -> str:
     ends = " and ".join(
-        f"{model.errors[-1]:.1e} after {model.steps} steps with {model.route} attention" for model in audit.compiled
+        f"{model.errors[-1]:.1e} after {model.steps} steps with {model.attention} attention" for model in audit.compiled
     )
-    broken = [model.route for model in audit.compiled if bool((model.errors > model.bound).any())]
+    broken = [model.attention for model in audit.compiled if bool((model.errors > model.bound).any())]
     under = "stays under" if not broken else f"EXCEEDS ({', '.join(broken)})"
     return (
         f"What to see: what the layers hold after every step (lines) {under} what theory allows (dashed), and ends at "
@@ -86,7 +86,7 @@ def _table(audit: Audit) -> Table:
     head = ("model", "steps", "width", "layers", "weights", "not zero", "off the direct solve by", "certificate")
     rows = tuple(
         (
-            f"{model.route} attention",
+            f"{model.attention} attention",
             str(model.steps),
             f"{model.features} + {model.budget.overhead}",
             f"{model.budget.sublayers:,}",
@@ -99,7 +99,7 @@ def _table(audit: Audit) -> Table:
     )
     values = tuple(
         (
-            model.route, model.steps, model.budget.width, model.budget.sublayers, model.budget.parameters,
+            model.attention, model.steps, model.budget.width, model.budget.sublayers, model.budget.parameters,
             model.budget.nonzeros, model.agreement, model.certificate.verdict,
         )
         for model in audit.compiled
