@@ -4,6 +4,7 @@ import torch
 from findings import finding
 
 from ridgeformer import bounds
+from ridgeformer.algorithms import Chebyshev, Richardson
 from ridgeformer.claims.route_a import a1_one_head, a3_neumann, a5_depth, a6_vanilla, a7_leakage
 from ridgeformer.claims.route_a.a1_one_head import A1
 from ridgeformer.claims.route_a.a3_neumann import A3
@@ -116,14 +117,12 @@ def test_a5_the_counts_are_those_of_solve():
         def near(step, alpha, residual, exact=exact):
             return float((alpha[:, 0] - exact).norm()) <= 1e-6 * float(exact.norm())
 
-        def steps(method, X=X, exact=exact, kappa=kappa, near=near):
+        def steps(algorithm, X=X, exact=exact, near=near):
             ones = torch.ones_like(exact)
-            return solve(
-                DotProduct(), X, ones, 1.0, method=method, spectrum=(1.0, kappa), tol=1e-15, callback=near
-            ).steps
+            return solve(DotProduct(), X, ones, 1.0, algorithm=algorithm, tol=1e-15, callback=near).steps
 
-        assert a5_depth._gradient_descent_steps(kappa) == steps("richardson")
-        assert a5_depth._chebyshev_steps(kappa) == steps("chebyshev")
+        assert a5_depth._gradient_descent_steps(kappa) == steps(Richardson(step_size=2 / (1.0 + kappa)))
+        assert a5_depth._chebyshev_steps(kappa) == steps(Chebyshev(spectrum=(1.0, kappa)))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,10 @@ def test_a6_the_search_takes_the_step_of_the_network():
         K, small = torch.exp(X[case] @ X[case].T), float(ridge[case])
         A, D = K + small * torch.eye(4, dtype=torch.float64), K.sum(1) + anchor[case]
         # from alpha = 0 the error is -alpha*, so the targets that start it are -A error
-        model = a6_vanilla.compiler.compile("vanilla", features=2, ridge=small, steps=1, sink=float(anchor[case].log()))
+        model = a6_vanilla.compile(
+            a6_vanilla.Exponential(1.0), a6_vanilla.Richardson(steps=1), attention="vanilla", features=2, ridge=small,
+            sink=float(anchor[case].log()),
+        )  # fmt: skip
         alpha = model.trace(X[case], -A @ error[case], X[case]).alpha[0, :, 0]
         measured = (D * (alpha + error[case]).square()).sum().sqrt()
         assert float(left[case]) == pytest.approx(float(measured))

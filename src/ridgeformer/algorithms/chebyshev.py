@@ -29,7 +29,6 @@ class Chebyshev(Accelerated):
 
     name: ClassVar[str] = "chebyshev"
     family: ClassVar[str] = "Chebyshev iteration"
-    patience: ClassVar[int] = 100_000
     uniform: ClassVar[bool] = False
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from ridgeformer.algorithms.base import Algorithm
 from ridgeformer.core.errors import InputError
@@ -45,7 +45,7 @@ class Compilable(Algorithm):
     def write(self, attention: KernelAttention, ridge: float) -> Program:
         """Return the program; raises InputError where this attention cannot run the algorithm."""
 
-    def rescaled(self, scale: float, step_size: float | None = None) -> Self:
+    def rescaled(self, scale: float, step_size: float | None = None) -> Compilable:
         """Return the algorithm for scale (K + ridge I).
 
         Args:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -34,6 +34,10 @@ class FixedCoefficients(Iterative, Compilable):
 
     A new one gives its `coefficients`; iteration, program and error polynomial follow from them.
     """
+
+    def patience(self, n: int) -> int:
+        """Return how many steps `solve` allows unless told."""
+        return 100_000
 
     @abstractmethod
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
@@ -87,6 +91,10 @@ class FixedCoefficients(Iterative, Compilable):
         net.record(*shown, QUERY)
         return net
 
+    def rescaled(self, scale: float, step_size: float | None = None) -> FixedCoefficients:
+        """Return the algorithm for scale (K + ridge I)."""
+        return self
+
     def _write_step_size(self, net: Program, attention: KernelAttention) -> str:
         """Add what the step size needs, and return it as an expression that is zero on queries."""
         net.constant("sup", "1 on supports", on=(SUPPORT,))
@@ -104,8 +112,8 @@ class Accelerated(FixedCoefficients):
     """Recursions whose coefficients come from an interval that holds the spectrum of A: depth about sqrt(kappa).
 
     Attributes:
-        spectrum: (low, high); None lets `solve` take (ridge, an estimate of the largest eigenvalue); `compile` needs
-            it.
+        spectrum: (low, high); None lets `solve` take (ridge, an estimate of the largest eigenvalue).
+            `compile` needs it.
     """
 
     spectrum: Spectrum | None = None
@@ -125,6 +133,10 @@ class Accelerated(FixedCoefficients):
             )
         object.__setattr__(self, "spectrum", (low, high))
 
+    def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
+        """Say that an eigenvalue lies outside the interval."""
+        return super().advise_diverged(spectrum, self.spectrum[1] if self.spectrum else assumed, ridge)
+
     # -- compiled ----------------------------------------------------------------------------------
 
     def write(self, attention: KernelAttention, ridge: float) -> Program:
@@ -136,7 +148,7 @@ class Accelerated(FixedCoefficients):
             )
         return super().write(attention, ridge)
 
-    def rescaled(self, scale: float, step_size: float | None = None) -> Self:
+    def rescaled(self, scale: float, step_size: float | None = None) -> Accelerated:
         """Return the algorithm with its interval scaled."""
         if self.spectrum is None:
             return self

@@ -24,7 +24,6 @@ class HeavyBall(Accelerated):
 
     name: ClassVar[str] = "heavy_ball"
     family: ClassVar[str] = "heavy-ball momentum"
-    patience: ClassVar[int] = 100_000
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""

@@ -25,7 +25,6 @@ class Nesterov(Accelerated):
 
     name: ClassVar[str] = "nesterov"
     family: ClassVar[str] = "Nesterov's accelerated gradient"
-    patience: ClassVar[int] = 100_000
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""

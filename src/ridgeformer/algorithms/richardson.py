@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.compilable import Promise
@@ -36,7 +36,6 @@ class Richardson(FixedCoefficients):
 
     name: ClassVar[str] = "richardson"
     family: ClassVar[str] = "gradient descent"
-    patience: ClassVar[int] = 1_000_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,9 +43,22 @@ class Richardson(FixedCoefficients):
             size = positive(self.step_size, "step_size", "alpha moves against the gradient")
             object.__setattr__(self, "step_size", size)
 
+    def patience(self, n: int) -> int:
+        """Return how many steps `solve` allows unless told."""
+        return 1_000_000
+
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, self.step_size or 2 / sum(spectrum)))
+
+    def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
+        """Say which step size would converge."""
+        if self.step_size is None:
+            return super().advise_diverged(spectrum, assumed, ridge)
+        return (
+            f"step_size {self.step_size:.4g} is too large for an eigenvalue of about {spectrum[1]:.4g}. "
+            f"Use algorithm='cg', which needs none, or a step size below {2 / spectrum[1]:.4g}."
+        )
 
     # -- compiled ----------------------------------------------------------------------------------
 
@@ -56,7 +68,7 @@ class Richardson(FixedCoefficients):
         attention.safe_step(net)
         return "eta"
 
-    def rescaled(self, scale: float, step_size: float | None = None) -> Self:
+    def rescaled(self, scale: float, step_size: float | None = None) -> Richardson:
         """Return gradient descent with the step size found in context, or with its own, for the scaled system."""
         own = None if self.step_size is None else self.step_size / scale
         return replace(self, step_size=own if step_size is None else step_size)

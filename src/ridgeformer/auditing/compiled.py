@@ -127,7 +127,7 @@ def compile_softmax(
 
 
 def _steps(kernel: Kernel, X: Tensor, y: Tensor, ridge: float, most: int = MOST_STEPS) -> int:
-    return max(1, solve(kernel, X, y, ridge, method="cg", tol=ENOUGH, max_steps=most).steps)
+    return max(1, solve(kernel, X, y, ridge, algorithm=ConjugateGradients(steps=most), tol=ENOUGH).steps)
 
 
 def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Compiled:

@@ -103,10 +103,10 @@ def compile(
     units = choose(primitives, reciprocal_range=reciprocal_range, relu_bound=relu_bound, relu_knots=relu_knots)
 
     def specify(carried: int, stream: int | None, named: str | None) -> Specification:
-        return Specification(
-            runs, realised, features=features, projected=U.shape[0], carried=carried, ridge=ridge, outputs=outputs,
-            share_channels=share_channels, tied=tied, width=stream, dtype=name, primitives=primitives,
-            embedding_digest=named, **units.options,
+        return Specification.of(
+            algorithm=runs, attention=realised, features=features, projected=U.shape[0], carried=carried,
+            ridge=ridge, outputs=outputs, share_channels=share_channels, tied=tied, width=stream, dtype=name,
+            primitives=primitives, embedding_digest=named, **units.options,
         )  # fmt: skip
 
     as_given = projection is None

@@ -126,8 +126,6 @@ class Specification:
     embedding_digest: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value in _checked({field.name: getattr(self, field.name) for field in fields(self)}).items():
-            object.__setattr__(self, name, value)
         _ = self.units
         self.attention.check(self.ridge)
         if self.embedding_digest is None and not self.features == self.projected == self.carried:
@@ -135,6 +133,11 @@ class Specification:
                 f"{self.features} features become {self.projected} and then {self.carried}, and no SHA-256 of the "
                 "projection was given: compile or save the model again."
             )
+
+    @classmethod
+    def of(cls, **values: Any) -> Specification:
+        """Return the specification of entries that may be anything: numbers of the right kind, or an error."""
+        return cls(**_checked(values))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Specification) and self.as_dict() == other.as_dict()
@@ -203,7 +206,9 @@ class Specification:
             raise unknown_name("kernel", name, COMPILED_KERNELS)
         if set(options) != ({"temperature"} if "temperature" in _fields(COMPILED_KERNELS[name]) else set()):
             raise InputError(f"the kernel {name!r} has options {sorted(options)}: compile the model again.")
-        kernel = COMPILED_KERNELS[name](**options)
+        kernel = COMPILED_KERNELS[name](
+            **{key: positive(value, key, "logits are divided by it") for key, value in options.items()}
+        )
         algorithm = _algorithm(*named["algorithm"])
         name, options = named["attention"]
         ridge = positive(found["ridge"], "ridge", "without it the system may be singular")
@@ -217,11 +222,11 @@ class Specification:
         )
         if set(options) != set(attention.options):
             raise InputError(f"{name} attention has options {sorted(options)}: compile the model again.")
-        return cls(algorithm, attention, **found)
+        return cls.of(algorithm=algorithm, attention=attention, **found)
 
 
 def _fields(kind: type) -> set[str]:
-    return set(getattr(kind, "__dataclass_fields__", {}))
+    return {field.name for field in fields(kind)}
 
 
 def _entries(values: Any, names: set[str]) -> dict[str, Any]:
@@ -244,10 +249,13 @@ def _algorithm(name: str, options: dict[str, Any]) -> Compilable:
         raise unknown_name("algorithm", name, known)
     if set(options) != _fields(ALGORITHMS[name]):
         raise InputError(f"the algorithm {name!r} has options {sorted(options)}: compile the model again.")
-    preconditioner = options.get("preconditioner")
-    if not isinstance(preconditioner, str | None):
-        raise InputError(f"preconditioner is {preconditioner!r}; a name was expected.")
-    algorithm = resolve(name, **options)
+    checks: dict[str, Callable[[Any], Any]] = {
+        "steps": lambda given: whole(given, "steps", 1),
+        "step_size": lambda given: positive(given, "step_size", "alpha moves against the gradient"),
+        "spectrum": _interval,
+        "preconditioner": str,
+    }
+    algorithm = resolve(name, **{key: None if value is None else checks[key](value) for key, value in options.items()})
     assert isinstance(algorithm, Compilable)
     return algorithm
 
@@ -281,6 +289,14 @@ def _checked(values: dict[str, Any]) -> dict[str, Any]:
         **CHECKS,
     }
     return found | {name: check(found[name]) for name, check in optional.items() if found[name] is not None}
+
+
+def _interval(given: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"spectrum is {given!r}; two numbers (low, high) were expected.") from None
+    return low, high
 
 
 def _check_name(name: Any, kind: str, names: Mapping[str, object]) -> None:

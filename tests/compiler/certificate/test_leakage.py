@@ -18,7 +18,7 @@ def leak(model, head, reader):
 
 
 @pytest.mark.parametrize(
-    ("route", "head", "reader"),
+    ("attention", "head", "reader"),
     [
         ("linear", "kernel product", SUPPORT),
         ("linear", "p'u", SUPPORT),
@@ -30,9 +30,9 @@ def leak(model, head, reader):
         ("imitation", "count", AGGREGATOR),
     ],
 )
-def test_a_leaking_mask_is_caught(route, head, reader):
+def test_a_leaking_mask_is_caught(attention, head, reader):
     X, y, Xq = draw()
-    model = build(route, None, X)
+    model = build(attention, None, X)
     assert rf.certify(model, X, y, Xq)["leakage"].measured == 0.0
     leak(model, head, reader)
     check = rf.certify(model, X, y, Xq)["leakage"]

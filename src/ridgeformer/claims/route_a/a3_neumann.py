@@ -84,8 +84,8 @@ def check(cases: int) -> Evidence:
     """Run the series with small and with large ridges, and search for violations of its rate."""
     X, y, _ = unit_task(SUPPORTS, 3, 1, "A3")
     size = float(norm(KERNEL(X)))
-    small = [solve(KERNEL, X, y, ridge, method="neumann", max_steps=100) for ridge in SMALL]
-    large = [solve(KERNEL, X, y, factor * size, method="neumann", tol=1e-8) for factor in (1.01, 1.5, 10.0)]
+    small = [solve(KERNEL, X, y, ridge, algorithm=Neumann(steps=100)) for ridge in SMALL]
+    large = [solve(KERNEL, X, y, factor * size, algorithm="neumann", tol=1e-8) for factor in (1.01, 1.5, 10.0)]
     refused = sum(_refuses(ridge, X, y) for ridge in SMALL)
     figures = (
         Figure("norm(Kt) for 12 unit rows: the ridge must exceed it", size),

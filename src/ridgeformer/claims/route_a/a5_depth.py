@@ -78,7 +78,7 @@ def conjugate_gradient_steps(kappa: float) -> int:
         return float((alpha[:, 0] - exact).norm()) <= ACCURACY * float(exact.norm())
 
     X = torch.diag((eigenvalues - 1).clamp_min(0).sqrt())
-    return solve(DotProduct(), X, torch.ones_like(exact), 1.0, method="cg", tol=1e-15, callback=near).steps
+    return solve(DotProduct(), X, torch.ones_like(exact), 1.0, algorithm="cg", tol=1e-15, callback=near).steps
 
 
 def _contraction(kappa: Tensor, root: bool) -> Tensor:

@@ -53,7 +53,7 @@ def prove(evidence: Evidence) -> Proof:
     answers, y = evidence.predictions, evidence.true.y
     try:
         kernel = evidence.spec.attention.exact_kernel(evidence.projection, evidence.rows)
-        solution = solve(kernel, evidence.rows, y, evidence.spec.ridge, method="direct")
+        solution = solve(kernel, evidence.rows, y, evidence.spec.ridge, algorithm="direct")
         exact, solved = _judged(solution, evidence)
         solved = np.where(y.numpy().any(0), solved, 0.0)  # targets of zero have the solution zero
     except RidgeformerError as error:
