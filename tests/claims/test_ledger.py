@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 
 import pytest
-from findings import BY_ID, finding
 
 from ridgeformer.claims import CLAIMS, NORMAL_CASES, Evidence, Figure, Origin, Trial, Verdict, judge, run_claims
 from ridgeformer.claims.linearised import l3_row_normalisation, l16_taylor
 from ridgeformer.claims.route_b import b4_preconditioning
 from ridgeformer.claims.search import ROUND_OFF
+from tests.claims.findings import BY_ID, finding
 
 LOOSE = {b4_preconditioning.SLUIS.words, l3_row_normalisation.UPPER.words, l16_taylor.REMAINDER.words}
 """Bounds that are proved and not attained."""

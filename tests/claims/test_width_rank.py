@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from findings import BY_ID, finding
 
 from ridgeformer.claims import Verdict
 from ridgeformer.claims.width_rank import w9_relative_error, w10_sketch_bias
+from tests.claims.findings import BY_ID, finding
 
 
 def test_w1_nothing_carried_costs_everything():

@@ -59,7 +59,7 @@ def test_three_rows_are_too_few(run, tmp_path):
     write_lines(tmp_path / "mine.csv", "a,b,y", "1,2,3.5", "4,5,6.5", "7,8,9.5")
     code, _, err = run("audit", "mine.csv")
     assert code == 2
-    assert err == "error: mine has 3 rows; an audit holds some out and needs at least 10.\n"
+    assert err == "error: mine has 3 rows; holding some out needs at least 10.\n"
 
 
 def test_one_class_is_no_task(run, tmp_path):

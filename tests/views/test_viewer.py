@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from tasks import compiled
-from viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
-from real_browser import chromium, needs_chromium, new_page
 from ridgeformer.views.viewer import trace_view, write_viewer
+from tests.compiler.tasks import compiled
+from tests.real_browser import chromium, needs_chromium, new_page
+from tests.views.viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 pytestmark = needs_chromium
 

@@ -2,9 +2,8 @@
 
 import functools
 
-from tasks import compiled
-
 from ridgeformer.views.viewer import curve_task, trace_view
+from tests.compiler.tasks import compiled
 
 TASK = curve_task(supports=9, queries=11)
 

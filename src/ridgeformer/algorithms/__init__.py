@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ridgeformer.algorithms.base import Algorithm, Iterate, Iterative, LinearSystem, Preconditioned
 from ridgeformer.algorithms.chebyshev import Chebyshev
-from ridgeformer.algorithms.compilable import Compilable, Promise
+from ridgeformer.algorithms.compilable import Compilable
 from ridgeformer.algorithms.conjugate_gradients import ConjugateGradients
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients, FixedCoefficients
 from ridgeformer.algorithms.heavy_ball import HeavyBall
@@ -38,7 +38,6 @@ __all__ = [
     "Nesterov",
     "Neumann",
     "Preconditioned",
-    "Promise",
     "Richardson",
     "resolve",
 ]

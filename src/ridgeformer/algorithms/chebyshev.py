@@ -29,7 +29,10 @@ class Chebyshev(Accelerated):
 
     name: ClassVar[str] = "chebyshev"
     family: ClassVar[str] = "Chebyshev iteration"
+    rate: ClassVar[str] = "1/T_t, T_t Chebyshev's polynomial,"
     uniform: ClassVar[bool] = False
+
+    error_factor = staticmethod(bounds.chebyshev_error_factor)
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the coefficients of Chebyshev's three-term recursion."""
@@ -39,7 +42,3 @@ class Chebyshev(Accelerated):
         for t in count(1):
             yield Coefficients(omega - 1.0, omega / centre)
             omega = 1 / (1 - quotient * omega / (2 if t == 1 else 4))
-
-    def error_factor(self, kappa: float, step: int) -> tuple[str, float]:
-        """Return 1/T_t((kappa + 1)/(kappa - 1))."""
-        return "1/T_t, T_t Chebyshev's polynomial,", bounds.chebyshev_error_factor(kappa, step)

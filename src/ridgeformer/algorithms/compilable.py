@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from ridgeformer.algorithms.base import Algorithm
+from ridgeformer.algorithms.base import Algorithm, Spectrum
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.attention import KernelAttention
 from ridgeformer.language.program import Program
 
-__all__ = ["Compilable", "Promise"]
-
-
-@dataclass(frozen=True)
-class Promise:
-    """An a-priori bound: after step t the A-norm error is at most factors[t - 1] times the first.
-
-    Attributes:
-        what: The bound in words.
-        condition: Under which it is a theorem of exact arithmetic.
-        met: Whether that holds for the system at hand.
-        factors: One a step.
-    """
-
-    what: str
-    condition: str
-    met: bool
-    factors: Sequence[float]
+__all__ = ["Compilable"]
 
 
 class Compilable(Algorithm):
-    """An algorithm that a transformer can run: `write` gives its program, `promise` its bound for a certificate."""
+    """An algorithm that a transformer can run: `write` gives its program."""
 
     uniform: ClassVar[bool] = True
     """Whether all steps have the same weights."""
@@ -68,17 +49,15 @@ class Compilable(Algorithm):
         """How to compile it so that it does not diverge, where it can."""
         return None
 
-    def promise(self, *, low: float, high: float, ridge: float, kappa: float) -> Promise:
-        """Return the bound after each of its steps.
+    def error_bound(self, spectrum: Spectrum, ridge: float) -> tuple[str, str, bool]:
+        """Return in words what `promise` bounds, the condition on which it does, and whether that is met.
 
         Args:
-            low: Smallest eigenvalue of K + ridge I.
-            high: Largest.
+            spectrum: Extreme eigenvalues of the system it iterates on, preconditioned if it is.
             ridge: The ridge.
-            kappa: Condition number of the system it iterates on, preconditioned if it is.
         """
         raise InputError(f"{self.family} does not converge to ridge regression, so it has no error bound.")
 
-    def amplification(self, low: float, high: float, ridge: float) -> float:
-        """Return by how much rounding in one step may grow in the A-norm: the condition number, or more."""
-        return high / low
+    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
+        """Return by how much rounding in one step may grow in the A-norm: the condition number of A, or more."""
+        return spectrum[1] / spectrum[0]

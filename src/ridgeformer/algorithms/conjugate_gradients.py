@@ -19,7 +19,7 @@ from ridgeformer.algorithms.base import (
     Spectrum,
     divide,
 )
-from ridgeformer.algorithms.compilable import Compilable, Promise
+from ridgeformer.algorithms.compilable import Compilable
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.attention import KernelAttention
 from ridgeformer.language.program import Program
@@ -45,6 +45,10 @@ class ConjugateGradients(Preconditioned, Iterative, Compilable):
     def title(self) -> str:
         """Conjugate gradients, plain or preconditioned."""
         return self.family if self.preconditioner is None else f"preconditioned {self.family}"
+
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return the classical rate, `bounds.cg_error_factor`."""
+        return bounds.cg_error_factor(spectrum[1] / spectrum[0], steps)
 
     def patience(self, n: int) -> int:
         """Return ten times the steps of exact arithmetic, between 1,000 and 20,000."""
@@ -92,12 +96,12 @@ class ConjugateGradients(Preconditioned, Iterative, Compilable):
             )
         return _linear_program(self, attention, ridge) if attention.trilinear else _gated_program(attention, ridge)
 
-    def promise(self, *, low: float, high: float, ridge: float, kappa: float) -> Promise:
-        """Return 2((sqrt k - 1)/(sqrt k + 1))^t (claim B2)."""
+    def error_bound(self, spectrum: Spectrum, ridge: float) -> tuple[str, str, bool]:
+        """Name the classical rate (claim B2), which holds for every positive definite system."""
+        kappa = spectrum[1] / spectrum[0]
         which = "of the preconditioned system" if self.preconditioned else "of K + ridge I"
         what = f"the A-norm error stays below 2((sqrt k - 1)/(sqrt k + 1))^t, k = {kappa:.3g} {which}"
-        factors = [bounds.cg_error_factor(kappa, t) for t in range(1, (self.steps or 0) + 1)]
-        return Promise(what, "K positive semidefinite", True, factors)
+        return what, "K positive semidefinite", True
 
 
 def _linear_program(algorithm: ConjugateGradients, attention: KernelAttention, ridge: float) -> Program:

@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple
+from math import inf, isfinite
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
 from ridgeformer.algorithms.base import Iterate, Iterative, LinearSystem, Precondition, Spectrum
-from ridgeformer.algorithms.compilable import Compilable, Promise
+from ridgeformer.algorithms.compilable import Compilable
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.attention import KernelAttention
 from ridgeformer.language.program import Program
@@ -118,6 +119,9 @@ class Accelerated(FixedCoefficients):
 
     spectrum: Spectrum | None = None
 
+    rate: ClassVar[str]
+    """Its error factor as a formula in words."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.spectrum is None:
@@ -132,6 +136,19 @@ class Accelerated(FixedCoefficients):
                 "bounds on the eigenvalues of K + ridge I."
             )
         object.__setattr__(self, "spectrum", (low, high))
+
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return the error factor for the interval the coefficients are made for, if it holds the spectrum."""
+        low, high = self.spectrum or spectrum
+        slack = 1e-9 * spectrum[1]  # an end may be given as the computed eigenvalue itself
+        if not (low <= spectrum[0] + slack and spectrum[1] <= high + slack):
+            return inf
+        return self.error_factor(high / low, steps)
+
+    @staticmethod
+    @abstractmethod
+    def error_factor(kappa: float, steps: int) -> float:
+        """Return the worst case over an interval [low, high], kappa = high/low."""
 
     def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
         """Say that an eigenvalue lies outside the interval."""
@@ -154,24 +171,17 @@ class Accelerated(FixedCoefficients):
             return self
         return replace(self, spectrum=(self.spectrum[0] * scale, self.spectrum[1] * scale))
 
-    @abstractmethod
-    def error_factor(self, kappa: float, step: int) -> tuple[str, float]:
-        """Return its bound in words and after a step, for an interval of this condition number."""
-
-    def promise(self, *, low: float, high: float, ridge: float, kappa: float) -> Promise:
-        """Return the bound for its interval, which must hold the spectrum."""
-        assert self.spectrum is not None
-        slack = 1e-9 * high  # an end may be given as the eigenvalue itself
-        inside = self.spectrum[0] <= low + slack and high <= self.spectrum[1] + slack
-        ratio = self.spectrum[1] / self.spectrum[0]
-        found = [self.error_factor(ratio, t) for t in range(1, (self.steps or 0) + 1)]
-        what = f"the A-norm error stays below {found[0][0]} at condition number {ratio:.3g}"
+    def error_bound(self, spectrum: Spectrum, ridge: float) -> tuple[str, str, bool]:
+        """Name the rate of its interval, which must hold the spectrum."""
+        low, high = self.spectrum or spectrum
+        what = f"the A-norm error stays below {self.rate} at condition number {high / low:.3g}"
         condition = "the spectrum of K + ridge I lies within the interval compiled in"
-        return Promise(what, condition, inside, [factor for _, factor in found])
+        return what, condition, isfinite(self.promise(1, spectrum, ridge))
 
-    def amplification(self, low: float, high: float, ridge: float) -> float:
+    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
         """Return the condition number of the system or of its interval, whichever is larger."""
-        return max(high / low, 1.0 if self.spectrum is None else self.spectrum[1] / self.spectrum[0])
+        low, high = self.spectrum or spectrum
+        return max(spectrum[1] / spectrum[0], high / low)
 
     @property
     def divergence_advice(self) -> str | None:

@@ -8,6 +8,7 @@ from itertools import repeat
 from math import sqrt
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
@@ -24,13 +25,11 @@ class HeavyBall(Accelerated):
 
     name: ClassVar[str] = "heavy_ball"
     family: ClassVar[str] = "heavy-ball momentum"
+    rate: ClassVar[str] = "(1 + t + q t) q^t, q = (sqrt k - 1)/(sqrt k + 1),"
+
+    error_factor = staticmethod(bounds.heavy_ball_error_factor)
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         low, high = (sqrt(end) for end in self.spectrum or spectrum)
         return repeat(Coefficients(((high - low) / (high + low)) ** 2, 4 / (low + high) ** 2))
-
-    def error_factor(self, kappa: float, step: int) -> tuple[str, float]:
-        """Return (1 + t + q t) q^t, q = (sqrt(kappa) - 1)/(sqrt(kappa) + 1)."""
-        q = (sqrt(kappa) - 1) / (sqrt(kappa) + 1)
-        return "(1 + t + q t) q^t, q = (sqrt k - 1)/(sqrt k + 1),", (1 + step + q * step) * q**step

@@ -8,6 +8,7 @@ from itertools import repeat
 from math import sqrt
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
@@ -19,20 +20,18 @@ class Nesterov(Accelerated):
     """change = beta change - eta gradient(alpha + beta change), in the form for strongly convex quadratics.
 
     eta = 1 / high and beta = (sqrt(kappa) - 1)/(sqrt(kappa) + 1), kappa = high / low. From change = 0 the error after
-    t steps is at most (1 + t + m t) m^t times the first, m = 1 - 1/sqrt(kappa), in the A-norm, if the spectrum lies in
-    [low, high].
+    t steps is at most (1 + t/sqrt(kappa)) (1 - 1/sqrt(kappa))^t times the first, in the A-norm, if the spectrum lies in
+    [low, high]; attained at the smallest eigenvalue.
     """
 
     name: ClassVar[str] = "nesterov"
     family: ClassVar[str] = "Nesterov's accelerated gradient"
+    rate: ClassVar[str] = "(1 + t/sqrt k) (1 - 1/sqrt k)^t"
+
+    error_factor = staticmethod(bounds.nesterov_error_factor)
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         low, high = self.spectrum or spectrum
         momentum = (sqrt(high) - sqrt(low)) / (sqrt(high) + sqrt(low))
         return repeat(Coefficients(momentum, 1 / high, momentum))
-
-    def error_factor(self, kappa: float, step: int) -> tuple[str, float]:
-        """Return (1 + t + m t) m^t, m = 1 - 1/sqrt(kappa)."""
-        m = 1 - 1 / sqrt(kappa)
-        return "(1 + t + m t) m^t, m = 1 - 1/sqrt k,", (1 + step + m * step) * m**step

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
-from ridgeformer.algorithms.compilable import Promise
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 
 __all__ = ["Neumann"]
@@ -30,6 +29,10 @@ class Neumann(FixedCoefficients):
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, 1 / ridge))
 
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return `bounds.neumann_error_factor`, above 1 where the series diverges."""
+        return bounds.neumann_error_factor(max(spectrum[1] - ridge, 0.0), ridge, steps)
+
     def diverges(self, spectrum: Spectrum, ridge: float) -> bool:
         """Return whether ||K|| >= ridge, from an eigenvalue spectrum[1] of A."""
         return spectrum[1] - ridge >= ridge
@@ -42,17 +45,16 @@ class Neumann(FixedCoefficients):
             f"Use algorithm='cg', or a ridge above {norm:.4g}."
         )
 
-    def promise(self, *, low: float, high: float, ridge: float, kappa: float) -> Promise:
-        """Return (norm(K)/ridge)^t (claim A3)."""
-        norm = high - ridge
-        what = f"the A-norm error stays below (norm(K)/ridge)^t, norm(K)/ridge = {norm / ridge:.3g}"
-        factors = [bounds.neumann_error_factor(norm, ridge, t) for t in range(1, (self.steps or 0) + 1)]
-        return Promise(what, "norm(K) < ridge", norm < ridge, factors)
+    def error_bound(self, spectrum: Spectrum, ridge: float) -> tuple[str, str, bool]:
+        """Name (norm(K)/ridge)^t (claim A3)."""
+        ratio = self.promise(1, spectrum, ridge)
+        what = f"the A-norm error stays below (norm(K)/ridge)^t, norm(K)/ridge = {ratio:.3g}"
+        return what, "norm(K) < ridge", ratio < 1
 
-    def amplification(self, low: float, high: float, ridge: float) -> float:
+    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
         """Return the condition number, or 1/(1 - norm(K)/ridge) if it is larger."""
-        slowest = (high - ridge) / ridge
-        return max(high / low, 1 / (1 - slowest)) if slowest < 1 else high / low
+        ratio, kappa = self.promise(1, spectrum, ridge), spectrum[1] / spectrum[0]
+        return max(kappa, 1 / (1 - ratio)) if ratio < 1 else kappa
 
     def largest_kernel_norm(self, ridge: float) -> float:
         """Return the ridge."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
+from math import inf
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
-from ridgeformer.algorithms.compilable import Promise
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 from ridgeformer.core.checks import positive
 from ridgeformer.language.attention import KernelAttention
@@ -51,6 +52,15 @@ class Richardson(FixedCoefficients):
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, self.step_size or 2 / sum(spectrum)))
 
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return max |1 - eta eigenvalue|^t over the spectrum, which is attained at one of its ends."""
+        if self.step_size is None:
+            return bounds.richardson_error_factor(spectrum[1] / spectrum[0], steps)
+        try:
+            return max(abs(1 - self.step_size * end) for end in spectrum) ** steps
+        except OverflowError:
+            return inf
+
     def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
         """Say which step size would converge."""
         if self.step_size is None:
@@ -73,21 +83,16 @@ class Richardson(FixedCoefficients):
         own = None if self.step_size is None else self.step_size / scale
         return replace(self, step_size=own if step_size is None else step_size)
 
-    def promise(self, *, low: float, high: float, ridge: float, kappa: float) -> Promise:
-        """Return (max abs(1 - eta l))^t over the eigenvalues l."""
-        eta, rate = self.step_size or 2 / (low + high), self._contraction(low, high)
-        what = f"the A-norm error falls by {rate:.6g} a step, with the step size found in context"
-        factors = [rate**t for t in range(1, (self.steps or 0) + 1)]
-        return Promise(what, "0 < step size < 2/(largest eigenvalue)", 0 < eta < 2 / high, factors)
+    def error_bound(self, spectrum: Spectrum, ridge: float) -> tuple[str, str, bool]:
+        """Name the contraction of its step size."""
+        rate = self.promise(1, spectrum, ridge)
+        what = f"the A-norm error falls by {rate:.6g} a step"
+        return what, "0 < step size < 2/(largest eigenvalue)", rate < 1
 
-    def amplification(self, low: float, high: float, ridge: float) -> float:
+    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
         """Return the condition number, or 1/(1 - contraction) if it is larger."""
-        slowest = self._contraction(low, high)
-        return max(high / low, 1 / (1 - slowest)) if slowest < 1 else high / low
-
-    def _contraction(self, low: float, high: float) -> float:
-        eta = self.step_size or 2 / (low + high)
-        return max(abs(1 - eta * low), abs(1 - eta * high))
+        rate, kappa = self.promise(1, spectrum, ridge), spectrum[1] / spectrum[0]
+        return max(kappa, 1 / (1 - rate)) if rate < 1 else kappa
 
     @property
     def divergence_advice(self) -> str | None:

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.auditing.fits import Certified
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.solving import solve
 
@@ -81,7 +81,7 @@ class Compiled:
 
 
 def examine_compiled(
-    data: Prepared, certified: Certified, linear_ridge: float, settings: Settings
+    data: Split, certified: Certified, linear_ridge: float, settings: Settings
 ) -> tuple[Compiled, ...]:
     """Compile linear and softmax attention for these data, run both and certify them.
 

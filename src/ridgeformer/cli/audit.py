@@ -43,8 +43,8 @@ def audit(
         from ridgeformer import datasets, views
         from ridgeformer.auditing import audit as run_audit
         from ridgeformer.auditing import preset
+        from ridgeformer.views.page import require_place
         from ridgeformer.views.paper import write_figures
-        from ridgeformer.views.writing import require_place
 
     settings = replace(preset(size), seed=seed, preprocessing=preprocessing)
     if max_rows is not None:
@@ -63,7 +63,7 @@ def audit(
 
 
 def _show(result: Audit, page: Path) -> None:
-    from ridgeformer.auditing.answer import show_score
+    from ridgeformer.core.words import show_score
 
     console, task = out(), result.data.dataset.task
     console.print(f"\n[bold]Audit of {escape(result.data.dataset.name)}[/bold]")

@@ -44,7 +44,7 @@ def claims(
         from ridgeformer.claims.on_data import apply_claims
         from ridgeformer.claims.words import as_dict
         from ridgeformer.views.claims_page import write_claims_page
-        from ridgeformer.views.writing import require_place
+        from ridgeformer.views.page import require_place
 
     if data is not None:
         _show_applied(apply_claims(datasets.load(data, target=target)), json)
@@ -104,7 +104,7 @@ def _show_ledger(findings: list[Finding]) -> None:
 
 def _explain(finding: Finding) -> None:
     from ridgeformer.claims.words import provenance, trial_line
-    from ridgeformer.views.terminal_plot import draw
+    from ridgeformer.views.terminal import draw_curves
 
     console, claim, evidence = out(), finding.claim, finding.evidence
 
@@ -139,7 +139,7 @@ def _explain(finding: Finding) -> None:
             show(f"  {trial_line(trial)}")
         if evidence.plot:
             show("")
-            print(draw(evidence.plot, min(console.width, 100)))
+            print(draw_curves(evidence.plot, min(console.width, 100)))
             show(evidence.plot.caption, style="dim")
     for problem in finding.problems:
         show(f"\n{problem}.", style="bold red")

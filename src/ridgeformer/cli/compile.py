@@ -29,8 +29,8 @@ from ridgeformer.core.errors import ShapeError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ridgeformer.auditing.prepare import Prepared
     from ridgeformer.compiler import CompiledTransformer
+    from ridgeformer.datasets import Split
     from ridgeformer.kernels import Kernel
 
 __all__ = ["certify", "compile_", "explain", "run"]
@@ -120,10 +120,8 @@ def _rows(reference: str | None, seed: int) -> Tensor | None:
         return None
     with importing():
         from ridgeformer import datasets
-        from ridgeformer.auditing import Settings
-        from ridgeformer.auditing.prepare import prepare
 
-    return prepare(datasets.load(reference), Settings(seed=seed)).X
+    return datasets.Split.of(datasets.load(reference), seed=seed).X
 
 
 def _facts(model: CompiledTransformer, directory: Path) -> dict[str, Any]:
@@ -185,36 +183,34 @@ def run(
         from ridgeformer.compiler import load_model
 
     model = load_model(directory)
-    prepared = _prepare_for(model, data, target, preprocessing, max_rows, seed)
-    facts = _answers(model, prepared)
+    split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
+    facts = _answers(model, split)
     if html is not None:
-        facts |= _page(model, prepared, html, seed)
+        facts |= _page(model, split, html, seed)
     print_json(facts) if json else _show_answers(facts)
 
 
 def _prepare_for(
     model: CompiledTransformer, data: str, target: str | None, preprocessing: str, max_rows: int, seed: int
-) -> Prepared:
+) -> Split:
     """Return the data, prepared; they must have the model's numbers of features and outputs."""
     from ridgeformer import datasets
-    from ridgeformer.auditing import Settings
-    from ridgeformer.auditing.prepare import prepare
 
-    settings = Settings(seed=seed, max_rows=max_rows, preprocessing=preprocessing)
-    prepared = prepare(datasets.load(data, target=target), settings)
+    dataset = datasets.load(data, target=target)
+    split = datasets.Split.of(dataset, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
     for what, option, found, compiled in (
-        ("features", "--features", prepared.X.shape[1], model.spec.features),
-        ("outputs", "--outputs", prepared.y.shape[1], model.spec.outputs),
+        ("features", "--features", split.X.shape[1], model.spec.features),
+        ("outputs", "--outputs", split.y.shape[1], model.spec.outputs),
     ):
         if found != compiled:
             raise ShapeError(
-                f"{prepared.dataset.name} has {found} {what} and the model was compiled for {compiled}: "
+                f"{split.dataset.name} has {found} {what} and the model was compiled for {compiled}: "
                 f"compile one with {option} {found}."
             )
-    return prepared
+    return split
 
 
-def _answers(model: CompiledTransformer, data: Prepared) -> dict[str, Any]:
+def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
     """Run the model and compare its predictions with the exact ones."""
     import torch
 
@@ -227,7 +223,7 @@ def _answers(model: CompiledTransformer, data: Prepared) -> dict[str, Any]:
     exact = pose_true(model, data.X, data.y, data.Xt).f
     same = None  # for regression
     if data.labels is not None:
-        same = float(((outputs + data.mean).argmax(1) == (exact + data.mean).argmax(1)).double().mean())
+        same = float((data.decide(outputs) == data.decide(exact)).double().mean())
     return {
         "data": data.dataset.name,
         "notes": list(data.notes),
@@ -245,7 +241,7 @@ def _answers(model: CompiledTransformer, data: Prepared) -> dict[str, Any]:
     }
 
 
-def _page(model: CompiledTransformer, data: Prepared, path: Path, seed: int) -> dict[str, Any]:
+def _page(model: CompiledTransformer, data: Split, path: Path, seed: int) -> dict[str, Any]:
     """Write the trace viewer of the model on a sample of the rows; return its path and the numbers of tokens."""
     from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
 
@@ -255,7 +251,7 @@ def _page(model: CompiledTransformer, data: Prepared, path: Path, seed: int) -> 
 
 
 def _show_answers(facts: dict[str, Any]) -> None:
-    from ridgeformer.auditing.answer import show_score
+    from ridgeformer.core.words import show_score
 
     score = show_score(facts["held_out_score"], facts["task"])
     out().print(f"\n[bold]The transformer reaches {score} on held-out rows.[/bold]")
@@ -303,15 +299,15 @@ def certify(
         from ridgeformer.compiler import load_model
 
     model = load_model(directory)
-    prepared = _prepare_for(model, data, target, preprocessing, max_rows, seed)
-    certificate = run_certify(model, prepared.X, prepared.y, prepared.Xt, tolerance=tolerance)
+    split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
+    certificate = run_certify(model, split.X, split.y, split.Xt, tolerance=tolerance)
     if json:
-        facts: dict[str, Any] = {"data": prepared.dataset.name, **certificate.as_dict()}
+        facts: dict[str, Any] = {"data": split.dataset.name, **certificate.as_dict()}
         print_json(facts if curves else {key: value for key, value in facts.items() if key != "curves"})
     else:
         verdict, _, rest = str(certificate).partition("\n")
         out().print(verdict, style="bold green" if certificate.holds else "bold red", markup=False, soft_wrap=True)
         out().print(rest, markup=False, soft_wrap=True)
-        _show_notes(prepared.notes)
+        _show_notes(split.notes)
     if not certificate.holds:
         raise typer.Exit(1)

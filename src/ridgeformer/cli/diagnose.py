@@ -66,21 +66,22 @@ def regime(
 
         from ridgeformer import datasets
         from ridgeformer.regime import Training, answer_regime
-        from ridgeformer.views.regime_page import write_regime_page
-        from ridgeformer.views.writing import require_place
+        from ridgeformer.views.page import require_place, write_page
+        from ridgeformer.views.regime_page import regime_page
 
     architecture = _architecture(model, scale=scale, layers=layers, rank=rank, heads=heads)
     training = Training(method, loss, epochs=epochs, l2=l2)
     dataset = datasets.load(data, target=target)
+    split = datasets.Split.for_networks(dataset, rows=rows, test_rows=test_rows, seed=seed, at_most=True)
     if html is not None:
         require_place(html)
     with progress_bar(json) as progress:
         found = answer_regime(
-            dataset, architecture, model=model, width=width, rows=rows, test_rows=test_rows, widest=widest,
-            ridge=ridge, training=training, rate=rate, seed=seed, dtype=torch.float32 if float32 else torch.float64,
+            split, architecture, model=model, width=width, widest=widest, ridge=ridge, training=training, rate=rate,
+            seed=seed, dtype=torch.float32 if float32 else torch.float64,
             progress=progress,
         )  # fmt: skip
-    page = None if html is None else write_regime_page(found, html)
+    page = None if html is None else write_page(regime_page(found), html)
     if json:
         print_json(found.as_dict() | {"page": page and str(page)})
         return
@@ -122,7 +123,7 @@ def _working_directory() -> Iterator[None]:
 def _show_regime(found: RegimeAnswer) -> None:
     from ridgeformer.claims import Curve, Plot
     from ridgeformer.views.regime_page import DISTANCES, criteria_table, spectra_table, widths_table
-    from ridgeformer.views.terminal_plot import draw
+    from ridgeformer.views.terminal import draw_curves
 
     console = out()
     console.print(f"\n[bold]{found.sentences[0]}[/bold]\n", soft_wrap=True)
@@ -143,7 +144,7 @@ def _show_regime(found: RegimeAnswer) -> None:
                 Curve(name, widths, tuple(getattr(one, name) for _, one in found.at_widths)) for name in DISTANCES
             )
             plot = Plot(curves, "width", "distance from the limit", "", log_x=True, log_y=True)
-            console.print(draw(plot, min(console.width, 80)) + "\n", markup=False)
+            console.print(draw_curves(plot, min(console.width, 80)) + "\n", markup=False)
     for note in found.notes:
         console.print(note, style="dim", markup=False)
     console.print(f"{found.seconds:.1f} s", style="dim")
@@ -183,8 +184,8 @@ def influence(
         from ridgeformer.influence.answer import ask
         from ridgeformer.influence.network_answer import ROWS, ask_network
         from ridgeformer.regime import Training
-        from ridgeformer.views.influence_page import write_influence_page
-        from ridgeformer.views.writing import require_place
+        from ridgeformer.views.influence_page import influence_page
+        from ridgeformer.views.page import require_place, write_page
 
     architecture = None if model is None else _architecture(model, scale=scale)
     dataset = datasets.load(data, target=target)
@@ -200,7 +201,7 @@ def influence(
             dataset, query, architecture, settings, model=model or "", width=width, training=training, rate=rate,
             points=points,
         )  # fmt: skip
-    page = None if html is None else write_influence_page(answer, dataset, html)
+    page = None if html is None else write_page(influence_page(answer, dataset), html)
     if json:
         print_json(answer.as_dict() | {"page": page and str(page)})
         return
@@ -210,7 +211,7 @@ def influence(
 
 
 def _show_influence(answer: Answer, dataset: Dataset) -> None:
-    from ridgeformer.views.terminal_picture import blocks, side_by_side
+    from ridgeformer.views.terminal import blocks, side_by_side
 
     console = out()
     for sentence in answer.sentences:

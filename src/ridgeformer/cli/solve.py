@@ -31,7 +31,7 @@ from ridgeformer.core.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ridgeformer.auditing.prepare import Prepared
+    from ridgeformer.datasets import Split
     from ridgeformer.solving import Nystrom, PivotedCholesky, Solution
 
 __all__ = ["solve"]
@@ -40,7 +40,7 @@ __all__ = ["solve"]
 def solve(
     data: Data,
     kernel: Annotated[
-        str, typer.Option(help="dot_product, exponential, gram_power, relu_ntk or relu_ntk_both.")
+        str, typer.Option(help="dot_product, exponential, gaussian, gram_power, relu_ntk or relu_ntk_both.")
     ] = "exponential",
     temperature: Annotated[str, typer.Option(help="A number, or auto: the mean squared row length.")] = "auto",
     order: Annotated[int, typer.Option(help="Of gram_power; 3 is linearised attention.")] = 3,
@@ -81,16 +81,13 @@ def solve(
 
         from ridgeformer import datasets
         from ridgeformer.algorithms import resolve
-        from ridgeformer.auditing import Settings
-        from ridgeformer.auditing.prepare import prepare
         from ridgeformer.kernels import build_kernel
         from ridgeformer.solving import Status
         from ridgeformer.solving import solve as run_solve
 
-    prepared = prepare(
-        datasets.load(data, target=target), Settings(seed=seed, max_rows=max_rows, preprocessing=preprocessing)
-    )
-    rows = prepared.X.to(getattr(torch, precision.value))
+    dataset = datasets.load(data, target=target)
+    split = datasets.Split.of(dataset, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    rows = split.X.to(getattr(torch, precision.value))
     tau = temperature if temperature == "auto" else _number(temperature)
     begin = time.perf_counter()
     with progress_bar(json) as progress, _cluster(workers, scheduler, engine) as chosen:
@@ -102,7 +99,7 @@ def solve(
         solution = run_solve(
             build_kernel(kernel, rows, temperature=tau, order=order),
             rows,
-            prepared.y,
+            split.y,
             ridge,
             algorithm=resolve(
                 algorithm, steps=steps, preconditioner=_preconditioner(preconditioner, rank), count=centres
@@ -112,7 +109,7 @@ def solve(
             seed=seed,
             callback=watch,
         )
-    facts = _facts(prepared, solution, ridge, time.perf_counter() - begin)
+    facts = _facts(split, solution, ridge, time.perf_counter() - begin)
     print_json(facts) if json else _show(facts)
     if explain and not json:
         out().print(f"\n  {solution.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
@@ -157,7 +154,7 @@ def _number(text: str) -> float:
         raise InputError(f"{error} Give a number, or auto.") from None
 
 
-def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
+def _facts(data: Split, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
     answer = solution.answer(data.Xt)
     outputs = answer.values.double()
     return {
@@ -188,7 +185,7 @@ def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> 
 
 
 def _show(facts: dict[str, Any]) -> None:
-    from ridgeformer.auditing.answer import show_score
+    from ridgeformer.core.words import show_score
 
     console = out()
     console.print()

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ridgeformer.algorithms import Compilable, ConjugateGradients, FixedCoefficients, NadarayaWatson
-from ridgeformer.core.checks import positive
 from ridgeformer.core.errors import InputError, LogitRangeError
 from ridgeformer.kernels import CentredDotProduct, DotProduct, Exponential, Kernel
 from ridgeformer.language.attention import KernelAttention
@@ -319,9 +318,6 @@ class ImitatedAttention(CompiledAttention):
     runs: ClassVar[tuple[type[Compilable], ...]] = (ConjugateGradients,)
     _instead: ClassVar[str] = "it runs 'cg'"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon", "it tilts the imitating head"))
-
     def begin(self, algorithm: str, ridge: float, *, products: bool = True) -> Program:
         """Return a program that centres the features and counts the supports."""
         roles = (SUPPORT, AGGREGATOR, QUERY)
@@ -363,10 +359,10 @@ class ImitatedAttention(CompiledAttention):
         return CentredDotProduct(None if projection is None else projection.T, X)
 
 
-def checked_sink(given: Any, largest: float = inf) -> float:
+def checked_sink(given: object, largest: float = inf) -> float:
     """Return the sink as a float whose exponential, where the weights hold it, neither vanishes nor overflows."""
     try:
-        sink = float(given)
+        sink = float(given)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"sink is {given!r}; a number was expected, near the largest logit.") from None
     if not (isfinite(sink) and -LARGEST_SINK <= sink <= largest):

@@ -45,7 +45,13 @@ MOST_STEPS = 100_000
 
 
 def choose_attention(
-    kernel: Kernel, ridge: float, name: Any = None, *, sink: Any = None, epsilon: Any = 1e-4, through_aggregator: Any
+    kernel: Kernel,
+    ridge: float,
+    name: object = None,
+    *,
+    sink: object = None,
+    epsilon: object = 1e-4,
+    through_aggregator: object = False,
 ) -> CompiledAttention:
     """Return the attention of this name for a kernel without projection; None is the kernel's own.
 
@@ -81,6 +87,7 @@ def choose_attention(
     for option, given in (("sink", sink), ("through_aggregator", through_aggregator or None)):
         if given is not None:
             raise InputError(f"{option} belongs to softmax attention; {kind.name} would ignore it: leave it out.")
+    epsilon = positive(epsilon, "epsilon", "it tilts the imitating head")
     return ImitatedAttention(kernel, epsilon) if kind is ImitatedAttention else kind(kernel)
 
 
@@ -193,7 +200,7 @@ class Specification:
         }
 
     @classmethod
-    def from_dict(cls, values: Any) -> Specification:
+    def from_dict(cls, values: object) -> Specification:
         """Return the specification that `as_dict` described; values may be anything, and are checked.
 
         Raises:

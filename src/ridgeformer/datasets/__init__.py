@@ -26,6 +26,7 @@ from ridgeformer.datasets.synthetic import synthetic
 
 if TYPE_CHECKING:
     from ridgeformer.datasets.preprocess import standardise, unit_rows
+    from ridgeformer.datasets.split import Split
 
 __all__ = [
     "REGISTRY",
@@ -33,6 +34,7 @@ __all__ = [
     "Entry",
     "Info",
     "Progress",
+    "Split",
     "Task",
     "available",
     "fetch",
@@ -58,7 +60,7 @@ REGISTRY: dict[str, Entry] = {
 }
 """Datasets by name."""
 
-_NEEDS_TORCH = {"standardise": "preprocess", "unit_rows": "preprocess"}
+_NEEDS_TORCH = {"Split": "split", "standardise": "preprocess", "unit_rows": "preprocess"}
 """Names imported on first use: `ridgeformer data list` starts without torch."""
 
 

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 
 from ridgeformer.claims import Finding, Plot
 from ridgeformer.claims.words import key_figure, summary, trial_line
-from ridgeformer.views.figures import PALETTE, styled
-from ridgeformer.views.writing import fill, write_html
+from ridgeformer.views.figures import PALETTE, Figure, styled
+from ridgeformer.views.page import fill, write_html
 
 __all__ = ["claim_figure", "render_claims", "write_claims_page"]
 
@@ -34,7 +34,7 @@ def write_claims_page(findings: Sequence[Finding], path: Path) -> Path:
     return write_html(render_claims(findings), path)
 
 
-def claim_figure(plot: Plot) -> go.Figure:
+def claim_figure(plot: Plot) -> Figure:
     """Return a claim's plot as a plotly figure."""
     figure = go.Figure()
     for curve, colour in zip(plot.curves, PALETTE, strict=False):

@@ -1,9 +1,9 @@
 """Random tasks that every certificate test draws from."""
 
 import torch
-from tasks import compiled
 
 from ridgeformer.core.seeds import torch_generator
+from tests.compiler.tasks import compiled
 
 FEATURES = 5
 

@@ -1,10 +1,10 @@
 """Equality with the textbook is claimed where it can be, and only there."""
 
 import torch
-from certified_tasks import build, draw, wrong
-from tasks import compiled
 
 import ridgeformer as rf
+from tests.compiler.certificate.certified_tasks import build, draw, wrong
+from tests.compiler.tasks import compiled
 
 
 def test_conjugate_gradients_are_claimed_until_orthogonality_is_lost():

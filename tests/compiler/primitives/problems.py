@@ -1,7 +1,8 @@
 """Small problems on the unit sphere, and models that differ in their primitives only."""
 
 import torch
-from tasks import compiled
+
+from tests.compiler.tasks import compiled
 
 
 def problem(seed=0, k=20, q=4, features=4, outputs=None):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ridgeformer import datasets
-from ridgeformer.regime import Problem, problem_from
+from ridgeformer.datasets import Split
 
 __all__ = ["ROWS", "three_or_eight"]
 
 ROWS = 60
 
 
-def three_or_eight(sample: int = 0) -> Problem:
+def three_or_eight(sample: int = 0) -> Split:
     """Return digits 3 and 8: 60 rows to train on, 60 to test on, of unit length, targets +-1."""
-    return problem_from(datasets.load("digits"), rows=ROWS, test_rows=ROWS, seed=sample, classes=("3", "8"))
+    return Split.for_networks(datasets.load("digits"), rows=ROWS, test_rows=ROWS, seed=sample, classes=("3", "8"))

@@ -12,11 +12,11 @@ from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plo
 from ridgeformer.claims.linearised._trained import three_or_eight
 from ridgeformer.claims.trials import within
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     Architecture,
     Attention,
-    Problem,
     finite_relu_ntk,
     follow_training,
     gram_spectrum,
@@ -97,7 +97,7 @@ def _distances(rows: Tensor, seeds: int) -> dict[str, list[float]]:
     return {name: [getattr(d, name) for d in found] for name in ("multiplicative", "additive")}
 
 
-def _trained(problem: Problem, architecture: Architecture, seeds: int) -> list[float]:
+def _trained(problem: Split, architecture: Architecture, seeds: int) -> list[float]:
     """Return the relative distance of trained outputs from the limit kernel's at the same training time, one a seed."""
     found = [follow_training(problem, architecture, width=TRAINED, seed=s, lengths=[STEPS])[0] for s in range(seeds)]
     return [one.relative for one in found]

@@ -21,7 +21,7 @@ from ridgeformer.claims.claim import (
     concluding,
 )
 from ridgeformer.core.statistics import mean_interval
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence import (
     AttentionFeatures,
     Network,
@@ -32,7 +32,6 @@ from ridgeformer.influence import (
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.influence.features import Features
 from ridgeformer.influence.published import FLIPS
-from ridgeformer.regime import problem_from
 
 ROWS, QUERIES, EPS = 120, 40, 0.3
 MODELS: dict[str, Features] = {"relu": RawFeatures(), "attention": AttentionFeatures()}
@@ -62,7 +61,10 @@ def flip_rates(reading: Reading, dataset: Dataset, seeds: int) -> dict[str, np.n
     for features in MODELS.values():
         rates: dict[str, list[float]] = {name: [] for name in found}
         for seed in range(seeds):
-            p = problem_from(dataset, rows=ROWS, test_rows=QUERIES, seed=seed, unit_rows=not reading.pixels)
+            p = Split.for_networks(
+                dataset, rows=ROWS, test_rows=QUERIES, seed=seed,
+                preprocessing="none" if reading.pixels else "unit_rows",
+            )  # fmt: skip
             made = network_malleability(
                 reading.network, p.X, p.y, p.Xt, p.yt, FGSM(EPS), adaptive=False, seed=seed,
                 features=UnitRows(features) if reading.pixels else features,

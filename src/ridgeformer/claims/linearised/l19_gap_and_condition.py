@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from ridgeformer import datasets
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
+from ridgeformer.datasets import Split
 from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, network_malleability
 from ridgeformer.influence.attacks import FGSM
-from ridgeformer.regime import Problem, gram_spectrum, normalise_rows, problem_from
+from ridgeformer.regime import gram_spectrum, normalise_rows
 
 ROWS, QUERIES = 120, 40
 POWERS = (0.25, 1.0)
@@ -19,17 +22,17 @@ SIZES = (0.1, 0.3)
 NETWORK = Network(relative_ridge=1e-3)
 
 
-def reshaped(seed: int, power: float) -> Problem:
+def reshaped(seed: int, power: float) -> Split:
     """Return digits whose singular values are raised to a power, rows of unit length again."""
-    drawn_rows = problem_from(datasets.load("digits"), rows=ROWS, test_rows=QUERIES, seed=seed)
+    drawn_rows = Split.for_networks(datasets.load("digits"), rows=ROWS, test_rows=QUERIES, seed=seed)
     rank = gram_spectrum(drawn_rows.X).rank
     _, singular, Vt = torch.linalg.svd(drawn_rows.X, full_matrices=False)
     change = (Vt[:rank].T * singular[:rank] ** (power - 1)) @ Vt[:rank]
     X, Xt = (normalise_rows(rows @ change) for rows in (drawn_rows.X, drawn_rows.Xt))
-    return Problem(X, drawn_rows.y, Xt, drawn_rows.yt, drawn_rows.classification)
+    return replace(drawn_rows, X=X, Xt=Xt)
 
 
-def _gap(problem: Problem, eps: float, seed: int) -> float:
+def _gap(problem: Split, eps: float, seed: int) -> float:
     """Return the flips of attention minus those of ReLU, in points."""
     relu, attention = (
         network_malleability(

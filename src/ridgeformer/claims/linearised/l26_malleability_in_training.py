@@ -5,16 +5,17 @@ from __future__ import annotations
 from ridgeformer import datasets
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
+from ridgeformer.datasets import Split
 from ridgeformer.influence import AttentionFeatures, Network, influence_over_time, network_malleability
 from ridgeformer.influence.attacks import FGSM
-from ridgeformer.regime import Problem, Training, problem_from
+from ridgeformer.regime import Training
 
 ROWS, QUERIES, WIDTH, EPS = 100, 40, 256, 0.1
 TRAINED = Network(WIDTH, Training("descent", rate=1.0, epochs=60, l2=0.0))
 FRESH = Network(WIDTH)
 
 
-def _attacked(network: Network, problem: Problem, seed: int) -> float:
+def _attacked(network: Network, problem: Split, seed: int) -> float:
     found = network_malleability(
         network, problem.X, problem.y, problem.Xt, problem.yt, FGSM(EPS), adaptive=False, seed=seed,
         features=AttentionFeatures(),
@@ -22,7 +23,7 @@ def _attacked(network: Network, problem: Problem, seed: int) -> float:
     return 100 * found.attacked.flips_top
 
 
-def _by_training(problem: Problem, seed: int) -> float:
+def _by_training(problem: Split, seed: int) -> float:
     """Return which share of the top influences changes sign from the start of training to its end, nobody attacking."""
     moments = influence_over_time(
         TRAINED, problem.X, problem.y, problem.Xt, problem.yt, [], features=AttentionFeatures(), seed=seed
@@ -34,7 +35,8 @@ def check(cases: int) -> Evidence:
     """Measure three things that the sentence could mean."""
     seeds = range(drawn(cases, 8))
     problems = [
-        problem_from(datasets.load("digits"), rows=ROWS, test_rows=QUERIES, seed=s, classes=("3", "8")) for s in seeds
+        Split.for_networks(datasets.load("digits"), rows=ROWS, test_rows=QUERIES, seed=s, classes=("3", "8"))
+        for s in seeds
     ]
     before, after = (
         [_attacked(network, p, s) for s, p in zip(seeds, problems, strict=True)] for network in (FRESH, TRAINED)

@@ -98,9 +98,12 @@ class Evidence:
         problem, attention = self.problem, self.spec.attention
         if isinstance(attention, VanillaAttention):
             return max(problem.kappa, float(attention.diagonal(problem.K.sum(1)).max()) / problem.ridge)
-        return self.algorithm.amplification(
-            float(problem.eigenvalues[0]), float(problem.eigenvalues[-1]), problem.ridge
-        )
+        return self.algorithm.amplification(self.extremes, problem.ridge)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """The extreme eigenvalues of K + ridge I, in the scale of `problem`."""
+        return float(self.problem.eigenvalues[0]), float(self.problem.eigenvalues[-1])
 
     @cached_property
     def algorithm(self) -> Compilable:
