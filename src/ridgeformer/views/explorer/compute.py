@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.algorithms import ALGORITHMS, Accelerated, Algorithm, ConjugateGradients, NadarayaWatson, resolve
-from ridgeformer.auditing.spectra import Spectra, examine_spectra
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
@@ -18,6 +17,7 @@ from ridgeformer.compiler.compile import compile
 from ridgeformer.estimators import NadarayaWatson as HeadEstimator
 from ridgeformer.influence import influence
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
+from ridgeformer.regime.spectra import Spectra, examine_spectra
 from ridgeformer.views.explorer.cache import remember
 from ridgeformer.views.explorer.data import Task, pose
 from ridgeformer.views.explorer.state import State
