@@ -28,13 +28,13 @@ if TYPE_CHECKING:
         Richardson,
     )
     from ridgeformer.auditing.run import Audit, audit
-    from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load
+    from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load_model
     from ridgeformer.compiler.compile import compile
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
-    from ridgeformer.solving import Solution, Status
+    from ridgeformer.solving import Fit, Status
     from ridgeformer.solving.solve import solve
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "Direct",
     "DotProduct",
     "Exponential",
+    "Fit",
     "Gaussian",
     "GramPower",
     "HeavyBall",
@@ -62,7 +63,6 @@ __all__ = [
     "Neumann",
     "ReluNTK",
     "Richardson",
-    "Solution",
     "Status",
     "algorithms",
     "audit",
@@ -74,7 +74,7 @@ __all__ = [
     "errors",
     "influence",
     "kernels",
-    "load",
+    "load_model",
     "regime",
     "solve",
     "studies",
@@ -95,11 +95,12 @@ _HOMES = {
         "Richardson",
     ),
     "auditing": ("Audit", "audit"),
-    "compiler": ("Certificate", "CompiledTransformer", "certify", "compile", "load"),
+    "compiler": ("Certificate", "CompiledTransformer", "certify", "load_model"),
+    "compiler.compile": ("compile",),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
-    "solving": ("Solution", "Status", "solve"),
+    "solving": ("Fit", "Status", "solve"),
 }
 """The module each name is imported from on first use; importing torch alone takes a second."""
 

@@ -20,11 +20,11 @@ def diabetes():
 
 def test_the_bound_covers_the_distance_to_an_independent_solution(diabetes):
     certified = certified_fit(diabetes, Settings())
-    kernel = certified.solution.kernel
-    A = kernel(diabetes.X) + certified.solution.ridge * torch.eye(len(diabetes.X), dtype=torch.float64)
+    kernel = certified.fit.kernel
+    A = kernel(diabetes.X) + certified.fit.ridge * torch.eye(len(diabetes.X), dtype=torch.float64)
     values, Q = torch.linalg.eigh(A)
     exact = kernel(diabetes.Xt, diabetes.X) @ (Q @ ((Q.T @ diabetes.y) / values[:, None]))
-    assert float((certified.solution.predict(diabetes.Xt) - exact).abs().max()) <= certified.worst_bound
+    assert float((certified.fit.predict(diabetes.Xt) - exact).abs().max()) <= certified.worst_bound
     assert isinstance(kernel, Exponential)
     assert certified.safe_decisions is None
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from ridgeformer import bounds
 from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.solving import Nystrom, Solution, solve
+from ridgeformer.solving import Fit, Nystrom, solve
 
 __all__ = ["Convergence", "StepErrors", "examine_convergence"]
 
@@ -55,22 +55,17 @@ class Convergence:
     output: int
 
 
-def examine_convergence(
-    exact: Solution, K: Tensor, y: Tensor, kernel_ends: tuple[float, float], settings: Settings
-) -> Convergence:
-    """Run the methods on one target of a problem whose direct solution is known.
+def examine_convergence(exact: Fit, settings: Settings) -> Convergence:
+    """Run the methods on one target of a regression whose direct solution is known.
 
     Args:
         exact: The direct solution.
-        K: Its kernel matrix.
-        y: Its targets.
-        kernel_ends: Smallest and largest eigenvalue of K.
         settings: How many steps at most, and the seed.
     """
+    K, y = exact.K, exact.y
     output = int(y.norm(dim=0).argmax())
-    low, high = (end + exact.ridge for end in kernel_ends)
-    reference = exact.alpha[:, output]
-    measure = _a_norm_error(K, exact.ridge, reference)
+    low, high = (float(exact.eigenvalues[end].clamp_min(0)) + exact.ridge for end in (-1, 0))
+    measure = _a_norm_error(K, exact.ridge, exact.alpha[:, output])
     rank = min(len(K), 200)
     limit = settings.steps
     algorithms = {

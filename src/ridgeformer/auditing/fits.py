@@ -20,7 +20,7 @@ from ridgeformer.datasets import Split
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_length
-from ridgeformer.solving import Solution, solve
+from ridgeformer.solving import Fit, solve
 from ridgeformer.solving.ridge_path import leave_one_out_path
 
 __all__ = ["Certified", "Scored", "certified_fit", "constant", "linear_ridge", "nadaraya_watson"]
@@ -70,16 +70,14 @@ class Certified:
 
     Attributes:
         scored: Scores and choices.
-        solution: The direct solution.
-        K: The kernel matrix of the training rows.
+        fit: The direct solution.
         worst_bound: Largest bound on |f - f*| over the test rows and outputs.
         typical_output: Root mean square of the test outputs, to compare it with.
         safe_decisions: Share of test rows whose predicted class provably is the exact solution's, or None.
     """
 
     scored: Scored
-    solution: Solution
-    K: Tensor
+    fit: Fit
     worst_bound: float
     typical_output: float
     safe_decisions: float | None
@@ -89,13 +87,13 @@ def certified_fit(data: Split, settings: Settings) -> Certified:
     """Choose temperature and ridge by leave-one-out, solve directly, bound the error at every test row."""
     begin = time.perf_counter()
     kernel, ridge, on_edge = _choose_kernel(data, settings)
-    solution = solve(kernel, data.X, data.y, ridge)
-    outputs, bound = solution.predict(data.Xt), solution.prediction_bound(data.Xt)
+    fit = solve(kernel, data.X, data.y, ridge, algorithm="direct")
+    outputs, bound = fit.predict(data.Xt), fit.prediction_bound(data.Xt)
     scored = Scored(
         name="Kernel ridge regression",
         what="exponential kernel: the fixed point of a deep softmax transformer",
         test_score=data.score(outputs),
-        train_score=data.score(solution.predict(data.X), train=True),
+        train_score=data.score(fit.predict(data.X), train=True),
         temperature=kernel.temperature,
         ridge=ridge,
         on_edge=on_edge,
@@ -104,8 +102,7 @@ def certified_fit(data: Split, settings: Settings) -> Certified:
     )
     return Certified(
         scored=scored,
-        solution=solution,
-        K=kernel(data.X),
+        fit=fit,
         worst_bound=float(bound.max()),
         typical_output=float(outputs.square().mean().sqrt()),
         safe_decisions=_safe_decisions(outputs + data.mean, bound) if data.labels is not None else None,

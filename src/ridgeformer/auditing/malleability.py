@@ -130,7 +130,7 @@ def _models(
     test = torch.randperm(len(data.Xt), generator=generator)[: settings.attack_queries]
     problem = data.X[train], data.y[train], data.Xt[test], data.yt[test]
     measure = "true_class" if data.labels is not None else "output" if data.y.shape[1] == 1 else "loss"
-    kernel, ridge, network = certified.solution.kernel, certified.solution.ridge, Network(width=settings.attack_width)
+    kernel, ridge, network = certified.fit.kernel, certified.fit.ridge, Network(width=settings.attack_width)
 
     def fit(eps: float) -> Malleability:
         return malleability(kernel, *problem, ridge, PGD(eps), TAU, measure=measure, seed=seed)

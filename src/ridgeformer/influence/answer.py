@@ -17,9 +17,12 @@ from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.attacks import PGD
-from ridgeformer.influence.exact import RidgeFit, fit, group_influence
-from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
+from ridgeformer.influence.exact import fit, group_influence, influence_of
+from ridgeformer.influence.features import RawFeatures
+from ridgeformer.influence.flipping import FlippingEps, flipping_eps
 from ridgeformer.influence.influences import Influence
+from ridgeformer.influence.pair import Pair
+from ridgeformer.solving import Fit
 
 __all__ = ["Answer", "Point", "ask", "explain", "hold_out"]
 
@@ -116,7 +119,7 @@ def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points:
     settings, count = settings or Settings(), whole(points, "points", 1)
     split = hold_out(dataset, row, settings)
     certified = certified_fit(split, settings)
-    fitted = fit(certified.solution.kernel, split.X, split.y, certified.solution.ridge)
+    fitted = fit(certified.fit.kernel, split.X, split.y, certified.fit.ridge)
     return explain(split, fitted, -1, count, temperature=certified.scored.temperature)
 
 
@@ -134,7 +137,7 @@ def hold_out(dataset: Dataset, row: int, settings: Settings) -> Split:
 
 def explain(
     split: Split,
-    fitted: RidgeFit,
+    fitted: Fit,
     place: int,
     points: int = 5,
     *,
@@ -161,7 +164,7 @@ def explain(
     place = place % len(split.Xt)
     _check_classes(split, place)
     query = split.Xt[place : place + 1] if query is None else query
-    found = fitted.influence(query)
+    found = influence_of(fitted, query)
     output = 0 if split.labels_t is None else int(split.labels_t[place])
     towards = split.labels is not None or float(split.yt[place, 0]) >= float(found.predictions[0, 0])
     direction = 1.0 if towards else -1.0
@@ -170,12 +173,9 @@ def explain(
     helpful, harmful = order[:points], order.flip(0)[:points]
     helpful, harmful = helpful[scores[helpful] > 0], harmful[scores[harmful] < 0]
     strongest, total = int(scores.abs().argmax()), float(scores.abs().sum())
-    system = fitted.system
     flipping = None
     if robustness:
-        flipping = smallest_flipping_eps(
-            system.kernel, system.X, fitted.y, query, system.ridge, PGD(START), index=strongest, output=output
-        )
+        flipping = flipping_eps(Pair(fitted, fitted.X, query, strongest, output, RawFeatures()), PGD(START))
 
     def name(places: Tensor) -> tuple[Point, ...]:
         return tuple(
@@ -192,7 +192,7 @@ def explain(
         output=float(found.predictions[0, output] + split.mean[output]),
         training_rows=len(scores),
         temperature=temperature,
-        ridge=system.ridge,
+        ridge=fitted.ridge,
         helpful=name(helpful),
         harmful=name(harmful),
         share=float(scores[torch.cat([helpful, harmful])].abs().sum()) / total if total else 0.0,
@@ -200,7 +200,7 @@ def explain(
         leave_one_out_error=_leave_one_out_error(split, found),
         strongest=int(split.rows[strongest]),
         flipping=flipping,
-        unit=_unit(split.dataset.X[split.rows[strongest]], system.X[strongest]),
+        unit=_unit(split.dataset.X[split.rows[strongest]], fitted.X[strongest]),
         notes=split.notes,
     )
 

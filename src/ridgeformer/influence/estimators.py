@@ -11,6 +11,7 @@ from functools import cached_property
 from math import sqrt
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.stats import norm
@@ -18,15 +19,15 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
-from ridgeformer.core.checks import as_matrix, as_query, as_targets, positive, whole
+from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.exact import as_rows
+from ridgeformer.influence.exact import as_problem, as_rows, unit_columns
 from ridgeformer.influence.influences import Influence
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving import Nystrom, RidgeSystem, Solution, solve
+from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
 from ridgeformer.solving.preconditioners.nystrom import NystromFactor
-from ridgeformer.solving.solve import scaled_system
+from ridgeformer.solving.system import scaled_system
 
 __all__ = [
     "ESTIMATORS",
@@ -116,7 +117,7 @@ class SketchedSystem:
     sketch: NystromResolvent
     seed: int
 
-    def solve(self, columns: Tensor, tol: float | None) -> Solution:
+    def solve(self, columns: Tensor, tol: float | None) -> Fit:
         """Solve A v = c for every column by preconditioned conjugate gradients.
 
         Up to `SMALL` rows the preconditioner is the sketch at hand. Above, K is worth holding in a lower precision
@@ -127,7 +128,7 @@ class SketchedSystem:
         algorithm = ConjugateGradients(preconditioner=sketch) if small else MixedConjugateGradients()
         return solve(system.kernel, system.X, columns, system.ridge, algorithm=algorithm, tol=tol, seed=self.seed)
 
-    def error(self, solution: Solution) -> Tensor:
+    def error(self, solution: Fit) -> Tensor:
         """Return how far each entry of a solution can be from exact, (n, columns).
 
         |(R r)_i| <= sqrt(R_ii r'R r) <= sqrt(R_ii / ridge) |r| for the residual r, and R_ii is below the sketch's.
@@ -145,17 +146,15 @@ def sketch_system(kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, rank: Any, s
     """Check the arguments and sketch K: `rank` products with K, in O(n rank) memory."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
-    X = as_matrix(X, "X").detach()
-    y = as_targets(y, X).detach()
-    Xq = as_query(Xq, X).detach()
+    vector = np.ndim(y) == 1
+    X, y, Xq = as_problem(X, y, Xq)
     seed = whole(seed, "seed", 0)
     builder = Nystrom(None if rank is None else whole(rank, "rank", 1))
     with torch.no_grad():
         system, _ = scaled_system(kernel, X, positive(ridge, "ridge", "without it the system may be singular"))
         factor = builder.factor(system, torch_generator(seed, "sketch"))
         cross = system.kernel.dense(X, Xq)
-        columns = y.reshape(len(y), -1).to(X.dtype)
-    return SketchedSystem(system, columns, cross, y.ndim == 1, NystromResolvent(system, factor), seed)
+    return SketchedSystem(system, y, cross, vector, NystromResolvent(system, factor), seed)
 
 
 def _as_confidence(value: Any) -> float:
@@ -246,11 +245,11 @@ def pcg_influence(
     chosen = torch.arange(n, device=sketched.y.device) if rows is None else as_rows(rows, n, sketched.y.device)
     first, *others = chosen.split(COLUMNS)
     # the first block of the identity shares its products with the targets and the queries
-    solution = sketched.solve(torch.cat([sketched.y, sketched.cross, _unit(sketched, first)], dim=1), tol)
+    solution = sketched.solve(torch.cat([sketched.y, sketched.cross, unit_columns(sketched.y, first)], dim=1), tol)
     error, shared = sketched.error(solution), outputs + sketched.cross.shape[1]
     parts = [_solved_diagonal(first, solution.alpha[:, shared:], error[:, shared:])]
     for some in others:
-        solved = sketched.solve(_unit(sketched, some), tol)
+        solved = sketched.solve(unit_columns(sketched.y, some), tol)
         parts.append(_solved_diagonal(some, solved.alpha, sketched.error(solved)))
     diagonal, diagonal_error = (torch.cat(part) for part in zip(*parts, strict=True))
     found = sketched.influence(solution.alpha[:, :outputs], solution.alpha[:, outputs:shared], diagonal)
@@ -263,13 +262,6 @@ def pcg_influence(
         weights_error=error[chosen, outputs:shared],
         diagonal_error=diagonal_error,
     )
-
-
-def _unit(sketched: SketchedSystem, rows: Tensor) -> Tensor:
-    """Return these columns of the identity."""
-    unit = torch.zeros(len(sketched.y), len(rows), dtype=sketched.y.dtype, device=sketched.y.device)
-    unit[rows, torch.arange(len(rows), device=rows.device)] = 1
-    return unit
 
 
 def _solved_diagonal(rows: Tensor, solved: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:

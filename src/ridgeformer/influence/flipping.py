@@ -14,11 +14,12 @@ from torch import Tensor
 from ridgeformer import bounds
 from ridgeformer.core.checks import positive
 from ridgeformer.influence.attacks import Attack
+from ridgeformer.influence.exact import influence_of
 from ridgeformer.influence.features import AttentionFeatures, Features
 from ridgeformer.influence.pair import DUAL, Expansion, Pair, choose_pair, factors, fixed_expansions
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 
-__all__ = ["Drift", "FlippingEps", "bracket", "certified_eps", "drift", "smallest_flipping_eps"]
+__all__ = ["Drift", "FlippingEps", "bracket", "certified_eps", "drift", "flipping_eps", "smallest_flipping_eps"]
 
 
 def bracket(holds: Callable[[float], bool], start: float, largest: float, tolerance: float) -> tuple[float, float]:
@@ -110,11 +111,12 @@ def certified_eps(pair: Pair, norm: str) -> float | None:
     Holds for targets, query and other rows held fixed; round-off is not included.
     """
     if pair.raw:
-        rest, *expansions = fixed_expansions(pair)
-        kernel = rest.system.kernel
+        expansions, kernel = fixed_expansions(pair), pair.fit.kernel
         drifts = [drift(kernel, g, norm) for g in expansions]
         values = [abs(float(g.value(kernel, g.x))) for g in expansions]
-    elif isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and pair.kernel == DotProduct():
+    elif (
+        isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and pair.fit.kernel == DotProduct()
+    ):
         drifts, values = _gram_cube(pair, norm)
     else:
         return None
@@ -134,10 +136,9 @@ def _gram_cube(pair: Pair, norm: str) -> tuple[list[Drift | None], list[float]]:
     With t >= |v|, g = |G| and e = 2 |X| t + t^2 >= |G' - G|: |G'^3 - G^3| <= s = e (g^2 + g g' + g'^2) with
     g' = g + e, so |R' - R| <= s/(l (l + s)); and |k' - k| <= e (g + g') |X x| + g'^2 t |x|.
     """
-    fitted = pair.fitted()
-    found = fitted.influence(pair.features(pair.X, pair.Xq)[1])
+    found = influence_of(pair.fit, pair.features(pair.X, pair.Xq)[1])
     largest = float(torch.linalg.matrix_norm(pair.X, ord=2))
-    g, l, target = largest**2, fitted.system.ridge, float(pair.y.norm())  # noqa: E741
+    g, l, target = largest**2, pair.fit.ridge, float(pair.y.norm())  # noqa: E741
     cross = float((pair.X @ (pair.X.T @ (pair.X @ (pair.X.T @ (pair.X @ pair.Xq.T))))).norm())
     image, query = float((pair.X @ pair.Xq.T).norm()), float(pair.Xq.norm())
     stretch = sqrt(pair.X.shape[1]) if norm == "linf" else 1.0
@@ -155,7 +156,7 @@ def _gram_cube(pair: Pair, norm: str) -> tuple[list[Drift | None], list[float]]:
         return (e * (2 * g + e) * image + (g + e) ** 2 * t * query) / l + moved * cross
 
     i = pair.index
-    return [alpha, weight], [abs(float(found.alpha[i, 0])), abs(float(found.weights[i, 0]))]
+    return [alpha, weight], [abs(float(found.alpha[i, pair.output])), abs(float(found.weights[i, 0]))]
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,13 @@ def smallest_flipping_eps(
         (1.0, 1.0)
     """
     pair = choose_pair(kernel, X, y, Xq, ridge, index, query, output, features)
+    return flipping_eps(pair, attack, largest=largest, tolerance=tolerance, seed=seed)
+
+
+def flipping_eps(
+    pair: Pair, attack: Attack, *, largest: Any = None, tolerance: Any = 1e-3, seed: int = 0
+) -> FlippingEps:
+    """Return `smallest_flipping_eps` for a pair whose fit is at hand; nothing is fitted again."""
     evaluate = factors(pair)
 
     def signs(rows: Tensor) -> list[float]:

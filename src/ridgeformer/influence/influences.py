@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.solving.ridge_path import leave_one_out_residual
+from ridgeformer.solving.fit import leave_one_out_residual
 
 __all__ = ["MEASURES", "Influence", "Loss", "check_measure", "cross_entropy", "score", "squared_loss"]
 
@@ -32,7 +32,7 @@ class Influence:
         weights: R k(x), one column a query, (n, q). It is also the derivative of f(x) in y_i.
         diagonal: R_ii, (n,).
         predictions: f(x), (q, outputs).
-        ridge: the ridge of these arrays; see `RidgeFit.system` for kernels whose scale was changed.
+        ridge: the ridge of these arrays; see `Fit.log_scale` for kernels whose scale was changed.
         rows: which training points these are; None means all.
         vector: whether the targets were a vector.
         alpha_error, weights_error, diagonal_error: shaped like what they belong to, or None.

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, as_query, as_targets, positive, whole
+from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.influence.attacks import Attack, Objective, RandomNoise
 from ridgeformer.influence.baseline import Baseline, baseline, influence_reversal
 from ridgeformer.influence.comparison import Comparison, compare
+from ridgeformer.influence.exact import as_problem
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.influence.influences import Loss, squared_loss
 from ridgeformer.kernels import Kernel, ReluNTK
@@ -202,9 +203,7 @@ def network_malleability(
         (0.0, False)
     """
     features = features or RawFeatures()
-    X = as_matrix(X, "X").detach()
-    Xq = as_query(Xq, X).detach()
-    y = as_targets(y, X).detach().reshape(len(X), -1).to(X.dtype)
+    X, y, Xq = as_problem(X, y, Xq)
     rows = features(X, Xq)[0]
     kernel = network.kernel(rows, y, seed)
 

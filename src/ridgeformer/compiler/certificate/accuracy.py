@@ -16,11 +16,10 @@ import torch
 from ridgeformer import bounds
 from ridgeformer.compiler.certificate.certificate import Array, Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.certificate.reference import solve_exactly
 from ridgeformer.core.errors import RidgeformerError
-from ridgeformer.solving import RidgeSystem, Solution
+from ridgeformer.solving import Fit, RidgeSystem, solve
 from ridgeformer.solving.engines import Stored
-from ridgeformer.solving.solve import exact_unit
+from ridgeformer.solving.system import exact_unit
 
 __all__ = ["Proof", "check_accuracy", "prove"]
 
@@ -53,7 +52,8 @@ def prove(evidence: Evidence) -> Proof:
     """Return the proof of one task: no weight enters it, only the answers and the coefficients of the run."""
     answers, y = evidence.predictions, evidence.true.y
     try:
-        solution = solve_exactly(evidence.spec, evidence.projection, evidence.rows, y)
+        kernel = evidence.spec.attention.exact_kernel(evidence.projection, evidence.rows)
+        solution = solve(kernel, evidence.rows, y, evidence.spec.ridge, algorithm="direct")
         exact, solved = _judged(solution, evidence)
         solved = np.where(y.numpy().any(0), solved, 0.0)  # targets of zero have the solution zero
     except RidgeformerError as error:
@@ -85,14 +85,14 @@ def check_accuracy(proof: Proof, tolerance: float) -> Finding:
     )
 
 
-def _judged(solution: Solution, evidence: Evidence) -> tuple[Array, Array]:
+def _judged(solution: Fit, evidence: Evidence) -> tuple[Array, Array]:
     """Return the predictions of a solution and the bounds on their distance from the exact ones."""
     answer = solution.answer(evidence.query_rows)
     found, bound = answer.values.numpy(), answer.bound.numpy()
     return found, np.where(np.isfinite(found), bound, inf)
 
 
-def _from_coefficients(solution: Solution, evidence: Evidence) -> Array:
+def _from_coefficients(solution: Fit, evidence: Evidence) -> Array:
     """Return the bound by the coefficients that the network's own stream holds after its last step."""
     nothing = np.full(evidence.predictions.shape, inf)
     if "alpha" not in evidence.values:
