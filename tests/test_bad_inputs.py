@@ -4,21 +4,33 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 import ridgeformer as rf
 from ridgeformer import errors
 from ridgeformer.solving.ridge_path import ridge_path
 from tests.compiler.tasks import model, task
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+
+def spoiled(X, value):
+    X = X.clone()
+    X[1, 1] = value
+    return X
+
+
 BAD_ROWS = {
     "a vector": (lambda X: X[0], errors.ShapeError, "was expected"),
     "no rows": (lambda X: X[:0], errors.ShapeError, "at least one row"),
     "no features": (lambda X: X[:, :0], errors.ShapeError, "features?"),
-    "NaN": (lambda X: torch.where(X[1, 1] == X, math.nan, X), errors.InputError, r"the first \(nan\) at index \(1, 1\)"),
-    "infinity": (lambda X: torch.where(X[1, 1] == X, math.inf, X), errors.InputError, "NaN or infinite"),
+    "NaN": (
+        lambda X: spoiled(X, math.nan),
+        errors.InputError,
+        r"the first \(nan\) at index \(1, 1\)",
+    ),
+    "infinity": (lambda X: spoiled(X, math.inf), errors.InputError, "NaN or infinite"),
     "text": (lambda X: [["a"] * X.shape[1]] * len(X), errors.DtypeError, "encode text"),
-    "objects": (lambda X: np.full(X.shape, None, dtype=object), errors.DtypeError, "not a number"),
+    "objects": (lambda X: np.full(X.shape, "a", dtype=object), errors.DtypeError, "not a number"),
     "complex numbers": (lambda X: X + 0j, errors.DtypeError, "complex"),
     "a sparse tensor": (lambda X: X.to_sparse(), errors.DtypeError, "to_dense"),
     "rows of two lengths": (lambda X: [[1.0, 2.0, 3.0], [1.0]], errors.ShapeError, "same length"),
@@ -88,6 +100,22 @@ def test_bad_targets(verb, bad):
 def test_a_ridge_that_is_not_positive(verb, ridge):
     with pytest.raises(errors.InputError, match="ridge is"):
         call(verb, ridge=ridge)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"tol": 2.0}, "between 0 and 1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"ridge": 1e305}, "every prediction would be zero"),
+        ({"algorithm": "gc"}, "did you mean 'cg'"),
+        ({"kernel": "exponential"}, "a kernel object was expected"),
+    ],
+)
+def test_other_arguments_of_solve(arguments, words):
+    X, y, _ = task()
+    with pytest.raises(errors.InputError, match=words):
+        rf.solve(**{"kernel": rf.Exponential(1.0), "X": X, "y": y, "ridge": 0.1, **arguments})
 
 
 @pytest.mark.parametrize("kernel", [rf.Exponential, rf.Gaussian])

@@ -30,6 +30,7 @@ __all__ = [
     "Target",
     "Workers",
     "known_data",
+    "listed",
     "one_of",
     "out",
     "plain_table",
@@ -59,6 +60,16 @@ def one_of(kind: str, names: tuple[str, ...]) -> Callable[[str | None], str | No
     return check
 
 
+def listed(names: tuple[str, ...]) -> str:
+    """Return names as help text.
+
+    Example:
+        >>> listed(("cg", "pcg", "direct"))
+        'cg, pcg or direct.'
+    """
+    return f"{', '.join(names[:-1])} or {names[-1]}."
+
+
 class Precision(StrEnum):
     """Floating-point precision of a solve or of weights; certificates are always computed in float64."""
 
@@ -73,7 +84,7 @@ Data = Annotated[
 ]
 Target = Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")]
 Preprocessing = Annotated[
-    str, typer.Option(help="auto, unit_rows or standardise.", callback=one_of("preprocessing", PREPROCESSING))
+    str, typer.Option(help=listed(PREPROCESSING), callback=one_of("preprocessing", PREPROCESSING))
 ]
 MaxRows = Annotated[int, typer.Option(help="Largest number of rows to use; more are sampled.", min=10)]
 Seed = Annotated[int, typer.Option(help="Seed of the split and of every random step.", min=0)]
