@@ -82,7 +82,9 @@ def test_the_names_offered_are_those_of_the_library():
 
     compiled_only = {"nadaraya_watson"}  # one head, without a regression to solve
     for offered, known in (
-        (solve.KERNELS, KERNELS), (solve.ALGORITHMS, set(SHORTHANDS) - compiled_only), (solve.ENGINES, {"auto", *ENGINES}),
+        (solve.KERNELS, KERNELS),
+        (solve.ALGORITHMS, set(SHORTHANDS) - compiled_only),
+        (solve.ENGINES, {"auto", *ENGINES}),
         (solve.PRECONDITIONERS, PRECONDITIONERS),
-    ):  # fmt: skip
+    ):
         assert set(offered) == set(known)
