@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from served_explorer import Explorer, served
 
 import ridgeformer as rf
-from ridgeformer.views.explorer import compute, words
+from real_browser import chromium, needs_chromium
+from ridgeformer.core.words import number
+from ridgeformer.views.explorer import compute, panels
+from ridgeformer.views.explorer.compute import look, pattern
 from ridgeformer.views.explorer.controls import PRESETS
-from ridgeformer.views.explorer.data import pose
+from ridgeformer.views.explorer.data import load_regression
 from ridgeformer.views.explorer.state import DRAWN, State
-from ridgeformer.views.explorer.stream import look, pattern
-from tests.real_browser import chromium, needs_chromium
-from tests.views.explorer.served_explorer import Explorer, served
 
 pytestmark = needs_chromium
 
@@ -32,11 +33,10 @@ def _quiet_and_at_home(explorer):
 
 def the_librarys(state):
     """The three predictions by public calls that the explorer does not make."""
-    task = pose(state)
-    model = rf.compile(
-        state.route, features=task.X.shape[1], ridge=state.ridge, steps=state.steps, temperature=state.temperature
-    )
-    kernel = rf.kernels.DotProduct() if state.route == "linear" else rf.kernels.Exponential(state.temperature)
+    task = load_regression(state)
+    kernel = rf.kernels.DotProduct() if state.attention == "linear" else rf.kernels.Exponential(state.temperature)
+    algorithm = rf.algorithms.ConjugateGradients(steps=state.steps)
+    model = rf.compile(kernel, algorithm, features=task.X.shape[1], ridge=state.ridge)
     head = rf.NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy())
     found = {
         "compiled transformer": model(task.X, task.y, task.Xq),
@@ -52,13 +52,13 @@ def same_numbers(explorer):
     for name, values in the_librarys(state).items():
         assert np.allclose(shown[name]["y"], values, atol=1e-9), name
     found = compute.run(state)
-    assert explorer.text("#fact-distance") == words.number(found.distance(found.predicted))
+    assert explorer.text("#fact-distance") == number(found.distance(found.predicted))
     assert np.allclose(explorer.traces("convergence")["relative error"]["y"], found.errors, rtol=1e-12)
     assert np.allclose(explorer.traces("convergence")["bound"]["y"], found.bound, rtol=1e-12)
     spectrum = compute.spectrum(state)
     assert explorer.traces("spectrum")["effective dimension"]["x"] == [spectrum.d_eff] * 2
-    assert explorer.text("#headline") == words.say_headline(state, found)
-    assert explorer.text("#convergence-says") == words.say_convergence(state, found)
+    assert explorer.text("#headline") == panels.describe_headline(state, found)
+    assert explorer.text("#convergence-says") == panels.describe_convergence(found)
 
 
 def test_it_opens_with_every_panel_and_the_librarys_numbers(explorer):
@@ -89,12 +89,15 @@ def test_every_slider_moves_its_part_by_keyboard(explorer):
 
 
 CHIPS = [
-    ("solver", "richardson", {"solver": "richardson"}),
-    ("route", "linear", {"route": "linear"}),
-    ("solver", "pcg", {"solver": "pcg"}),
-    ("route", "vanilla", {"route": "vanilla", "solver": "richardson"}),
+    ("algorithm", "richardson", {"algorithm": "richardson"}),
+    ("algorithm", "nesterov", {"algorithm": "nesterov"}),
+    ("kernel", "gaussian", {"kernel": "gaussian"}),
+    ("kernel", "dot product", {"kernel": "dot_product", "attention": "linear"}),
+    ("algorithm", "pcg", {"algorithm": "pcg"}),
+    ("attention", "imitation", {"attention": "imitation", "algorithm": "cg"}),
+    ("kernel", "exponential", {"kernel": "exponential", "attention": "softmax"}),
+    ("attention", "vanilla", {"attention": "vanilla", "algorithm": "richardson"}),
     ("head", "update queries", {"head": 2}),
-    ("route", "imitation", {"route": "imitation", "solver": "cg", "head": 0}),
     ("sketch", "orthogonal", {"sketch": "orthogonal"}),
     ("data", "bumps", {"data": "bumps", "width": None}),
 ]
@@ -107,7 +110,7 @@ def test_every_choice_chooses(explorer):
         explorer.choose(control, label)
         expected = expected | change
         assert explorer.state == State(**expected), (control, label)
-    assert explorer.page.locator("#solver input:disabled").count() == 5
+    assert explorer.page.locator("#algorithm input:disabled").count() == 7
 
 
 def test_numbers_stay_the_librarys_after_changes(explorer):
@@ -115,7 +118,7 @@ def test_numbers_stay_the_librarys_after_changes(explorer):
     explorer.choose("output", "class_2").press("ridge", "ArrowRight", times=4)
     assert explorer.state.output == 2
     same_numbers(explorer)
-    explorer.open("route=linear&ridge=0.01")
+    explorer.open("attention=linear&ridge=0.01")
     same_numbers(explorer)
 
 
@@ -125,13 +128,13 @@ def test_stream_and_attention_are_the_librarys(explorer):
     shown = explorer.traces("stream")
     for name, columns in view.channels:
         assert np.array_equal(shown[name]["z"], view.values[:, columns]), name
-    assert np.array_equal(explorer.traces("attention")["attention"]["z"], pattern(explorer.state).weights)
+    assert np.array_equal(explorer.traces("pattern")["attention"]["z"], pattern(explorer.state).weights)
     assert explorer.text("#stream-formula") == view.formula
 
 
 def test_a_click_asks_about_a_point_and_shows_the_fit_without_it(explorer):
     explorer.open()
-    task = pose(State())
+    task = load_regression(State())
     explorer.click_at(task.x[6], task.targets[6])
     state = explorer.state
     assert state == State(point=6)
@@ -178,7 +181,7 @@ def test_good_files_are_shown_and_bad_ones_refused(explorer, tmp_path):
     first = explorer.state
     np.savez(tmp_path / "line.npz", X=np.linspace(0, 5, 30)[:, None], y=np.sin(np.linspace(0, 5, 30)))
     explorer.upload("line.npz", (tmp_path / "line.npz").read_bytes())
-    assert pose(explorer.state).line
+    assert load_regression(explorer.state).line
     for name, raw, said in (
         ("bad.csv", b"a,y\nred,1\nblue,2\n", "bad.csv"),
         ("empty.npz", b"", "empty.npz is empty"),
@@ -193,9 +196,9 @@ def test_good_files_are_shown_and_bad_ones_refused(explorer, tmp_path):
 
 
 def test_what_the_library_refuses_is_said_in_its_words(explorer):
-    explorer.open("solver=neumann")
+    explorer.open("algorithm=neumann")
     assert explorer.text("#headline").startswith("The Neumann series needs")
-    explorer.choose("solver", "cg")
+    explorer.choose("algorithm", "cg")
     assert explorer.state == State()
     same_numbers(explorer)
 

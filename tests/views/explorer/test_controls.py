@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeformer.compiler import SOLVERS
 from ridgeformer.core.errors import InputError
 from ridgeformer.views.explorer.compute import run
 from ridgeformer.views.explorer.controls import (
@@ -20,8 +19,8 @@ from ridgeformer.views.explorer.controls import (
     settle,
     shown,
 )
-from ridgeformer.views.explorer.data import pose
-from ridgeformer.views.explorer.state import DRAWN, SOURCES, State
+from ridgeformer.views.explorer.data import load_regression
+from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, DRAWN, SOURCES, State
 
 
 def moved(state, **controls):
@@ -66,18 +65,21 @@ def test_a_control_changes_its_own_part(controls, changes):
         assert moved(State(), **controls) == State(**changes)
 
 
-@pytest.mark.parametrize("route", SOLVERS)
-def test_a_route_keeps_its_solver_or_takes_its_first(route):
-    state = moved(State(), route=route)
-    assert state.solver == ("cg" if "cg" in SOLVERS[route] else SOLVERS[route][0])
+@pytest.mark.parametrize("kernel", ATTENTIONS)
+def test_a_kernel_brings_its_attention_and_keeps_the_algorithm_if_it_can(kernel):
+    state = moved(State(), kernel=kernel)
+    assert state.attention == ATTENTIONS[kernel][0]
+    assert state.algorithm == "cg"
+    other = moved(state, attention=ATTENTIONS[kernel][1])
+    assert other.algorithm == ("cg" if "cg" in ALGORITHMS[other.attention] else ALGORITHMS[other.attention][0])
 
 
 def test_a_number_that_no_longer_fits_is_brought_back():
     state = State(sublayer=83, point=23)
     assert moved(state, steps=2).sublayer == 23
     assert moved(state, rows=10).point is None
-    assert moved(State.parse("route=vanilla&width=14"), route="softmax").width == 14
-    assert moved(State.parse("route=vanilla&width=23"), route="softmax").width is None
+    assert moved(State.parse("attention=vanilla&width=14"), attention="softmax").width == 14
+    assert moved(State.parse("attention=vanilla&width=23"), attention="softmax").width is None
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -94,7 +96,7 @@ def test_settings_stay_between_one_dimensional_data():
 
 def test_drawing_begins_with_what_is_there():
     drawn = pick_data(State(rows=10), DRAWN)
-    task = pose(State(rows=10))
+    task = load_regression(State(rows=10))
     assert [x for x, _ in drawn.points] == pytest.approx(task.x, abs=1e-3)
     assert pick_data(State(data="wine"), DRAWN).points == FIRST_POINTS
 
@@ -124,13 +126,13 @@ def test_what_cannot_be_drawn_or_removed_is_refused():
 
 
 def test_the_scope_of_a_refused_state_is_what_can_be_said_of_it():
-    assert scope(State(solver="neumann")).full == 20 - 3  # its program has fewer channels
+    assert scope(State(algorithm="neumann")).full == 20 - 3  # its program has fewer channels
     assert scope(State(data=DRAWN)).askable == 0
     assert not scope(State(data="upload-" + "0" * 16)).line
 
 
 def test_the_scope_names_heads_and_outputs():
-    assert scope(State.parse("route=vanilla&sublayer=1")).heads == (
+    assert scope(State.parse("attention=vanilla&sublayer=1")).heads == (
         "update memories",
         "update anchors",
         "update queries",

@@ -2,8 +2,8 @@
 
 from dash import dcc, html
 
-from ridgeformer.views.explorer.figures import PALETTE
 from ridgeformer.views.explorer.layout import INPUTS, page
+from ridgeformer.views.figures import PALETTE
 
 
 def parts(component):
