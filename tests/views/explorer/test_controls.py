@@ -119,9 +119,9 @@ def test_what_cannot_be_drawn_or_removed_is_refused():
         add_point(State(data="wine"), 0.0, 0.0)
     with pytest.raises(InputError, match="outside"):
         add_point(State(), 99.0, 0.0)
-    with pytest.raises(InputError, match="no drawn point is chosen"):
+    with pytest.raises(InputError, match="no drawn point is selected"):
         remove_point(State())
-    with pytest.raises(InputError, match="no drawn point is chosen"):
+    with pytest.raises(InputError, match="no drawn point is selected"):
         remove_point(State(data="wine", point=3))
 
 

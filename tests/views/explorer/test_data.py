@@ -60,7 +60,7 @@ def test_drawn_points_are_given_as_drawn():
     assert task.truth is None
 
 
-@pytest.mark.parametrize(("points", "said"), [((), "no points"), (((0.0, 0.0),), "is 1 point")])
+@pytest.mark.parametrize(("points", "said"), [((), "0 points cannot be fitted"), (((0.0, 0.0),), "1 point cannot be fitted")])
 def test_too_few_drawn_points_are_refused(points, said):
     with pytest.raises(InputError, match=said):
         load_regression(State(data=DRAWN, points=points))

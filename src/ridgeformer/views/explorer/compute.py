@@ -253,7 +253,7 @@ def certify_run(state: State) -> Certificate:
 
 
 class Walk:
-    """A forward pass, computed as far as needed: `after(0)` is the embedding, `after(i)` the stream after sublayer i."""
+    """A forward pass, as far as it is needed: `after(0)` is the embedding, `after(i)` the stream after sublayer i."""
 
     def __init__(self, model: CompiledTransformer, X: Tensor, y: Tensor, queries: Tensor) -> None:
         self.model = model

@@ -44,7 +44,6 @@ PRESETS: dict[str, State] = {
     "Stock softmax only": State(attention="vanilla", algorithm="richardson", steps=60, ridge=1.0, sublayer=60),
     "Linear attention": State(kernel="dot_product", attention="linear", ridge=0.01, steps=9, sublayer=3),
     "Momentum": State(algorithm="nesterov", steps=40, ridge=1.0),
-    "Gaussian kernel": State(kernel="gaussian", steps=16),
     "Too narrow": State(width=16, steps=20),
     "Ill-conditioned": State(ridge=1e-5, steps=20),
     "Who made this digit?": State(data="digits", rows=100, output=3, ridge=1.0, steps=16, point=28),
