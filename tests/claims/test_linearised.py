@@ -23,7 +23,7 @@ from ridgeformer.claims.linearised.l6_random_heads import expected_kernel
 from ridgeformer.claims.linearised.l16_taylor import attention, beyond_first_order, expansion
 from ridgeformer.claims.search import try_to_break
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.published import FLIPS
+from ridgeformer.influence.malleable import FLIPS
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import gram_spectrum, published_width, relu_ntk_of_weights
 from tests.claims.findings import BY_ID, finding

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from ridgeformer.core.statistics import mean_interval, rate_interval
-from ridgeformer.influence.published import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
+from ridgeformer.influence.malleable import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
 from ridgeformer.studies.result_cards import ResultCard, cards_section, make_card
 from ridgeformer.studies.task import as_json
 from ridgeformer.views import PALETTE, Page, Picture, Section, Table, styled

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.views import Page, Picture, Strip, Table, audit_page, render
 from ridgeformer.views.audit_page import claims_section, settings_section
 from ridgeformer.views.audit_page.fit import (

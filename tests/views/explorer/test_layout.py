@@ -42,7 +42,3 @@ def test_every_plot_has_a_title_and_a_sentence():
         assert {f"{name}-title", f"{name}-says"} <= set(map(str, IDS))
     described = [getattr(part, "aria-labelledby", "") for part in PARTS if isinstance(part, html.Div)]
     assert all(any(f"{name}-says" in text for text in described) for name in plots)
-
-
-def test_there_are_five_colours():
-    assert len(PALETTE) == 5

@@ -12,7 +12,7 @@ from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plo
 from ridgeformer.claims.leave_one_out._influence import KERNELS, labelled_digits
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.exact import influence
-from ridgeformer.influence.influence import Influence
+from ridgeformer.influence.influences import Influence
 
 ROWS, QUERIES, RIDGE = 150, 20, 0.1
 NOISES = (0.003, 0.01, 0.03, 0.1)

@@ -16,7 +16,7 @@ from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     Architecture,
-    Attention,
+    LinearisedAttention,
     finite_relu_ntk,
     follow_training,
     gram_spectrum,
@@ -33,8 +33,8 @@ def check(cases: int) -> Evidence:
     """Measure kernels and trained networks on truncated attention beside full attention and raw rows."""
     problem, seeds = three_or_eight(), drawn(cases, 3)
     X = problem.X
-    seen = {r: Attention(X, rank=r)(X) for r in RANKS}
-    attended = Attention(X)(X)
+    seen = {r: LinearisedAttention(X, rank=r)(X) for r in RANKS}
+    attended = LinearisedAttention(X)(X)
     full, alike = _distances(attended, seeds), _cosine(attended)
     kernel = {r: _distances(rows, seeds) for r, rows in seen.items()}
     raw = _distances(X, seeds)

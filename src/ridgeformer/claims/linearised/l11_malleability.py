@@ -31,7 +31,7 @@ from ridgeformer.influence import (
 )
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.influence.features import Features
-from ridgeformer.influence.published import FLIPS
+from ridgeformer.influence.malleable import FLIPS
 
 ROWS, QUERIES, EPS = 120, 40, 0.3
 MODELS: dict[str, Features] = {"relu": RawFeatures(), "attention": AttentionFeatures()}

@@ -9,7 +9,7 @@ from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.trials import within
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.datasets.synthetic import decaying_spectrum, orthonormal
+from ridgeformer.datasets.synthetic_data import decaying_spectrum, orthonormal
 
 SIZE = 40
 TAU, LARGEST = 1e-12, 1e12

@@ -9,7 +9,7 @@ import numpy as np
 from ridgeformer.auditing import Audit
 from ridgeformer.auditing.answer import best_baseline, describe_comparison
 from ridgeformer.auditing.convergence import TARGET
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import count, listed, number, percent, percent_at_most, show_score
 from ridgeformer.views.figures import GREY, PALETTE, Figure, bars, curve, draw, log_axis, vertical_line
 from ridgeformer.views.parts import Form, Fragment, Part, Picture, Section, Strip, Table, thumbnail

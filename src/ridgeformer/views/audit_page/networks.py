@@ -9,10 +9,10 @@ import numpy as np
 from ridgeformer.auditing import Audit
 from ridgeformer.auditing.kernel_regime import NETWORKS, KernelRegime
 from ridgeformer.auditing.malleability import CONTROLS, Malleable
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import number, percent, power_of_ten
 from ridgeformer.regime import Criterion, Measurement, OutputDistance
-from ridgeformer.regime.words import CLOSE, MEANINGS, obstacles
+from ridgeformer.regime.answer import CLOSE, MEANINGS, obstacles
 from ridgeformer.views.figures import GREY, PALETTE, Figure, Trace, bars, broken, curve, draw, log_axis
 from ridgeformer.views.influence_page import influence_strip, influence_table
 from ridgeformer.views.parts import Facts, Form, Part, Picture, Section, Table

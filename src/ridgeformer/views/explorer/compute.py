@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ridgeformer.algorithms import ALGORITHMS as VALUES
 from ridgeformer.algorithms import Accelerated, Algorithm, resolve
-from ridgeformer.auditing.spectra import Spectra, examine_spectra
+from ridgeformer.regime.spectra import Spectra, examine_spectra
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import entropy
 
-from ridgeformer.auditing.spectra import Spectra
+from ridgeformer.regime.spectra import Spectra
 from ridgeformer.core.words import count, number, percent
 from ridgeformer.views.explorer.compute import (
     AttentionPattern,
