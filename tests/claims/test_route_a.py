@@ -161,7 +161,10 @@ def test_a6_the_search_takes_the_step_of_the_network():
         K, small = torch.exp(X[case] @ X[case].T), float(ridge[case])
         A, D = K + small * torch.eye(4, dtype=torch.float64), K.sum(1) + anchor[case]
         # from alpha = 0 the error is -alpha*, so the targets that start it are -A error
-        model = a6_vanilla.compiler.compile("vanilla", features=2, ridge=small, steps=1, sink=float(anchor[case].log()))
+        model = a6_vanilla.compile(
+            a6_vanilla.Exponential(1.0), a6_vanilla.Richardson(steps=1), attention="vanilla", features=2, ridge=small,
+            sink=float(anchor[case].log()),
+        )  # fmt: skip
         alpha = model.trace(X[case], -A @ error[case], X[case]).alpha[0, :, 0]
         measured = (D * (alpha + error[case]).square()).sum().sqrt()
         assert float(left[case]) == pytest.approx(float(measured))

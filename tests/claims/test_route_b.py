@@ -143,8 +143,9 @@ def test_b5_an_aggregator_gathers_and_broadcasts():
 
 
 def test_b6_a_shared_column_would_be_seen(monkeypatch):
-    layout = b6_subspaces.compiler.compile("linear", features=6, ridge=0.5, steps=1).layout
-    assert b6_subspaces._shared("linear", "cg")[0] == 0
+    network = b6_subspaces.NETWORKS["linear", "cg"]
+    layout = b6_subspaces.compile(*network, features=6, ridge=0.5).layout
+    assert b6_subspaces._shared(*network)[0] == 0
     moved = replace(layout, columns={**layout.columns, "s": layout.columns["p"]})
-    monkeypatch.setattr(b6_subspaces.compiler, "compile", lambda *_, **__: SimpleNamespace(layout=moved))
-    assert b6_subspaces._shared("linear", "cg")[0] == 1
+    monkeypatch.setattr(b6_subspaces, "compile", lambda *_, **__: SimpleNamespace(layout=moved))
+    assert b6_subspaces._shared(*network)[0] == 1

@@ -8,13 +8,13 @@ from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_conditio
 from ridgeformer.studies.width_rank import FEATURES, KAPPA, STUDY, SUPPORTS, make_page, measure
 
 
-@pytest.mark.parametrize("route", ["linear", "softmax"])
+@pytest.mark.parametrize("attention", ["linear", "softmax"])
 @pytest.mark.parametrize(("sketch", "dtype"), [("pca", "float64"), ("gaussian", "float32"), ("orthogonal", "float64")])
-def test_the_error_is_below_its_bound(route, sketch, dtype):
+def test_the_error_is_below_its_bound(attention, sketch, dtype):
     for width in (4, 20):
-        row = measure(route, sketch, "log", width, dtype, seed=7)
+        row = measure(attention, sketch, "log", width, dtype, seed=7)
         assert 0 < row["error"] <= row["bound"]
-        if route == "linear":
+        if attention == "linear":
             assert row["floor"] <= row["kernel"] * (1 + 1e-9)
             assert row["best"] <= row["dimension"] * (1 + 1e-9)
 
@@ -47,7 +47,7 @@ def test_the_page_counts_what_it_says():
     rows = [{**point, "seed": 0, **measure(**point, seed=1)} for point in points]
     nothing = {f"{name}_{end}": None for name in ("error", "kernel") for end in ("low", "high")}
     page = make_page(rows, [row | nothing for row in rows])
-    above = sum(row["kernel"] > row["tail"] for row in rows if row["route"] == "linear" and row["sketch"] != "pca")
+    above = sum(row["kernel"] > row["tail"] for row in rows if row["attention"] == "linear" and row["sketch"] != "pca")
     assert f"exceeded by {above} of 2 random sketches" in page.answer[1]
     assert "in every run" in page.answer[0]
     rows[0]["error"] = 9.0

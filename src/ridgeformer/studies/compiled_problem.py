@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import synthetic
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
 
-__all__ = ["TEMPERATURE", "Posed", "pose_with_condition_number"]
+__all__ = ["TEMPERATURE", "Posed", "kernel_of", "pose_with_condition_number"]
 
 TEMPERATURE = 0.5
 """Of softmax attention; rows have length at most one."""
@@ -34,7 +34,12 @@ class Posed:
     ends: tuple[float, float]
 
 
-def pose_with_condition_number(route: str, n: int, d: int, kappa: float, decay: str, seed: int) -> Posed:
+def kernel_of(attention: str) -> Kernel:
+    """Return the kernel that an attention computes in these studies."""
+    return Exponential(TEMPERATURE) if attention in ("softmax", "vanilla") else DotProduct()
+
+
+def pose_with_condition_number(attention: str, n: int, d: int, kappa: float, decay: str, seed: int) -> Posed:
     """Return a problem of `n` rows with 1 + norm(K)/ridge = `kappa`, which bounds its condition number.
 
     The Gram matrix has d < n eigenvalues that decay as `decay` says over the same range. For linear attention K is
@@ -47,8 +52,8 @@ def pose_with_condition_number(route: str, n: int, d: int, kappa: float, decay: 
     """
     X = torch.from_numpy(synthetic(n, d, condition_number=kappa, decay=decay, seed=seed).X)
     X = X / X.norm(dim=1).max()
-    rows = X - X.mean(0) if route == "imitation" else X  # it solves for features centred over the supports
-    kernel = Exponential(TEMPERATURE) if route in ("softmax", "vanilla") else DotProduct()
+    rows = X - X.mean(0) if attention == "imitation" else X  # it solves for features centred over the supports
+    kernel = kernel_of(attention)
     eigenvalues = torch.linalg.eigvalsh(kernel(rows)).clamp_min(0)
     low, high = float(eigenvalues[0]), float(eigenvalues[-1])
     ridge = high / (kappa - 1)

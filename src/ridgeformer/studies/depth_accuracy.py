@@ -9,10 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ridgeformer import bounds
-from ridgeformer.compiler import compile as compile_model
+from ridgeformer.algorithms import resolve
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
-from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
+from ridgeformer.compiler.compile import compile
+from ridgeformer.studies.compiled_problem import kernel_of, pose_with_condition_number
 from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.views import PALETTE, Page, Picture, Section, Table, styled
 
@@ -27,11 +28,11 @@ SHOWN = 48
 
 
 def measure(
-    route: str, solver: str, kappa: float, decay: str, dtype: str, steps: int, seed: int
+    attention: str, algorithm: str, kappa: float, decay: str, dtype: str, steps: int, seed: int
 ) -> list[dict[str, Any]]:
     """Return a row for the steps of one run: its relative error and the bound, rounding included.
 
-    The error is in the norm in which the method contracts: the A-norm, or the D-norm of the vanilla route. `depth` is
+    The error is in the norm in which the method contracts: the A-norm, or the D-norm of vanilla attention. `depth` is
     the first step at which it is below `ENOUGH`, None if there is none.
 
     Example:
@@ -39,12 +40,16 @@ def measure(
         >>> [row["error"] < row["bound"] for row in rows]
         [True, True, True, True]
     """
-    posed = pose_with_condition_number(route, SUPPORTS, FEATURES, kappa, decay, seed)
-    model = compile_model(
-        route, solver=solver, features=FEATURES, ridge=posed.ridge, steps=steps, temperature=TEMPERATURE, dtype=dtype,
-        spectrum=posed.ends if solver == "chebyshev" else None,
-        step_size=2 / sum(posed.ends) if solver == "richardson" and route != "vanilla" else None,
-    )  # fmt: skip
+    posed = pose_with_condition_number(attention, SUPPORTS, FEATURES, kappa, decay, seed)
+    chosen = resolve(
+        "cg" if algorithm == "pcg" else algorithm,
+        steps=steps,
+        preconditioner="jacobi" if algorithm == "pcg" else None,
+        spectrum=posed.ends if algorithm == "chebyshev" else None,
+        step_size=2 / sum(posed.ends) if algorithm == "richardson" and attention != "vanilla" else None,
+    )
+    kernel = kernel_of(attention)
+    model = compile(kernel, chosen, attention=attention, features=FEATURES, ridge=posed.ridge, dtype=dtype)
     evidence = gather(model, posed.X, posed.y, posed.X[:1])[0]
     promise = promise_of(evidence)
     error, bound = promise.measured[:, 0].tolist(), promise.bound[:, 0].tolist()
@@ -61,16 +66,18 @@ def _grid(kappas: list[float], decays: list[str], steps: int, descent: list[floa
             ("imitation", "cg")]  # fmt: skip
     slow = [("linear", "richardson"), ("softmax", "richardson"), ("vanilla", "richardson")]
     return [
-        {"route": route, "solver": solver, **point}
+        {"attention": attention, "algorithm": algorithm, **point}
         for pairs, chosen, depth in ((fast, kappas, steps), (slow, descent, 4 * steps))
-        for route, solver in pairs
+        for attention, algorithm in pairs
         for point in product(kappa=chosen, **common, steps=[depth])
-    ] + product(route=["linear"], solver=["neumann"], kappa=[1.9], **common, steps=[steps])
+    ] + product(attention=["linear"], algorithm=["neumann"], kappa=[1.9], **common, steps=[steps])
 
 
 def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
     """Return the page: errors under their bounds, and the depth that each method needs."""
-    points = {(row["route"], row["solver"], row["kappa"], row["decay"], row["dtype"], row["seed"]) for row in rows}
+    points = {
+        (row["attention"], row["algorithm"], row["kappa"], row["decay"], row["dtype"], row["seed"]) for row in rows
+    }
     broken = sum(not row["error"] <= row["bound"] for row in rows)
     verdict = "at every step" if not broken else f"but for {broken} of {len(rows):,} steps"
     answer = (
@@ -78,11 +85,11 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
         *(
             f"With {method} the depth that linear attention needs grew like the condition number to the power "
             f"{power:.2f}; the steps that suffice grow like the power {theory}."
-            for method, solver, theory in (
+            for method, algorithm, theory in (
                 ("conjugate gradients", "cg", "1/2"),
                 ("gradient descent", "richardson", "1"),
             )
-            if (power := _power(means, solver)) is not None
+            if (power := _power(means, algorithm)) is not None
         ),
     )
     return Page(
@@ -94,7 +101,7 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
                 "Every step under its bound",
                 ("Lines are measured means over seeds, dashed lines the bounds: the theory's rate plus what rounding "
                  "can leave. The spectrum falls geometrically.",),
-                pictures=tuple(_error_picture(means, route) for route in ("linear", "softmax")),
+                pictures=tuple(_error_picture(means, attention) for attention in ("linear", "softmax")),
             ),
             Section(
                 "The depth a problem needs",
@@ -106,17 +113,19 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
     )  # fmt: skip
 
 
-def _error_picture(means: list[dict[str, Any]], route: str) -> Picture:
+def _error_picture(means: list[dict[str, Any]], attention: str) -> Picture:
     figure = go.Figure()
-    chosen = [row for row in means if row["route"] == route and row["decay"] == "log" and row["dtype"] == "float64"]
+    chosen = [
+        row for row in means if row["attention"] == attention and row["decay"] == "log" and row["dtype"] == "float64"
+    ]
     shades = ("solid", "dot", "longdash", "dashdot", "longdashdot")
     kappas = dict(zip(_unique(chosen, "kappa"), shades * 2, strict=False))
-    for solver, colour in zip(_unique(chosen, "solver"), PALETTE, strict=False):
+    for algorithm, colour in zip(_unique(chosen, "algorithm"), PALETTE, strict=False):
         for kappa, shade in kappas.items():
-            curve = [row for row in chosen if row["solver"] == solver and row["kappa"] == kappa]
+            curve = [row for row in chosen if row["algorithm"] == algorithm and row["kappa"] == kappa]
             if not curve:
                 continue
-            steps, name = [row["step"] for row in curve], f"{solver}, condition number {kappa:g}"
+            steps, name = [row["step"] for row in curve], f"{algorithm}, condition number {kappa:g}"
             errors = [max(row["error"], 1e-16) for row in curve]
             figure.add_scatter(x=steps, y=errors, name=name, mode="lines", line={"color": colour, "dash": shade})
             figure.add_scatter(
@@ -125,22 +134,22 @@ def _error_picture(means: list[dict[str, Any]], route: str) -> Picture:
             )  # fmt: skip
     figure.update_xaxes(title="step (one block of layers)", type="log")
     figure.update_yaxes(title="relative error", type="log", exponentformat="power", range=[-16, 0.5])
-    caption = f"{route.capitalize()} attention. A line that turns flat has reached the precision of the numbers."
-    return Picture(styled(figure), caption, f"Error against step for {route} attention, each line below its bound.")
+    caption = f"{attention.capitalize()} attention. A line that turns flat has reached the precision of the numbers."
+    return Picture(styled(figure), caption, f"Error against step for {attention} attention, each line below its bound.")
 
 
 def _depth_picture(means: list[dict[str, Any]]) -> Picture:
     figure = go.Figure()
     chosen = _depths(means)
-    pairs = dict.fromkeys((row["route"], row["solver"]) for row in chosen)
-    for number, (route, solver) in enumerate(pairs):
-        curve = [row for row in chosen if (row["route"], row["solver"]) == (route, solver)]
+    pairs = dict.fromkeys((row["attention"], row["algorithm"]) for row in chosen)
+    for number, (attention, algorithm) in enumerate(pairs):
+        curve = [row for row in chosen if (row["attention"], row["algorithm"]) == (attention, algorithm)]
         spread = {
             "array": [(row["depth_high"] or row["depth"]) - row["depth"] for row in curve],
             "arrayminus": [row["depth"] - (row["depth_low"] or row["depth"]) for row in curve],
         }
         figure.add_scatter(
-            x=[row["condition"] for row in curve], y=[row["depth"] for row in curve], name=f"{route}, {solver}",
+            x=[row["condition"] for row in curve], y=[row["depth"] for row in curve], name=f"{attention}, {algorithm}",
             mode="lines+markers", error_y=spread, line_color=PALETTE[number % len(PALETTE)],
         )  # fmt: skip
     kappas = np.geomspace(2, max((row["kappa"] for row in chosen), default=10.0), 40)
@@ -159,9 +168,9 @@ def _depth_picture(means: list[dict[str, Any]]) -> Picture:
     return Picture(styled(figure), caption, "Steps needed against the condition number, with the theory's curves.")
 
 
-def _power(means: list[dict[str, Any]], solver: str) -> float | None:
+def _power(means: list[dict[str, Any]], algorithm: str) -> float | None:
     """Return the exponent p of depth ~ kappa^p for linear attention, from the two ends; None without two."""
-    curve = [row for row in _depths(means) if (row["route"], row["solver"]) == ("linear", solver)]
+    curve = [row for row in _depths(means) if (row["attention"], row["algorithm"]) == ("linear", algorithm)]
     if len(curve) < 2:
         return None
     first, last = curve[0], curve[-1]
@@ -177,17 +186,21 @@ def _depths(means: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _precision(means: list[dict[str, Any]]) -> Table:
     last = [row for row in means if row["step"] == row["steps"]]
     rows = []
-    for route, solver in dict.fromkeys((row["route"], row["solver"]) for row in last):
-        for kappa in _unique([row for row in last if (row["route"], row["solver"]) == (route, solver)], "kappa"):
+    for attention, algorithm in dict.fromkeys((row["attention"], row["algorithm"]) for row in last):
+        for kappa in _unique(
+            [row for row in last if (row["attention"], row["algorithm"]) == (attention, algorithm)], "kappa"
+        ):
             cells = [
                 [
                     r["error"]
                     for r in last
-                    if (r["route"], r["solver"], r["kappa"], r["dtype"]) == (route, solver, kappa, t)
+                    if (r["attention"], r["algorithm"], r["kappa"], r["dtype"]) == (attention, algorithm, kappa, t)
                 ]
                 for t in ("float64", "float32")
             ]
-            rows.append((route, solver, f"{kappa:g}", *(f"{np.mean(found):.1e}" if found else "" for found in cells)))
+            rows.append(
+                (attention, algorithm, f"{kappa:g}", *(f"{np.mean(found):.1e}" if found else "" for found in cells))
+            )
     return Table(("attention", "method", "condition number", "float64", "float32"), tuple(rows))
 
 
@@ -197,7 +210,7 @@ def _unique(rows: Iterable[dict[str, Any]], name: str) -> list[Any]:
 
 STUDY = Study(
     name="depth-accuracy",
-    version=1,
+    version=2,
     what="The error of compiled transformers after every step, under the bound for that step.",
     function="ridgeformer.studies.depth_accuracy:measure",
     presets={

@@ -8,11 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ridgeformer import bounds
-from ridgeformer.compiler import compile as compile_model
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.sketching import measure_sketch
-from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
+from ridgeformer.compiler.compile import compile
+from ridgeformer.studies.compiled_problem import kernel_of, pose_with_condition_number
 from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.views import PALETTE, Page, Picture, Section, styled
 
@@ -23,7 +24,7 @@ STEPS = 80
 """Enough for conjugate gradients to leave nothing that the sketch's error could be mistaken for."""
 
 
-def measure(route: str, sketch: str, decay: str, width: int, dtype: str, seed: int) -> dict[str, Any]:
+def measure(attention: str, sketch: str, decay: str, width: int, dtype: str, seed: int) -> dict[str, Any]:
     """Return what a model that carries `width` of the features loses, relative to norm(y) or norm(K).
 
     `kernel` is norm(K - Kh), `tail` the sum of eigenvalues past the width, which is sometimes quoted as its bound (W1,
@@ -37,18 +38,17 @@ def measure(route: str, sketch: str, decay: str, width: int, dtype: str, seed: i
         >>> row["floor"] <= row["kernel"] * (1 + 1e-9), row["error"] <= row["bound"]
         (True, True)
     """
-    posed = pose_with_condition_number(route, SUPPORTS, FEATURES, KAPPA, decay, seed)
-    common: dict[str, Any] = {"features": FEATURES, "ridge": posed.ridge, "temperature": TEMPERATURE, "dtype": dtype}
-    overhead = compile_model(route, steps=1, **common).budget.overhead
-    model = compile_model(
-        route, steps=STEPS, width=width + overhead, sketch=sketch, reference=posed.X, seed=seed, **common
-    )
+    posed = pose_with_condition_number(attention, SUPPORTS, FEATURES, KAPPA, decay, seed)
+    common: dict[str, Any] = {"features": FEATURES, "ridge": posed.ridge, "dtype": dtype}
+    kernel, algorithm = kernel_of(attention), ConjugateGradients(steps=STEPS)
+    overhead = compile(kernel, algorithm, **common).budget.overhead
+    model = compile(kernel, algorithm, width=width + overhead, sketch=sketch, reference=posed.X, seed=seed, **common)
     evidence = gather(model, posed.X, posed.y, posed.X)[0]
     true, lost = evidence.true, measure_sketch(evidence)
     spectrum = (true.eigenvalues - true.ridge).clamp_min(0).numpy()
     size, norm = float(true.y.norm()), float(spectrum.max())
     steps = float(promise_of(evidence).predictions[-1].norm()) / size
-    linear = route == "linear"
+    linear = attention == "linear"
     return {
         "kernel": lost.difference / norm,
         "tail": bounds.tail_mass(spectrum, width) / norm,
@@ -67,7 +67,7 @@ def measure(route: str, sketch: str, decay: str, width: int, dtype: str, seed: i
 
 def _grid(widths: list[int], decays: list[str]) -> list[dict[str, Any]]:
     return product(
-        route=["linear", "softmax"], sketch=["pca", "gaussian", "orthogonal"], decay=decays, width=widths,
+        attention=["linear", "softmax"], sketch=["pca", "gaussian", "orthogonal"], decay=decays, width=widths,
         dtype=["float64", "float32"],
     )  # fmt: skip
 
@@ -76,7 +76,7 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
     """Return the page: the error of narrow models beside the corrected bounds, and the bound that is none."""
     broken = sum(not row["error"] <= row["bound"] for row in rows)
     verdict = "in every run" if not broken else f"in all but {broken} of {len(rows):,} runs"
-    drawn = [row for row in rows if row["sketch"] != "pca" and row["route"] == "linear"]
+    drawn = [row for row in rows if row["sketch"] != "pca" and row["attention"] == "linear"]
     above = sum(row["kernel"] > row["tail"] for row in drawn)
     answer = (
         f"The in-sample error of {len(rows):,} narrow transformers stayed below s/(s + ridge), with s = norm(K - Kh), "
@@ -84,7 +84,7 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
         f"The sum of the eigenvalues past the width, quoted as a bound on norm(K - Kh) for any linear map (claim W1), "
         f"was exceeded by {above:,} of {len(drawn):,} random sketches of linear attention.",
     )
-    pictures = tuple(_error_picture(means, route) for route in ("linear", "softmax"))
+    pictures = tuple(_error_picture(means, attention) for attention in ("linear", "softmax"))
     return Page(
         "Width and rank of compiled transformers",
         f"{SUPPORTS} supports, {FEATURES} features, condition number {KAPPA:g}, {len({r['seed'] for r in rows})} seeds",
@@ -106,10 +106,10 @@ def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
     )  # fmt: skip
 
 
-def _error_picture(means: list[dict[str, Any]], route: str) -> Picture:
+def _error_picture(means: list[dict[str, Any]], attention: str) -> Picture:
     figure = go.Figure()
     for sketch, colour in zip(("pca", "gaussian", "orthogonal"), PALETTE, strict=False):
-        curve = _curve(means, route, sketch)
+        curve = _curve(means, attention, sketch)
         widths = [row["width"] for row in curve]
         figure.add_scatter(
             x=widths, y=[row["error"] for row in curve], name=sketch, mode="lines+markers", line_color=colour,
@@ -119,8 +119,8 @@ def _error_picture(means: list[dict[str, Any]], route: str) -> Picture:
             x=widths, y=[row["bound"] for row in curve], name=f"bound, {sketch}", mode="lines",
             line={"color": colour, "dash": "dash"},
         )  # fmt: skip
-    if route == "linear":
-        curve = _curve(means, route, "pca")
+    if attention == "linear":
+        curve = _curve(means, attention, "pca")
         for name, value, colour in (
             ("best sketch, worst targets", "best", PALETTE[3]),
             ("best sketch, random targets", "expected", PALETTE[4]),
@@ -132,8 +132,8 @@ def _error_picture(means: list[dict[str, Any]], route: str) -> Picture:
             )  # fmt: skip
     figure.update_xaxes(title="feature columns m")
     figure.update_yaxes(title="relative in-sample error", type="log", exponentformat="power")
-    caption = f"{route.capitalize()} attention: every line stays below the dashed line of its colour."
-    return Picture(styled(figure), caption, f"In-sample error against width for {route} attention, with bounds.")
+    caption = f"{attention.capitalize()} attention: every line stays below the dashed line of its colour."
+    return Picture(styled(figure), caption, f"In-sample error against width for {attention} attention, with bounds.")
 
 
 def _kernel_picture(means: list[dict[str, Any]]) -> Picture:
@@ -156,9 +156,9 @@ def _kernel_picture(means: list[dict[str, Any]]) -> Picture:
     return Picture(styled(figure), caption, "Distance between the kernels against width for three sketches.")
 
 
-def _curve(means: list[dict[str, Any]], route: str, sketch: str) -> list[dict[str, Any]]:
-    wanted = (route, sketch, "log", "float64")
-    return [row for row in means if (row["route"], row["sketch"], row["decay"], row["dtype"]) == wanted]
+def _curve(means: list[dict[str, Any]], attention: str, sketch: str) -> list[dict[str, Any]]:
+    wanted = (attention, sketch, "log", "float64")
+    return [row for row in means if (row["attention"], row["sketch"], row["decay"], row["dtype"]) == wanted]
 
 
 def _spread(curve: list[dict[str, Any]], name: str) -> dict[str, Any]:

@@ -60,7 +60,9 @@ def test_drawn_points_are_given_as_drawn():
     assert task.truth is None
 
 
-@pytest.mark.parametrize(("points", "said"), [((), "0 points cannot be fitted"), (((0.0, 0.0),), "1 point cannot be fitted")])
+@pytest.mark.parametrize(
+    ("points", "said"), [((), "0 points cannot be fitted"), (((0.0, 0.0),), "1 point cannot be fitted")]
+)
 def test_too_few_drawn_points_are_refused(points, said):
     with pytest.raises(InputError, match=said):
         load_regression(State(data=DRAWN, points=points))

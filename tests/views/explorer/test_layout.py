@@ -3,7 +3,6 @@
 from dash import dcc, html
 
 from ridgeformer.views.explorer.layout import INPUTS, page
-from ridgeformer.views.figures import PALETTE
 
 
 def parts(component):

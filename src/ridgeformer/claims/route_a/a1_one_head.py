@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer import compiler
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import (
     Claim,
@@ -22,6 +22,7 @@ from ridgeformer.claims.claim import (
     concluding,
 )
 from ridgeformer.claims.trials import within
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve
@@ -35,14 +36,14 @@ RIDGE_WEIGHTS = "one block with one head has the weights of ridge regression"
 def _head(supports: list[list[float]]) -> Tensor:
     """Return the weights a compiled one-head network puts on the supports: its answer to unit targets."""
     k = len(supports)
-    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=1, solver="nadaraya-watson", outputs=k)
+    model = compile(Exponential(1.0), "nadaraya_watson", features=1, ridge=RIDGE, outputs=k)
     return model(supports, torch.eye(k, dtype=torch.float64), QUERY)[0]
 
 
 def _deep(supports: list[list[float]]) -> Tensor:
     """Return the same of a compiled deep network, one step of conjugate gradients for each support and some more."""
     k = len(supports)
-    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=k + 3, outputs=k)
+    model = compile(Exponential(1.0), ConjugateGradients(steps=k + 3), features=1, ridge=RIDGE, outputs=k)
     return model(supports, torch.eye(k, dtype=torch.float64), QUERY)[0]
 
 
@@ -73,7 +74,7 @@ def token_wise(answer: Array, k: int) -> float:
 def _prony_errors(supports: list[list[float]], draws: int) -> list[float]:
     """Return how far a head whose values carry powers is from ridge regression, for random targets."""
     k, x = len(supports), torch.tensor(supports, dtype=torch.float64)[:, 0]
-    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=1, solver="nadaraya-watson", outputs=3 * k)
+    model = compile(Exponential(1.0), "nadaraya_watson", features=1, ridge=RIDGE, outputs=3 * k)
     weights, found = _ridge(supports), []
     for y in torch.randn(draws, k, generator=torch_generator(0, "A1", "targets"), dtype=torch.float64):
         values = torch.stack([*(x**i for i in range(2 * k)), *(x**i * y for i in range(k))], dim=1)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ridgeformer import compiler
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
 from ridgeformer.language.roles import QUERY
@@ -20,9 +21,8 @@ OFFSET = 1.0
 
 def _product(X: Tensor, v: Tensor, logit: float, dtype: str) -> Tensor:
     """Return e^-c (Kt v) as a compiled network forms it on queries, c the sink logit, equal to the largest logit."""
-    model = compiler.compile(
-        "softmax", features=X.shape[1], ridge=1.0, steps=1, temperature=1 / logit, sink=logit, dtype=dtype
-    )
+    kernel = Exponential(1 / logit)
+    model = compile(kernel, ConjugateGradients(steps=1), features=X.shape[1], ridge=1.0, sink=logit, dtype=dtype)
     _, cache = model.run_with_cache(X, v, X)
     stream = cache["step 1.undo normalisation.out"]
     return model.channel("u", stream, QUERY, model.tokens(len(X), len(X)))[:, 0].double()
@@ -46,7 +46,7 @@ def _seen_by_softmax() -> tuple[float, float]:
     X, y, _ = unit_task(SUPPORTS, 3, 1, "A2", "offset")
     raised = torch.cat([X, torch.full((len(X), 1), OFFSET, dtype=torch.float64)], dim=1)
     plain = torch.cat([X, torch.zeros(len(X), 1, dtype=torch.float64)], dim=1)
-    head = compiler.compile("softmax", features=4, ridge=1.0, steps=1, solver="nadaraya-watson")
+    head = compile(Exponential(1.0), "nadaraya_watson", features=4, ridge=1.0)
     change = float((head(raised, y, raised) - head(plain, y, plain)).abs().max())
     v = y.abs()
     return change, float((_product(raised, v, 1.0, "float64") / _product(plain, v, 1.0, "float64")).mean())

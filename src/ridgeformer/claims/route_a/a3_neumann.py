@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ridgeformer import bounds, compiler
+from ridgeformer import bounds
 from ridgeformer.algorithms import Neumann
 from ridgeformer.claims.claim import (
     Claim,
@@ -22,6 +22,7 @@ from ridgeformer.claims.claim import (
 from ridgeformer.claims.matrices import Numbers, norm, resolvent
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.claims.tasks import unit_task
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve
@@ -113,7 +114,7 @@ def check(cases: int) -> Evidence:
 
 
 def _refuses(ridge: float, X: Tensor, y: Tensor) -> bool:
-    model = compiler.compile("softmax", features=X.shape[1], ridge=ridge, steps=5, solver="neumann")
+    model = compile(Exponential(1.0), Neumann(steps=5), features=X.shape[1], ridge=ridge)
     try:
         model(X, y, X)
     except InputError:

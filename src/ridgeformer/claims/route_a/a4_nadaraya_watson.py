@@ -7,8 +7,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeformer import compiler, datasets
+from ridgeformer import datasets
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
+from ridgeformer.compiler.compile import compile
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve
@@ -33,9 +34,7 @@ def _data() -> tuple[Array, Array, Array, Array]:
 def _head(sharpness: float) -> Array:
     """Return the predictions of a compiled one-head network."""
     X, y, Xq, _ = _data()
-    model = compiler.compile(
-        "softmax", features=X.shape[1], ridge=1.0, steps=1, solver="nadaraya-watson", temperature=1 / sharpness
-    )
+    model = compile(Exponential(1 / sharpness), "nadaraya_watson", features=X.shape[1], ridge=1.0)
     return np.asarray(model(X, y, Xq))
 
 

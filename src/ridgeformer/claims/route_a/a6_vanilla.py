@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from ridgeformer import compiler
+from ridgeformer.algorithms import Richardson
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.search import Inequality, search, try_to_break
 from ridgeformer.claims.tasks import unit_task
+from ridgeformer.compiler.compile import compile
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve
 
@@ -83,7 +85,8 @@ def check(cases: int) -> Evidence:
 
 
 def _network(sink: float, steps: int) -> compiler.CompiledTransformer:
-    return compiler.compile("vanilla", features=3, ridge=RIDGE, steps=steps, temperature=TEMPERATURE, sink=sink)
+    kernel, algorithm = Exponential(TEMPERATURE), Richardson(steps=steps)
+    return compile(kernel, algorithm, attention="vanilla", features=3, ridge=RIDGE, sink=sink)
 
 
 def _run(sink: float, X: Tensor, y: Tensor, Xq: Tensor, exact: Tensor) -> tuple[list[float], float]:

@@ -5,32 +5,40 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ridgeformer import compiler
+from ridgeformer.algorithms import Algorithm, ConjugateGradients, Richardson
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
-from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
+from ridgeformer.compiler.compile import compile
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP, HeadWeights
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Mask, Tokens, reads
 
-ROUTES = (("linear", "cg"), ("linear", "pcg"), ("softmax", "cg"), ("softmax", "richardson"), ("vanilla", "richardson"))
 SUPPORTS, FEATURES, QUERIES, STEPS, WIDTH = 6, 3, 2, 3, 5
+NETWORKS = (
+    (DotProduct(), ConjugateGradients(steps=STEPS), "linear"),
+    (DotProduct(), ConjugateGradients(steps=STEPS, preconditioner="jacobi"), "linear"),
+    (Exponential(1.0), ConjugateGradients(steps=STEPS), "softmax"),
+    (Exponential(1.0), Richardson(steps=STEPS), "softmax"),
+    (Exponential(1.0), Richardson(steps=STEPS), "vanilla"),
+)
 OURS = reads((SUPPORT, AGGREGATOR, QUERY), (SUPPORT, AGGREGATOR))
 PUBLISHED = Mask(OURS.rules + reads((AGGREGATOR,), (QUERY,)).rules)
 """The readout mask published with the theory: the aggregator may read the queries too."""
 
 
-def _jacobians(route: str, solver: str, task: int) -> tuple[float, float]:
+def _jacobians(kernel: Kernel, algorithm: Algorithm, attention: str, task: int) -> tuple[float, float]:
     """Return the largest derivative by a query's features of any other row at the end, and of the predictions."""
     X, y, Xq = unit_task(SUPPORTS, FEATURES, QUERIES, "A7", task)
-    model = compiler.compile(route, features=FEATURES, ridge=0.5, steps=STEPS, solver=solver)
+    model = compile(kernel, algorithm, features=FEATURES, ridge=0.5, attention=attention)
     tokens = model.tokens(SUPPORTS, QUERIES)
     assert tokens.rows(QUERY).stop == tokens.total
 
     def end(Xq: Tensor) -> tuple[Tensor, Tensor]:
         streams: list[Tensor] = []
 
-        def keep(place: str, sublayer: Attention | GatedMLP, before: Tensor, after: Tensor) -> None:
+        def keep(place: str, sublayer: AttentionSublayer | GatedMLP, before: Tensor, after: Tensor) -> None:
             streams.append(after)
 
         trace = model.run_with_hook(keep, X, y, Xq)
@@ -49,7 +57,7 @@ def _leak(mask: Mask, layers: int) -> float:
         return torch.randn(WIDTH, WIDTH, generator=generator, dtype=torch.float64) / WIDTH**0.5
 
     network = [
-        Attention("readout", "", [HeadWeights("head", weight(), weight(), weight(), weight(), mask, "softmax")])
+        AttentionSublayer("readout", "", [HeadWeights("head", weight(), weight(), weight(), weight(), mask, "softmax")])
         for _ in range(layers)
     ]
     start = torch.randn(tokens.total, WIDTH, generator=generator, dtype=torch.float64)
@@ -66,7 +74,11 @@ def _leak(mask: Mask, layers: int) -> float:
 
 def check(cases: int) -> Evidence:
     """Differentiate compiled networks, and a readout with the published mask, by their queries."""
-    found = [_jacobians(*network, task) for network in ROUTES for task in range(drawn(cases, 1))]
+    found = [
+        _jacobians(kernel, algorithm, attention, task)
+        for kernel, algorithm, attention in NETWORKS
+        for task in range(drawn(cases, 1))
+    ]
     one, two, ours = _leak(PUBLISHED, 1), _leak(PUBLISHED, 2), _leak(OURS, 2)
     figures = (
         Figure("largest derivative of a support, anchor or aggregator by a query", max(leak for leak, _ in found)),

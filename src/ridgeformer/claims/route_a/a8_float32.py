@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ridgeformer import compiler
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict, concluding
 from ridgeformer.claims.tasks import unit_task
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.datasets import synthetic
-from ridgeformer.kernels import DotProduct
+from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving import solve
 
 SUPPORTS, FEATURES = 64, 16
@@ -28,16 +29,15 @@ def _error(kappa: float, steps: int, dtype: str, seed: int = 0) -> float:
     spectrum = np.geomspace(kappa, 2.0, FEATURES) - 1.0
     data = synthetic(SUPPORTS, FEATURES, spectrum=spectrum, noise=1.0, seed=seed)
     exact = solve(DotProduct(), data.X, data.y, 1.0).predict(data.X)
-    model = compiler.compile("linear", features=FEATURES, ridge=1.0, steps=steps, dtype=dtype)
+    model = compile(DotProduct(), ConjugateGradients(steps=steps), features=FEATURES, ridge=1.0, dtype=dtype)
     return float((model(data.X, data.y, data.X).double() - exact).norm() / exact.norm())
 
 
 def _computes(logit: float, *, tracking: bool) -> bool:
     """Return whether a float32 softmax network takes rows whose largest logit is this."""
     X, y, _ = unit_task(12, 3, 1, "A8")
-    model = compiler.compile(
-        "softmax", features=3, ridge=0.1, steps=5, dtype="float32", sink=logit if tracking else 1.0
-    )
+    sink = logit if tracking else 1.0
+    model = compile(Exponential(1.0), ConjugateGradients(steps=5), features=3, ridge=0.1, dtype="float32", sink=sink)
     try:
         return bool(torch.isfinite(model(logit**0.5 * X, y, logit**0.5 * X)).all())
     except LogitRangeError:

@@ -7,11 +7,11 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from ridgeformer import compiler
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict, concluding
 from ridgeformer.claims.tasks import unit_task
+from ridgeformer.compiler.compile import compile
 from ridgeformer.kernels import DotProduct
 from ridgeformer.solving import PRECONDITIONERS, RidgeSystem
 
@@ -54,8 +54,8 @@ def _differing(a: Tensor, b: Tensor) -> int:
 def check(cases: int) -> Evidence:
     """Count a compiled step's sublayers, and compare formula, networks and textbook step by step."""
     models = {
-        solver: compiler.compile("linear", features=FEATURES, ridge=RIDGE, steps=STEPS, solver=solver)
-        for solver in ("cg", "pcg")
+        name: compile(DotProduct(), ConjugateGradients(steps=STEPS, preconditioner=M), features=FEATURES, ridge=RIDGE)
+        for name, M in (("cg", None), ("pcg", "jacobi"))
     }
     differing = {"formula, PCG": 0, "formula, CG": 0, "network, CG": 0, "network, PCG": 0}
     tasks = [_task(number) for number in range(drawn(cases, 2))]

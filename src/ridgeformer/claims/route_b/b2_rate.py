@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import compiler
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.claims.descent import a_norm, conjugate_gradients, eigenvalues_and_kappa
@@ -17,6 +18,8 @@ from ridgeformer.claims.matrices import Numbers
 from ridgeformer.claims.route_b.posterior import POSTERIOR
 from ridgeformer.claims.search import Inequality, try_to_break
 from ridgeformer.claims.tasks import unit_task
+from ridgeformer.compiler.compile import compile
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
 
 SIZE = 5
 SUPPORTS, FEATURES, QUERIES, STEPS = 24, 6, 4, 12
@@ -61,7 +64,8 @@ RATES = _inequalities()
 
 def check(cases: int) -> Evidence:
     """Hold every step of compiled networks against both bounds, and search for a violation of either."""
-    certificates = [_certificate(route, number) for route in ("linear", "softmax") for number in range(drawn(cases, 2))]
+    kernels = (DotProduct(), Exponential(1.0))
+    certificates = [_certificate(kernel, number) for kernel in kernels for number in range(drawn(cases, 2))]
     errors, predictions = (_ratios(certificates, f"{name} per step") for name in ("error", "prediction"))
     figures = (
         Figure("largest error over its bound, at any step of any run", float(errors.max())),
@@ -80,9 +84,10 @@ def check(cases: int) -> Evidence:
     )
 
 
-def _certificate(route: str, number: int) -> compiler.Certificate:
+def _certificate(kernel: Kernel, number: int) -> compiler.Certificate:
     X, y, Xq = unit_task(SUPPORTS, FEATURES, QUERIES, "B2", number)
-    return compiler.certify(compiler.compile(route, features=FEATURES, ridge=RIDGE, steps=STEPS), X, y, Xq)
+    model = compile(kernel, ConjugateGradients(steps=STEPS), features=FEATURES, ridge=RIDGE)
+    return compiler.certify(model, X, y, Xq)
 
 
 def _ratios(certificates: list[compiler.Certificate], name: str) -> Array:

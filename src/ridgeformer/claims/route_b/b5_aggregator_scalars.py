@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ridgeformer import compiler
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.claims.trials import within
-from ridgeformer.compiler.sublayers import Attention, HeadWeights
+from ridgeformer.compiler.compile import compile
+from ridgeformer.compiler.sublayers import AttentionSublayer, HeadWeights
+from ridgeformer.kernels import DotProduct
 from ridgeformer.language.roles import AGGREGATOR, SUPPORT, Mask, Tokens, reads
 
 SUPPORTS, FEATURES, STEPS, RIDGE = 10, 6, 4, 0.5
@@ -28,8 +30,8 @@ def _head(query: str, key: str, value: str, mask: Mask) -> HeadWeights:
     return HeadWeights("head", pick(query), pick(key), pick(value), pick("product").T, mask, "linear")
 
 
-GATHER = Attention("gather", "", [_head("one", "left", "right", reads((AGGREGATOR,), (SUPPORT,)))])
-BROADCAST = Attention("broadcast", "", [_head("one", "one", "product", reads((SUPPORT,), (AGGREGATOR,)))])
+GATHER = AttentionSublayer("gather", "", [_head("one", "left", "right", reads((AGGREGATOR,), (SUPPORT,)))])
+BROADCAST = AttentionSublayer("broadcast", "", [_head("one", "one", "product", reads((SUPPORT,), (AGGREGATOR,)))])
 
 
 def inner_product(left: Tensor, right: Tensor) -> Tensor:
@@ -46,7 +48,7 @@ def _errors(task: int) -> tuple[list[float], list[float]]:
     """Return relative errors of gamma and beta over the steps: by an aggregator, and in the compiled network."""
     X, y, Xq = unit_task(SUPPORTS, FEATURES, 1, "B5", task)
     A = X @ X.T + RIDGE * torch.eye(SUPPORTS, dtype=torch.float64)
-    network = compiler.compile("linear", features=FEATURES, ridge=RIDGE, steps=STEPS).trace(X, y, Xq)
+    network = compile(DotProduct(), ConjugateGradients(steps=STEPS), features=FEATURES, ridge=RIDGE).trace(X, y, Xq)
     r, p = y, y
     aggregated, compiled = [], []
     for step in range(STEPS):
@@ -66,7 +68,7 @@ def check(cases: int) -> Evidence:
     """Gather and broadcast every inner product of a run, and compare with networks that have no aggregator."""
     found = [_errors(task) for task in range(drawn(cases, 5))]
     aggregated, compiled = ([error for one in found for error in one[which]] for which in (0, 1))
-    model = compiler.compile("linear", features=FEATURES, ridge=RIDGE, steps=STEPS)
+    model = compile(DotProduct(), ConjugateGradients(steps=STEPS), features=FEATURES, ridge=RIDGE)
     return Evidence(
         stated=(within("gathered, divided and broadcast, gamma and beta are those of CG", aggregated, 1e-12),),
         corrected=(

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import torch
 
-from ridgeformer import compiler
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
 from ridgeformer.claims.tasks import unit_task
 from ridgeformer.claims.trials import within
+from ridgeformer.compiler.compile import compile
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.language.roles import SUPPORT
 
 SUPPORTS, FEATURES, STEPS, RIDGE = 10, 6, 4, 0.5
 STATE = ("alpha", "r", "p")
-NETWORKS = (("linear", "cg"), ("linear", "pcg"), ("softmax", "cg"))
+NETWORKS = {
+    ("linear", "cg"): (DotProduct(), ConjugateGradients(steps=STEPS)),
+    ("linear", "pcg"): (DotProduct(), ConjugateGradients(steps=STEPS, preconditioner="jacobi")),
+    ("softmax", "cg"): (Exponential(1.0), ConjugateGradients(steps=STEPS)),
+}
 
 
-def _shared(route: str, solver: str) -> tuple[int, int]:
+def _shared(kernel: Kernel, algorithm: ConjugateGradients) -> tuple[int, int]:
     """Return how many columns of alpha, r and p another channel shares, and how many columns are shared in all."""
-    columns = compiler.compile(route, features=FEATURES, ridge=RIDGE, steps=STEPS, solver=solver).layout.columns
+    columns = compile(kernel, algorithm, features=FEATURES, ridge=RIDGE).layout.columns
     owners: dict[int, list[str]] = {}
     for name, places in columns.items():
         for place in places:
@@ -30,7 +36,7 @@ def _shared(route: str, solver: str) -> tuple[int, int]:
 def _errors(task: int) -> list[float]:
     """Return relative errors of alpha, r and p, read at the end of every step from their columns of the stream."""
     X, y, Xq = unit_task(SUPPORTS, FEATURES, 1, "B6", task)
-    model = compiler.compile("linear", features=FEATURES, ridge=RIDGE, steps=STEPS)
+    model = compile(DotProduct(), ConjugateGradients(steps=STEPS), features=FEATURES, ridge=RIDGE)
     _, cache = model.run_with_cache(X, y, Xq)
     A = X @ X.T + RIDGE * torch.eye(SUPPORTS, dtype=torch.float64)
     alpha, r, p, found = torch.zeros_like(y), y, y, []
@@ -47,7 +53,7 @@ def _errors(task: int) -> list[float]:
 
 def check(cases: int) -> Evidence:
     """Look up the columns of every channel, and read the state from its own after every step."""
-    counts = {network: _shared(*network) for network in NETWORKS}
+    counts = {name: _shared(*network) for name, network in NETWORKS.items()}
     errors = [error for task in range(drawn(cases, 5)) for error in _errors(task)]
     return Evidence(
         stated=(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import torch
 
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.cases import drawn
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Trial, Verdict
-from ridgeformer.compiler import CompiledTransformer, compile
+from ridgeformer.compiler import CompiledTransformer
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.kernels import DotProduct, Exponential
 
 ALLOWED = {"linear": 11, "softmax": 12}
 STEPS, RIDGE, TEMPERATURE = 6, 0.5, 1.0
@@ -19,7 +22,8 @@ def check(cases: int) -> Evidence:
     for route, allowed in ALLOWED.items():
         gaps, overheads = [], []
         for features in (2, 5, 9):
-            model = compile(route, features=features, ridge=RIDGE, steps=STEPS, temperature=TEMPERATURE)
+            kernel = DotProduct() if route == "linear" else Exponential(TEMPERATURE)
+            model = compile(kernel, ConjugateGradients(steps=STEPS), features=features, ridge=RIDGE)
             overheads.append(model.budget.overhead)
             gaps += [_largest_gap(model, route, features, task) for task in range(tasks)]
         equal = f"{route} attention: every iterate equals CG's to 1e-10"

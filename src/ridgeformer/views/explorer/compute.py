@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ridgeformer.algorithms import ALGORITHMS as VALUES
 from ridgeformer.algorithms import Accelerated, Algorithm, resolve
-from ridgeformer.regime.spectra import Spectra, examine_spectra
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
@@ -27,6 +26,7 @@ from ridgeformer.influence import influence
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.language.program import Attend, Gate, Record
 from ridgeformer.language.roles import SUPPORT, Tokens
+from ridgeformer.regime.spectra import Spectra, examine_spectra
 from ridgeformer.views.explorer.data import Regression, load_regression
 from ridgeformer.views.explorer.state import State
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import entropy
 
-from ridgeformer.regime.spectra import Spectra
 from ridgeformer.core.words import count, number, percent
+from ridgeformer.regime.spectra import Spectra
 from ridgeformer.views.explorer.compute import (
     AttentionPattern,
     LeaveOneOut,
