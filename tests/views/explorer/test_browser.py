@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from served_explorer import Explorer, served
 
 import ridgeformer as rf
-from real_browser import chromium, needs_chromium
 from ridgeformer.core.words import number
 from ridgeformer.views.explorer import compute, panels
 from ridgeformer.views.explorer.compute import look, pattern
 from ridgeformer.views.explorer.controls import PRESETS
 from ridgeformer.views.explorer.data import load_regression
 from ridgeformer.views.explorer.state import DRAWN, State
+from tests.real_browser import chromium, needs_chromium
+from tests.views.explorer.served_explorer import Explorer, served
 
 pytestmark = needs_chromium
 
@@ -91,7 +91,6 @@ def test_every_slider_moves_its_part_by_keyboard(explorer):
 CHIPS = [
     ("algorithm", "richardson", {"algorithm": "richardson"}),
     ("algorithm", "nesterov", {"algorithm": "nesterov"}),
-    ("kernel", "gaussian", {"kernel": "gaussian"}),
     ("kernel", "dot product", {"kernel": "dot_product", "attention": "linear"}),
     ("algorithm", "pcg", {"algorithm": "pcg"}),
     ("attention", "imitation", {"attention": "imitation", "algorithm": "cg"}),

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from tasks import compiled
-from viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 import ridgeformer as rf
 from ridgeformer.compiler.sublayers import GATES
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.views.viewer import curve_task, few_rows, render_viewer, trace_view
+from tests.compiler.tasks import compiled
+from tests.views.viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 every_model = pytest.mark.parametrize("name", MODELS)
 GIVEN = (TASK.X, TASK.y, TASK.Xq)
