@@ -65,7 +65,7 @@ def test_the_certified_fit_is_the_one_explained(name):
 def test_an_audit_prepares_selects_factorises_and_trains_once(monkeypatch):
     """Counted where the work is done: how often, on which rows, with which network."""
     prepared, selected, factorised, trained = [], [], [], []
-    of, choose, factorise, train = Split.of, fits._choose_kernel, direct.factorise_in_place, measurement.train
+    of, choose, factorise, train = Split.of, fits.choose_exponential, direct.factorise_in_place, measurement.train
 
     def count(calls, function):
         def counted(*given, **options):
@@ -75,7 +75,7 @@ def test_an_audit_prepares_selects_factorises_and_trains_once(monkeypatch):
         return counted
 
     monkeypatch.setattr(Split, "of", count(prepared, of))
-    monkeypatch.setattr(fits, "_choose_kernel", count(selected, choose))
+    monkeypatch.setattr(fits, "choose_exponential", count(selected, choose))
     for name in ("direct", "fit", "solve"):  # wherever the function is called from
         module = import_module(f"ridgeformer.solving.{name}")
         monkeypatch.setattr(module, "factorise_in_place", count(factorised, factorise))

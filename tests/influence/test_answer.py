@@ -69,7 +69,7 @@ def test_the_words_say_what_was_found():
 
 def test_the_unit_of_eps_is_known_where_rows_were_scaled_as_a_whole():
     dataset = datasets.load("wine")
-    answer = ask(dataset, 7, Settings(preprocessing="unit_rows"))
+    answer = ask(dataset, 7, preprocessing="unit_rows")
     assert answer.unit == pytest.approx(np.linalg.norm(dataset.X[answer.strongest]))
     assert "in the units of the data" in answer.sentences[-1]
     assert ask(dataset, 7).unit is None

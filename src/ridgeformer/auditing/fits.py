@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from math import inf
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.core.statistics import Paired, compare_paired, mean_interval, proportion_interval
 from ridgeformer.datasets import Split
 from ridgeformer.estimators import NadarayaWatson
-from ridgeformer.grid_search import ridge_limits, search_grid
-from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_length
+from ridgeformer.kernels import DotProduct, mean_square_length
 from ridgeformer.solving import Fit, solve
-from ridgeformer.solving.ridge_path import leave_one_out_path
+from ridgeformer.solving.selection import Chosen, GridChoice, choose_exponential, choose_ridge, search_grid
 
 __all__ = ["Certified", "Scored", "certified_fit", "constant", "linear_ridge", "nadaraya_watson"]
 
@@ -84,24 +81,14 @@ class Certified:
 
 
 def certified_fit(data: Split, settings: Settings) -> Certified:
-    """Choose temperature and ridge by leave-one-out, solve directly, bound the error at every test row."""
+    """Choose temperature and ridge by leave-one-out, solve directly, bound the error at every held-out row."""
     begin = time.perf_counter()
-    kernel, ridge, on_edge = _choose_kernel(data, settings)
-    fit = solve(kernel, data.X, data.y, ridge, algorithm="direct")
+    kernel, chosen = choose_exponential(data.X, data.y, settings.temperatures, settings.ridges, queries=data.Xt)
+    fit = solve(kernel, data.X, data.y, chosen.ridge, algorithm="direct")
     outputs, bound = fit.predict(data.Xt), fit.prediction_bound(data.Xt)
-    scored = Scored(
-        name="Kernel ridge regression",
-        what="exponential kernel: the fixed point of a deep softmax transformer",
-        test_score=data.score(outputs),
-        train_score=data.score(fit.predict(data.X), train=True),
-        temperature=kernel.temperature,
-        ridge=ridge,
-        on_edge=on_edge,
-        seconds=time.perf_counter() - begin,
-        row_scores=data.row_scores(outputs).numpy(),
-    )
+    what = "exponential kernel: the fixed point of a deep softmax transformer"
     return Certified(
-        scored=scored,
+        scored=_score(data, "Kernel ridge regression", what, fit.predict, begin, kernel.temperature, chosen),
         fit=fit,
         worst_bound=float(bound.max()),
         typical_output=float(outputs.square().mean().sqrt()),
@@ -112,121 +99,64 @@ def certified_fit(data: Split, settings: Settings) -> Certified:
 def linear_ridge(data: Split, settings: Settings) -> Scored:
     """Ridge regression on the features themselves: what linear attention solves."""
     begin = time.perf_counter()
-    _, ridge, on_edge = _choose_ridge(DotProduct(), data, settings)
-    solution = solve(DotProduct(), data.X, data.y, ridge, tol=1e-6)
+    chosen = choose_ridge(DotProduct(), data.X, data.y, settings.ridges)
+    fit = solve(DotProduct(), data.X, data.y, chosen.ridge, tol=1e-6)
     what = "dot-product kernel: linear attention"
-    return _fit(data, "Linear ridge regression", what, solution.predict, begin, ridge=ridge, on_edge=on_edge)
+    return _score(data, "Linear ridge regression", what, fit.predict, begin, None, chosen)
 
 
 def nadaraya_watson(data: Split, settings: Settings) -> Scored:
     """One softmax head, its temperature chosen by leave-one-out as well."""
     begin = time.perf_counter()
     length = mean_square_length(data.X)
-    found = search_grid(
-        settings.temperatures, lambda taus: data.X.new_tensor([_smoother_error(tau * length, data) for tau in taus])
-    )
-    best = found.value * length
-    model = NadarayaWatson(temperature=best).fit(data.X.numpy(), data.y.numpy())
+
+    def error(temperature: float) -> float:
+        """Return the mean squared error of each row's target by attention to all other rows."""
+        logits = data.X @ data.X.T / temperature
+        logits.fill_diagonal_(-torch.inf)
+        return float((data.y - logits.softmax(dim=1) @ data.y).square().mean())
+
+    found = search_grid(settings.temperatures, lambda taus: data.X.new_tensor([error(tau * length) for tau in taus]))
+    temperature = found.value * length
+    model = NadarayaWatson(temperature=temperature).fit(data.X.numpy(), data.y.numpy())
 
     def predict(X: Tensor) -> Tensor:
         return torch.from_numpy(model.predict(X.numpy())).reshape(len(X), -1)
 
-    what = "one softmax attention head"
-    return _fit(data, "Nadaraya-Watson", what, predict, begin, temperature=best, on_edge=found.on_edge)
+    return _score(data, "Nadaraya-Watson", "one softmax attention head", predict, begin, temperature, found)
 
 
 def constant(data: Split) -> Scored:
     """The training mean, or the commonest class, whatever the row: what any fit must beat."""
-    begin = time.perf_counter()
 
     def predict(X: Tensor) -> Tensor:
         return data.y.new_zeros(len(X), data.y.shape[1])
 
-    return _fit(data, "Constant", "the mean of the targets, or the commonest class", predict, begin)
+    what = "the mean of the targets, or the commonest class"
+    return _score(data, "Constant", what, predict, time.perf_counter(), None, None)
 
 
-def _fit(
+def _score(
     data: Split,
     name: str,
     what: str,
     predict: Callable[[Tensor], Tensor],
     begin: float,
-    temperature: float | None = None,
-    ridge: float | None = None,
-    on_edge: bool = False,
+    temperature: float | None,
+    chosen: Chosen | GridChoice | None,
 ) -> Scored:
     rows = data.row_scores(predict(data.Xt))
-    train = data.score(predict(data.X), train=True)
-    seconds = time.perf_counter() - begin
-    return Scored(name, what, float(rows.mean()), train, temperature, ridge, on_edge, seconds, rows.numpy())
-
-
-def _scaled(kernel: Exponential, X: Tensor) -> Exponential:
-    """Return the kernel with its largest diagonal entry on X scaled to one, so that ridges compare.
-
-    Raises:
-        LogitRangeError: rows so different in length that some would vanish beside others.
-    """
-    kernel.within_range(X)
-    return replace(kernel, log_scale=kernel.largest_logit(X))
-
-
-def _choose_kernel(data: Split, settings: Settings) -> tuple[Exponential, float, bool]:
-    """Return the kernel with the least mean squared leave-one-out error, its largest good ridge, and if on an edge.
-
-    Raises:
-        LogitRangeError: rows so different in length that no temperature of the grid is within range.
-    """
-    length, everything = mean_square_length(data.X), torch.cat([data.X, data.Xt])
-    ridges: dict[float, tuple[float, bool]] = {}
-
-    def error(tau: float) -> float:
-        try:
-            kernel = _scaled(Exponential(tau * length), everything)
-        except LogitRangeError:
-            return inf
-        least, ridge, on_edge = _choose_ridge(kernel, data, settings)
-        ridges[tau] = ridge, on_edge
-        return least
-
-    found = search_grid(settings.temperatures, lambda taus: data.X.new_tensor([error(tau) for tau in taus]))
-    kernel = _scaled(Exponential(found.value * length), everything)
-    ridge, on_edge = ridges[found.value]
-    return kernel, ridge, on_edge or found.on_edge
-
-
-def _choose_ridge(kernel: Kernel, data: Split, settings: Settings) -> tuple[float, float, bool]:
-    """Return the least mean squared leave-one-out error, the largest ridge as good as that, and if on an edge."""
-    K = kernel(data.X)
-    scale = float(K.diagonal().mean())
-
-    def judge(ridges: list[float]) -> Tensor:
-        return leave_one_out_path(K, data.y, [ridge * scale for ridge in ridges]).square().mean(dim=2)
-
-    found = search_grid(settings.ridges, judge, largest_good_ridge, limits=ridge_limits(len(K)))
-    return float(found.judged.mean(1).min()), found.value * scale, found.on_edge
-
-
-def largest_good_ridge(rows: Tensor) -> int:
-    """Return the position of the largest ridge whose error is within one standard error of the least.
-
-    Ridges that leave-one-out cannot tell apart differ in condition number and effective dimension; the
-    largest is the simplest model, and the cheapest to solve.
-
-    Args:
-        rows: Squared leave-one-out error of every ridge, ascending, and row, (ridges, n).
-    """
-    errors = rows.mean(dim=1)
-    least = int(errors.argmin())
-    noise = float(rows[least].std()) / rows.shape[1] ** 0.5
-    return int((errors <= errors[least] + noise).nonzero().max())
-
-
-def _smoother_error(temperature: float, data: Split) -> float:
-    """Return the mean squared error of each row's target by attention to all other rows."""
-    logits = data.X @ data.X.T / temperature
-    logits.fill_diagonal_(-torch.inf)
-    return float((data.y - logits.softmax(dim=1) @ data.y).square().mean())
+    return Scored(
+        name=name,
+        what=what,
+        test_score=float(rows.mean()),
+        train_score=data.score(predict(data.X), train=True),
+        temperature=temperature,
+        ridge=chosen.ridge if isinstance(chosen, Chosen) else None,
+        on_edge=chosen is not None and chosen.on_edge,
+        seconds=time.perf_counter() - begin,
+        row_scores=rows.numpy(),
+    )
 
 
 def _safe_decisions(outputs: Tensor, bound: Tensor) -> float:

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 
 from ridgeformer import bounds
-from ridgeformer.auditing.fits import certified_fit
-from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.regime.spectra import Spectra, examine_spectra
-from ridgeformer.solving import Fit
+from ridgeformer.solving import Fit, solve
+from ridgeformer.solving.selection import choose_exponential
 
 __all__ = ["FLOAT32_CONDITION", "Applied", "AppliedClaim", "apply_claims", "examine_claims", "float32_ridge"]
 
@@ -58,8 +57,8 @@ class Applied:
         return asdict(self)
 
 
-def apply_claims(dataset: Dataset, settings: Settings | None = None) -> Applied:
-    """Fit the dataset as an audit does, and evaluate the claims there.
+def apply_claims(dataset: Dataset, *, max_rows: int = 2000, preprocessing: str = "auto", seed: int = 0) -> Applied:
+    """Fit the dataset as an audit does, and evaluate the claims there; options as for `Split.of`.
 
     Example:
         >>> from ridgeformer import datasets
@@ -67,16 +66,10 @@ def apply_claims(dataset: Dataset, settings: Settings | None = None) -> Applied:
         >>> [row.value for row in applied.rows if row.claim == "W4"][0] > 1
         True
     """
-    settings = settings or Settings()
-    data = Split.of(
-        dataset,
-        test_fraction=settings.test_fraction,
-        max_rows=settings.max_rows,
-        preprocessing=settings.preprocessing,
-        seed=settings.seed,
-    )
-    fit = certified_fit(data, settings).fit
-    return examine_claims(data, fit, examine_spectra(fit.X, fit.eigenvalues, fit.ridge))
+    split = Split.of(dataset, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    kernel, chosen = choose_exponential(split.X, split.y, queries=split.Xt)
+    fit = solve(kernel, split.X, split.y, chosen.ridge, algorithm="direct")
+    return examine_claims(split, fit, examine_spectra(fit.X, fit.eigenvalues, fit.ridge))
 
 
 def examine_claims(data: Split, fit: Fit, spectra: Spectra) -> Applied:

@@ -11,8 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.auditing.fits import certified_fit
-from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.datasets import Dataset, Split
@@ -23,8 +21,9 @@ from ridgeformer.influence.flipping import FlippingEps, flipping_eps
 from ridgeformer.influence.influences import Influence
 from ridgeformer.influence.pair import Pair
 from ridgeformer.solving import Fit
+from ridgeformer.solving.selection import choose_exponential
 
-__all__ = ["Answer", "Point", "ask", "explain", "hold_out"]
+__all__ = ["Answer", "Point", "ask", "explain"]
 
 START = 1e-3
 """Where the search for a flipping eps begins; it doubles from there."""
@@ -96,16 +95,26 @@ class Answer:
         return {"sentences": self.sentences} | asdict(self)
 
 
-def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points: Any = 5) -> Answer:
-    """Say which training points made the prediction at one row of a dataset, under the certified kernel fit.
+def ask(
+    dataset: Dataset,
+    row: int,
+    *,
+    max_rows: int = 2000,
+    preprocessing: str = "auto",
+    seed: int = 0,
+    points: int = 5,
+) -> Answer:
+    """Say which training rows made the prediction at one row of a dataset, under the kernel fit of an audit.
 
-    Kernel and ridge are those an audit chooses. The row asked about is held out of the fit.
+    The row is set aside before the others are sampled, split and scaled, and before temperature and ridge are chosen.
 
     Args:
-        dataset: classes, or a regression, of whose outputs the first is explained.
-        row: the number of a row of the dataset.
-        settings: of the audit.
-        points: how many to name on either side.
+        dataset: Classes, or a regression, of whose outputs the first is explained.
+        row: The number of a row of the dataset.
+        max_rows: Rows used at most.
+        preprocessing: As for `Split.of`.
+        seed: Of sample and split.
+        points: How many rows to name on either side.
 
     Raises:
         InputError: no such row, one class only, a singular system, ...
@@ -116,23 +125,11 @@ def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points:
         >>> answer.predicted == answer.truth, answer.helpful[0].score > 0 > answer.harmful[0].score
         (True, True)
     """
-    settings, count = settings or Settings(), whole(points, "points", 1)
-    split = hold_out(dataset, row, settings)
-    certified = certified_fit(split, settings)
-    fitted = fit(certified.fit.kernel, split.X, split.y, certified.fit.ridge)
-    return explain(split, fitted, -1, count, temperature=certified.scored.temperature)
-
-
-def hold_out(dataset: Dataset, row: int, settings: Settings) -> Split:
-    """Prepare a dataset as an audit does, this row set aside first; it is the last held-out row."""
-    return Split.of(
-        dataset,
-        test_fraction=settings.test_fraction,
-        max_rows=settings.max_rows,
-        preprocessing=settings.preprocessing,
-        seed=settings.seed,
-        held_out=row,
-    )
+    count = whole(points, "points", 1)
+    split = Split.of(dataset, held_out=row, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    kernel, chosen = choose_exponential(split.X, split.y, queries=split.Xt)
+    fitted = fit(kernel, split.X, split.y, chosen.ridge)
+    return explain(split, fitted, -1, count, temperature=kernel.temperature)
 
 
 def explain(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 
-from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
-from ridgeformer.datasets import Dataset
-from ridgeformer.influence.answer import Answer, explain, hold_out
+from ridgeformer.datasets import Dataset, Split
+from ridgeformer.influence.answer import Answer, explain
 from ridgeformer.influence.exact import fit
 from ridgeformer.kernels import Kernel
 from ridgeformer.regime import (
@@ -34,9 +32,19 @@ ROWS = 300
 
 
 def ask_network(
-    dataset: Dataset, row: Any, architecture: Architecture | CustomArchitecture, settings: Settings | None = None, *,
-    model: str = "", width: Any = 1024, training: Training = SHORT, rate: Any = None, points: Any = 5,
-) -> Answer:  # fmt: skip
+    dataset: Dataset,
+    row: int,
+    architecture: Architecture | CustomArchitecture,
+    *,
+    model: str = "",
+    width: int = 1024,
+    training: Training = SHORT,
+    rate: float | None = None,
+    max_rows: int = ROWS,
+    preprocessing: str = "auto",
+    seed: int = 0,
+    points: int = 5,
+) -> Answer:
     """Say which training points made the prediction at one row, by the tangent kernel of a network trained on them.
 
     The network is drawn and trained, and influences are those of ridge regression with its kernel at the trained
@@ -49,11 +57,13 @@ def ask_network(
         dataset: classes, or a regression, of whose outputs the first is explained.
         row: the number of a row of the dataset; it is held out.
         architecture: which network; `CustomArchitecture(factory)` for your own.
-        settings: of split and preprocessing; by default with at most `ROWS` rows.
         model: what to call it.
         width: of the network.
         training: how it is trained; 0 epochs is the network as drawn. Its rate is found from the network unless Adam's.
         rate: learning rate; None as above.
+        max_rows: rows used at most.
+        preprocessing: as for `Split.of`.
+        seed: of sample, split and network.
         points: how many to name on either side.
 
     Raises:
@@ -65,9 +75,8 @@ def ask_network(
         >>> found.helpful[0].score > 0, found.warning is None or found.sentences[0] == found.warning
         (True, True)
     """
-    settings, count = settings or Settings(max_rows=ROWS), whole(points, "points", 1)
-    split = hold_out(dataset, row, settings)
-    width, seed = whole(width, "width", 1), settings.seed
+    count, width = whole(points, "points", 1), whole(width, "width", 1)
+    split = Split.of(dataset, held_out=row, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
     built = draw_network(split, architecture, width, seed, torch.float64)
     training = set_rate(training, rate, built, split, seed)
     measured = measure(
