@@ -82,7 +82,7 @@ def test_no_method_loses_because_its_grid_is_too_short():
     assert not found.on_edge
 
 
-@pytest.mark.parametrize("method", [lambda d, s: certified_fit(d, s).fit, linear_ridge, nadaraya_watson])
+@pytest.mark.parametrize("method", [lambda d, s: certified_fit(d, s).scored, linear_ridge, nadaraya_watson])
 def test_every_method_leaves_the_edge_of_a_short_grid(diabetes, method):
     short = Settings(temperatures=(64.0, 32.0, 16.0, 8.0), ridges=(1e-8, 1e-7, 1e-6, 1e-5))
     found, wide = method(diabetes, short), method(diabetes, Settings())
