@@ -13,7 +13,7 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Algorithm
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
-from ridgeformer.solving import Status, solve, system
+from ridgeformer.solving import Plan, Status, solve, system
 
 
 def problem(n=40, d=6, outputs=3, dtype=torch.float64, seed=0):
@@ -29,6 +29,11 @@ def oracle(kernel: Kernel, X, y, ridge):
 
 def relative(a, b):
     return float((a.double() - b).norm() / b.norm())
+
+
+def plan(algorithm):
+    """A plan as far as a run looks at it."""
+    return Plan(algorithm, "tiles", "float64", 0, False, 0, 0, ())
 
 
 class SolverCase(ABC):
@@ -144,24 +149,9 @@ class SolverCase(ABC):
         with pytest.raises(FrozenInstanceError):
             self.solve(Exponential(1.0), X, y).ridge = 2.0
 
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
-            ({"ridge": -1.0}, "ridge is -1"),
-            ({"y": torch.ones(3)}, "3 rows and X has 40"),
-            ({"X": torch.full((40, 6), math.nan)}, "NaN"),
-            ({"y": torch.full((40,), math.inf)}, "y has 40 entries"),
-            ({"tol": 2.0}, "between 0 and 1"),
-            ({"steps": 0}, "steps is 0"),
-            ({"seed": -1}, "seed is -1"),
-            ({"ridge": 1e305}, "every prediction would be zero"),
-        ],
-    )
-    def test_bad_input(self, arguments, words):
-        X, y = problem()
-        given = {"X": X, "y": y, **arguments}
-        with pytest.raises(errors.InputError, match=words):
-            self.solve(Exponential(1.0), **given)
+    def test_no_steps_are_refused(self):
+        with pytest.raises(errors.InputError, match="steps is 0"):
+            self.solve(Exponential(1.0), *problem(), steps=0)
 
 
 class IterativeCase(SolverCase):
