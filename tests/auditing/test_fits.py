@@ -94,6 +94,6 @@ def test_temperatures_out_of_range_are_left_out(diabetes):
     """Rows of very different lengths: only warm kernels hold them side by side."""
     stretch = torch.linspace(0.1, 30.0, len(diabetes.X), dtype=torch.float64)[:, None]
     long = replace(diabetes, X=diabetes.X * stretch)
-    assert certified_fit(long, Settings()).fit.temperature is not None
+    assert certified_fit(long, Settings()).scored.temperature is not None
     with pytest.raises(LogitRangeError):
         certified_fit(long, Settings(temperatures=(1e-6,)))

@@ -11,6 +11,7 @@ from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.statistics import Paired
 from ridgeformer.core.words import one_part_in, show_score
 from ridgeformer.datasets import Split
+from ridgeformer.regime.answer import influence_supported
 from ridgeformer.regime.spectra import Spectra
 
 __all__ = ["answer", "best_baseline", "describe_comparison"]
@@ -116,8 +117,6 @@ def _explanations(regime: KernelRegime | Skipped, malleability: Malleable | Skip
 
 
 def _describes(regime: KernelRegime | Skipped) -> str:
-    from ridgeformer.regime.answer import influence_supported
-
     if isinstance(regime, Skipped):
         return "whether they carry over to a trained network could not be measured here"
     last = regime.of("mlp-attn")
