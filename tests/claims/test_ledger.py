@@ -7,11 +7,11 @@ import pytest
 from findings import BY_ID, finding
 
 from ridgeformer.claims import CLAIMS, NORMAL_CASES, Evidence, Figure, Origin, Trial, Verdict, judge, run_claims
-from ridgeformer.claims.linearised import l3_row_normalisation, l16_taylor
-from ridgeformer.claims.route_b import b4_preconditioning
-from ridgeformer.claims.search import ROUND_OFF
+from ridgeformer.claims.checks import ROUND_OFF
+from ridgeformer.claims.linearised import functions, spectra
+from ridgeformer.claims.route_b import preconditioning
 
-LOOSE = {b4_preconditioning.SLUIS.words, l3_row_normalisation.UPPER.words, l16_taylor.REMAINDER.words}
+LOOSE = {preconditioning._b4_sluis.words, spectra._l3_upper.words, functions._l16_remainder.words}
 """Bounds that are proved and not attained."""
 
 
@@ -74,13 +74,16 @@ def test_what_is_not_true_is_seen_to_fail(name):
 @pytest.mark.parametrize("name", CHECKED)
 def test_figures_are_numbers_and_plots_can_be_drawn(name):
     evidence = finding(name).evidence
-    assert all(math.isfinite(figure.value) for figure in (*evidence.figures, *evidence.readings))
-    assert evidence.figures or evidence.readings
-    for curve in evidence.plot.curves if evidence.plot else ():
-        assert len(curve.x) == len(curve.y) > 1
-        assert all(map(math.isfinite, (*curve.x, *curve.y)))
-        assert not (evidence.plot.log_x and min(curve.x) <= 0)
-        assert not (evidence.plot.log_y and min(curve.y) <= 0)
+    assert all(math.isfinite(figure.value) for figure in (*evidence.figures, *evidence.interpretations))
+    assert evidence.figures or evidence.interpretations
+    if evidence.plot:
+        plot = evidence.plot
+        assert all(map(math.isfinite, plot.at))
+        assert not ("x" in plot.log and min(plot.at) <= 0)
+        for values in [*plot.solid.values(), *plot.dashed.values()]:
+            assert 1 < len(values) <= len(plot.at)
+            assert all(map(math.isfinite, values))
+            assert not ("y" in plot.log and min(values) <= 0)
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=IDS)
@@ -145,8 +148,8 @@ def test_a_claim_without_evidence_cannot_pass_as_checked():
 
 
 def test_a_verdict_names_its_criterion_where_criteria_disagree():
-    assert BY_ID["L4"].said == "false under the multiplicative criterion"
-    assert BY_ID["W1"].said == "false"
+    assert BY_ID["L4"].full_verdict == "false under the multiplicative criterion"
+    assert BY_ID["W1"].full_verdict == "false"
     figures = {figure.name: figure.value for figure in finding("L4").evidence.figures}
     assert figures["attention, m = 4e5: multiplicative"] < 0.5  # met
     assert figures["attention, m = 4e5: additive"] > 1  # not met: refuted by extrapolation alone

@@ -9,12 +9,11 @@ import typer
 from rich.table import Table
 
 from ridgeformer import datasets
-from ridgeformer.claims import CLAIMS, DEEP_CASES, NORMAL_CASES, Claim, Finding, Verdict, run_claims
+from ridgeformer.claims import CLAIMS, DEEP_CASES, NORMAL_CASES, Claim, Judgement, Verdict, as_dict, run_claims
 from ridgeformer.claims.on_data import Applied, apply_claims
-from ridgeformer.claims.words import as_dict, key_figure, provenance, summary, trial_line
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.views.claims_page import write_claims_page
+from ridgeformer.views.claims_page import key_figure, provenance, summary, trial_line, write_claims_page
 from ridgeformer.views.terminal_plot import draw
 from ridgeformer.views.writing import require_place
 
@@ -73,18 +72,18 @@ def _chosen(names: list[str]) -> list[Claim]:
     return [known[name.upper()] for name in names] or list(CLAIMS)
 
 
-def _run(chosen: list[Claim], cases: int, quiet: bool) -> list[Finding]:
+def _run(chosen: list[Claim], cases: int, quiet: bool) -> list[Judgement]:
     with progress_bar(quiet) as progress:
         done = iter(range(len(chosen)))
         return list(run_claims(chosen, cases, lambda claim: progress(next(done), len(chosen), f"checking {claim.id}")))
 
 
-def _show_ledger(findings: list[Finding]) -> None:
+def _show_ledger(findings: list[Judgement]) -> None:
     console, table = out(), Table(box=None, pad_edge=False, header_style="dim")
     for head in ("", "claim", "verdict", "figure", "time"):
         table.add_column(head, overflow="fold", justify="right" if head == "time" else "left")
     for finding in findings:
-        verdict = f"[{COLOURS[finding.claim.verdict]}]{finding.claim.said}[/]"
+        verdict = f"[{COLOURS[finding.claim.verdict]}]{finding.claim.full_verdict}[/]"
         table.add_row(
             finding.claim.id, finding.claim.title, verdict if finding.agrees else f"{verdict} [bold red]WRONG[/]",
             key_figure(finding), f"{finding.seconds:.1f} s",
@@ -99,14 +98,14 @@ def _show_ledger(findings: list[Finding]) -> None:
         console.print("Explain one with: ridgeformer claims W4", style="dim")
 
 
-def _explain(finding: Finding) -> None:
+def _explain(finding: Judgement) -> None:
     console, claim, evidence = out(), finding.claim, finding.evidence
 
     def show(text: str, style: str | None = None) -> None:
         console.print(text, markup=False, soft_wrap=True, style=style)
 
     show(f"{claim.id}  {claim.title}", style="bold")
-    show(f"verdict: {claim.said}", style=COLOURS[claim.verdict])
+    show(f"verdict: {claim.full_verdict}", style=COLOURS[claim.verdict])
     for head, words, formula in (
         ("As stated", claim.stated, claim.formula),
         ("Where it comes from", provenance(claim), ""),
@@ -126,7 +125,7 @@ def _explain(finding: Finding) -> None:
         show(f"  {claim.counterexample.arithmetic}")
     if evidence:
         show("\nMeasured", style="dim")
-        for figure in (*evidence.figures, *evidence.readings):
+        for figure in (*evidence.figures, *evidence.interpretations):
             show(f"  {figure.value:<12.6g} {figure.name}")
         show("\nTried", style="dim")
         for trial in (*evidence.stated, *evidence.corrected):

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ridgeformer import datasets, views
-from ridgeformer.claims import Curve, Plot
+from ridgeformer.claims import Plot
 from ridgeformer.cli.console import Json, out, print_json, progress_bar
 from ridgeformer.cli.models import Data, Seed, Target
 from ridgeformer.core.errors import InputError
@@ -118,9 +118,9 @@ def _show(found: RegimeAnswer) -> None:
 
 
 def _show_plot(console: Console, found: RegimeAnswer) -> None:
-    widths = tuple(float(width) for width, _ in found.at_widths)
-    curves = tuple(Curve(name, widths, tuple(getattr(one, name) for _, one in found.at_widths)) for name in DISTANCES)
-    plot = Plot(curves, "width", "distance from the limit", "", log_x=True, log_y=True)
+    widths = [width for width, _ in found.at_widths]
+    curves = {name: [getattr(one, name) for _, one in found.at_widths] for name in DISTANCES}
+    plot = Plot("width", "distance from the limit", widths, curves, log="xy")
     console.print(draw(plot, min(console.width, 80)) + "\n", markup=False)
 
 
