@@ -14,9 +14,9 @@ from harness import report
 
 from ridgeformer import datasets
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 from ridgeformer.influence import pcg_influence
 from ridgeformer.kernels import Exponential
-from ridgeformer.regime import problem_from
 
 QUERIES, CHOSEN, RIDGE, TAU, TOL = 10, 20, 1e-2, 0.25, 1e-6
 
@@ -25,7 +25,7 @@ def main() -> None:
     """Solve once for the targets, the queries and some training points; the data are counted in the memory."""
     dataset = datasets.load("mnist")
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else dataset.n - QUERIES
-    p = problem_from(dataset, rows=rows, test_rows=QUERIES, seed=0)
+    p = Split.for_networks(dataset, rows=rows, test_rows=QUERIES, seed=0)
     chosen = torch.randperm(rows, generator=torch_generator(0, "chosen"))[:CHOSEN]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin = time.perf_counter()

@@ -12,9 +12,9 @@ from typing import Any
 from harness import report
 
 from ridgeformer import datasets
+from ridgeformer.datasets import Split
 from ridgeformer.influence import Influence, influence, nystrom_influence, pcg_influence, stochastic_influence
 from ridgeformer.kernels import Exponential
-from ridgeformer.regime import problem_from
 
 ROWS, QUERIES, TAU, RANK, SEEDS, ASKED, CONFIDENCE = 1000, 20, 0.25, 300, 3, 50, 0.95
 RIDGES = (1e-2, 5.0)
@@ -33,7 +33,7 @@ def coverage(found: Influence, truth: Influence, name: str) -> float:
 def main() -> None:
     """Count over seeds of the sketch, on one draw of the rows."""
     data = sys.argv[1] if len(sys.argv) > 1 else "mnist"
-    p = problem_from(datasets.load(data), rows=ROWS, test_rows=QUERIES, seed=0)
+    p = Split.for_networks(datasets.load(data), rows=ROWS, test_rows=QUERIES, seed=0)
     rows = []
     for ridge in RIDGES:
         given = (Exponential(TAU), p.X, p.y, p.Xt, ridge)

@@ -86,7 +86,7 @@ def against_one_fit(n: int, repeats: int) -> dict[str, object]:
     """Time all ridges against one fit, by Cholesky in float64 and as `solve` chooses; the kernel is in all of them."""
     X, y = draw(n)
     kernel = Exponential(TAU, log_scale=1 / TAU)
-    direct, _ = best_of(lambda: solve(kernel, X, y, RIDGE, method="direct"), repeats)
+    direct, _ = best_of(lambda: solve(kernel, X, y, RIDGE, algorithm="direct"), repeats)
     auto, _ = best_of(lambda: solve(kernel, X, y, RIDGE, tol=1e-6), repeats)
     path, found = best_of(lambda: ours(X, y), repeats)
     return {

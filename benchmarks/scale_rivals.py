@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ridgeformer.algorithms import Centres
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve
 
@@ -48,7 +49,7 @@ def ours(task: Task, **options: Any) -> Answer:
     kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
     solution = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, tol=task.tol, **options)
     assert solution.plan is not None
-    note = f"{solution.status.value}: {solution.plan.method}, {solution.plan.engine}, {solution.steps} steps"
+    note = f"{solution.status.value}: {solution.algorithm.name}, {solution.plan.engine}, {solution.steps} steps"
     return solution.alpha, note
 
 
@@ -56,7 +57,7 @@ def on_centres(task: Task) -> Answer:
     """Subset regression on 2000 pivoted centres."""
     kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
     centres = min(2000, len(task.X))
-    solution = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, method="nystrom", centres=centres)
+    solution = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, algorithm=Centres(count=centres))
     assert solution.fit_error is not None
     note = f"{centres} centres, estimated error {float(solution.fit_error.max()):.1e}"
     return lambda test: solution.predict(np.array(test)).numpy(), note
@@ -153,7 +154,7 @@ def keops(task: Task) -> Answer:
 
 RIVALS: dict[str, Callable[[Task], Answer]] = {
     "ridgeformer": ours,
-    "ridgeformer tiles": lambda task: ours(task, method="mixed_pcg", engine="tiles"),
+    "ridgeformer tiles": lambda task: ours(task, algorithm="mixed_pcg", engine="tiles"),
     "ridgeformer nystrom": on_centres,
     "scikit-learn KernelRidge": kernel_ridge,
     "scikit-learn Nystroem": nystroem,

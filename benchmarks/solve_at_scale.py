@@ -194,8 +194,8 @@ def _start_large(task: Task) -> None:
     kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
     large, compiled.LARGE = compiled.LARGE, 0
     try:
-        for method in ("mixed_direct", "mixed_pcg"):
-            solve(kernel, task.X[:STARTED], task.y[:STARTED], task.ridge, method=method, tol=task.tol)
+        for algorithm in ("mixed_direct", "mixed_pcg"):
+            solve(kernel, task.X[:STARTED], task.y[:STARTED], task.ridge, algorithm=algorithm, tol=task.tol)
     finally:
         compiled.LARGE = large
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from harness import report
 
-from ridgeformer.datasets import load
-from ridgeformer.regime import Architecture, problem_from
+from ridgeformer.datasets import Split, load
+from ridgeformer.regime import Architecture
 from ridgeformer.regime.along import follow_training
 
 ROWS, CLASSES = 100, ("3", "8")
@@ -44,7 +44,7 @@ def cells(data: str, samples: int, budget: float) -> list[dict[str, Any]]:
             if set(lengths) <= {one["steps"] for one in kept if key.items() <= one.items()}:
                 continue
             begin = time.perf_counter()
-            problem = problem_from(images, rows=ROWS, test_rows=ROWS, seed=sample, classes=CLASSES)
+            problem = Split.for_networks(images, rows=ROWS, test_rows=ROWS, seed=sample, classes=CLASSES)
             found = follow_training(problem, Architecture(name, scale=1.0), width=width, seed=sample, lengths=lengths)
             kept = [one for one in kept if not key.items() <= one.items()]
             kept += [key | one.as_dict() for one in found]

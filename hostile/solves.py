@@ -1,11 +1,11 @@
-"""Solves of every method, engine, kernel and precision on random and hostile problems, judged by ball arithmetic."""
+"""Solves by every algorithm, engine, kernel and precision on random and hostile problems, judged by ball arithmetic."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,28 @@ from torch import Tensor
 
 from hostile.exact import ExactRegression, exceeds
 from hostile.tally import Tally
+from ridgeformer.algorithms import (
+    SHORTHANDS,
+    Algorithm,
+    Auto,
+    Centres,
+    Direct,
+    FixedCoefficients,
+    MixedDirect,
+    Preconditioned,
+    resolve,
+)
 from ridgeformer.core.errors import NotPositiveSemidefiniteError
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 from ridgeformer.solving import Solution, Status, UnansweredWarning, solve
-from ridgeformer.solving.arguments import METHODS, PRECONDITIONED, TOLERANCE
+from ridgeformer.solving.arguments import TOLERANCE
 from ridgeformer.solving.engines import ENGINES, build_engine, stored, tiles, triangle
 from ridgeformer.solving.preconditioners import PRECONDITIONERS
 from ridgeformer.solving.ridge_path import ridge_path
 
 __all__ = ["Problem", "attack", "draw", "judge", "judge_path"]
 
-ENGINED = tuple(method for method in METHODS if method not in ("direct", "mixed_direct"))
 LOCAL = tuple(name for name in ENGINES if name != "dask")
 
 
@@ -133,26 +143,32 @@ def _queries(rng: np.random.Generator, X: Tensor, hard: bool) -> Tensor:
 
 
 def _options(rng: np.random.Generator, dtype: torch.dtype) -> tuple[dict[str, Any], str | None]:
-    method = str(rng.choice(METHODS))
-    options: dict[str, Any] = {"method": method, "seed": int(rng.integers(100))}
+    name = str(rng.choice(list(SHORTHANDS)))
+    options: dict[str, Any] = {"algorithm": _algorithm(rng, name), "seed": int(rng.integers(100))}
     if rng.random() < 0.3:
         options["tol"] = float(10 ** rng.uniform(-13, -1))
-    if method in ("richardson", "chebyshev", "neumann", "heavy_ball", "nesterov"):
-        options["max_steps"] = int(rng.integers(1, 400))
-    elif method in ("cg", "pcg", "mixed_pcg") and rng.random() < 0.2:
-        options["max_steps"] = int(rng.integers(1, 6))
-    if method in PRECONDITIONED and rng.random() < 0.5:
-        options["preconditioner"] = str(rng.choice(list(PRECONDITIONERS)))
-    if method == "nystrom":
-        options["centres"] = int(rng.integers(1, 12))
     built = None
-    if method in ENGINED and rng.random() < 0.4:
-        name = str(rng.choice(LOCAL))
+    if not isinstance(options["algorithm"], Direct | MixedDirect) and rng.random() < 0.4:
+        engine = str(rng.choice(LOCAL))
         if rng.random() < 0.5:
-            options["engine"] = name
+            options["engine"] = engine
         else:
-            built = name
+            built = engine
     return options, built
+
+
+def _algorithm(rng: np.random.Generator, name: str) -> Algorithm:
+    algorithm = resolve(name)
+    if isinstance(algorithm, FixedCoefficients):
+        algorithm = replace(algorithm, steps=int(rng.integers(1, 400)))
+    elif isinstance(algorithm, Preconditioned):
+        if not isinstance(algorithm, Auto) and rng.random() < 0.2:
+            algorithm = replace(algorithm, steps=int(rng.integers(1, 6)))
+        if rng.random() < 0.5:
+            algorithm = replace(algorithm, preconditioner=str(rng.choice(list(PRECONDITIONERS))))
+    elif isinstance(algorithm, Centres):
+        algorithm = replace(algorithm, count=int(rng.integers(1, 12)))
+    return algorithm
 
 
 def attack(tally: Tally, index: int, seed: int) -> None:

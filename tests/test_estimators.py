@@ -13,6 +13,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ridgeformer import errors
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
 from ridgeformer.kernels import Exponential
 
@@ -22,8 +23,8 @@ DIABETES = load_diabetes(return_X_y=True)
 @parametrize_with_checks(
     [
         AttentionKernelRidge(),
-        AttentionKernelRidge("relu_ntk", method="cg"),
-        AttentionKernelRidge("dot_product", method="pcg"),
+        AttentionKernelRidge("relu_ntk", algorithm="cg"),
+        AttentionKernelRidge("dot_product", algorithm="pcg"),
         AttentionKernelClassifier(),
         NadarayaWatson(),
     ]
@@ -59,10 +60,10 @@ def test_grid_search_over_its_parameters():
     assert search.best_score_ > 0.4
 
 
-@pytest.mark.parametrize("method", ["direct", "cg", "pcg", "chebyshev"])
-def test_the_bound_holds_at_every_row(method):
+@pytest.mark.parametrize("algorithm", ["direct", "cg", "pcg", "chebyshev"])
+def test_the_bound_holds_at_every_row(algorithm):
     X, y = DIABETES
-    model = AttentionKernelRidge(ridge=0.1, method=method, tol=1e-5).fit(X[:200], y[:200])
+    model = AttentionKernelRidge(ridge=0.1, algorithm=algorithm, tol=1e-5).fit(X[:200], y[:200])
     exact = AttentionKernelRidge(ridge=0.1).fit(X[:200], y[:200])
     assert np.abs(model.predict(X[:200]) - exact.predict(X[:200])).max() <= model.bound_ + exact.bound_
     assert 0 < model.bound_ < np.inf
@@ -82,8 +83,8 @@ def test_float32_stays_float32():
 
 def test_not_converging_is_a_warning_with_advice():
     X, y = DIABETES
-    with pytest.warns(ConvergenceWarning, match="raise max_steps"):
-        AttentionKernelRidge(ridge=1e-6, method="cg", max_steps=3).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="raise steps"):
+        AttentionKernelRidge(ridge=1e-6, algorithm=ConjugateGradients(steps=3)).fit(X, y)
 
 
 def test_fitted_models_survive_copying():

@@ -6,7 +6,7 @@ import html
 import re
 from typing import Any
 
-from ridgeformer.views.writing import formula
+from ridgeformer.views.page import formula
 
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
 DISPLAYED = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)

@@ -4,7 +4,7 @@ Example:
     >>> import ridgeformer as rf
     >>> data = rf.datasets.load("diabetes")
     >>> X = rf.datasets.unit_rows(data.X)
-    >>> solution = rf.solve(rf.kernels.Exponential(temperature=0.5), X, data.y, ridge=0.1, method="cg")
+    >>> solution = rf.solve(rf.Exponential(temperature=0.5), X, data.y, ridge=0.1, algorithm="cg")
     >>> solution.status.value
     'converged'
 """
@@ -13,13 +13,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ridgeformer import bounds, claims, datasets, influence, kernels, regime, studies
+    from ridgeformer import algorithms, bounds, claims, datasets, influence, kernels, regime, studies
+    from ridgeformer.algorithms import (
+        Auto,
+        Centres,
+        Chebyshev,
+        ConjugateGradients,
+        Direct,
+        HeavyBall,
+        MixedConjugateGradients,
+        MixedDirect,
+        Nesterov,
+        Neumann,
+        Richardson,
+    )
     from ridgeformer.auditing.audit import Audit, audit
     from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load
     from ridgeformer.compiler.compile import compile
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
+    from ridgeformer.kernels import DotProduct, Exponential, GramPower, ReluNTK
     from ridgeformer.solving import Solution, Status
     from ridgeformer.solving.solve import solve
 
@@ -29,11 +43,27 @@ __all__ = [
     "AttentionKernelRidge",
     "AttentionKernelRidgeCV",
     "Audit",
+    "Auto",
+    "Centres",
     "Certificate",
+    "Chebyshev",
     "CompiledTransformer",
+    "ConjugateGradients",
+    "Direct",
+    "DotProduct",
+    "Exponential",
+    "GramPower",
+    "HeavyBall",
+    "MixedConjugateGradients",
+    "MixedDirect",
     "NadarayaWatson",
+    "Nesterov",
+    "Neumann",
+    "ReluNTK",
+    "Richardson",
     "Solution",
     "Status",
+    "algorithms",
     "audit",
     "bounds",
     "certify",
@@ -50,13 +80,27 @@ __all__ = [
 ]
 
 _HOMES = {
+    "algorithms": (
+        "Auto",
+        "Centres",
+        "Chebyshev",
+        "ConjugateGradients",
+        "Direct",
+        "HeavyBall",
+        "MixedConjugateGradients",
+        "MixedDirect",
+        "Nesterov",
+        "Neumann",
+        "Richardson",
+    ),
     "auditing": ("Audit", "audit"),
     "compiler": ("Certificate", "CompiledTransformer", "certify", "compile", "load"),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
+    "kernels": ("DotProduct", "Exponential", "GramPower", "ReluNTK"),
     "solving": ("Solution", "Status", "solve"),
 }
-"""Which module each name is imported from when it is first used; torch alone takes a second."""
+"""The module each name is imported from on first use; importing torch alone takes a second."""
 
 _MODULES = {"errors": "core.errors"}
 

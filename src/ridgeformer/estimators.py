@@ -40,20 +40,16 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         temperature: Any = "auto",
         order: Any = 3,
         ridge: Any = 1.0,
-        method: Any = "auto",
+        algorithm: Any = "auto",
         tol: Any = None,
-        max_steps: Any = None,
-        preconditioner: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.kernel = kernel
         self.temperature = temperature
         self.order = order
         self.ridge = ridge
-        self.method = method
+        self.algorithm = algorithm
         self.tol = tol
-        self.max_steps = max_steps
-        self.preconditioner = preconditioner
         self.random_state = random_state
 
     def _solve(self, X: Array, targets: Array) -> None:
@@ -66,10 +62,8 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
             rows,
             targets,
             self._choose_ridge(kernel, rows, targets),
-            method=self.method,
+            algorithm=self.algorithm,
             tol=self.tol,
-            max_steps=self.max_steps,
-            preconditioner=self.preconditioner,
             seed=self._seed(),
         )
         self.kernel_ = self.solution_.kernel
@@ -102,11 +96,9 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         temperature: of the exponential kernel; "auto" is the mean squared row length.
         order: of the Gram-power kernel.
         ridge: lambda > 0.
-        method: auto chooses by size and free memory and says so in `solution_.plan`; or direct, mixed_direct,
-            mixed_pcg, nystrom, richardson, neumann, chebyshev, cg or pcg.
+        algorithm: auto chooses by size and free memory and says so in `solution_.plan`; or an `Algorithm` such as
+            `ConjugateGradients(steps=50)`, or its shorthand.
         tol: relative residual; None is 1e-10 in float64 and 1e-5 in float32.
-        max_steps: iterations at most.
-        preconditioner: for pcg and mixed_pcg: identity, jacobi, nystrom, pivoted or a builder.
         random_state: seed of the randomised preconditioner: a number, a RandomState, or None.
 
     Attributes:

@@ -114,10 +114,8 @@ class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
             the mean diagonal of K and widens that while the choice lies on its edge.
         temperature: see there.
         order: see there.
-        method: see there; for the fit at the ridge chosen.
+        algorithm: see there; for the fit at the ridge chosen.
         tol: see there.
-        max_steps: see there.
-        preconditioner: see there.
         random_state: see there.
 
     Attributes:
@@ -142,20 +140,16 @@ class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
         ridges: Any = "auto",
         temperature: Any = "auto",
         order: Any = 3,
-        method: Any = "auto",
+        algorithm: Any = "auto",
         tol: Any = None,
-        max_steps: Any = None,
-        preconditioner: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.kernel = kernel
         self.ridges = ridges
         self.temperature = temperature
         self.order = order
-        self.method = method
+        self.algorithm = algorithm
         self.tol = tol
-        self.max_steps = max_steps
-        self.preconditioner = preconditioner
         self.random_state = random_state
 
     def _loss(self, path: RidgePath) -> torch.Tensor:

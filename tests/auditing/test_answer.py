@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from small_audits import small_audit
 
-from ridgeformer.auditing.answer import _describes, _quality, _robustness, _size, answer, best_baseline, one_in
+from ridgeformer.auditing.answer import _describes, _quality, _robustness, _size, answer, best_baseline
 from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.core.words import one_part_in
 
 
 def test_five_sentences_made_of_the_numbers():
     wine = small_audit("wine")
     good, exact, transformer, large, explained = wine.sentences
     assert f"{100 * wine.certified.fit.test_score:.1f} % of {len(wine.data.Xt)} held-out rows" in good
-    assert one_in(wine.certified.worst_bound / wine.certified.typical_output) in exact
+    assert one_part_in(wine.certified.worst_bound / wine.certified.typical_output) in exact
     assert f"{wine.compiled[-1].budget.sublayers} layers" in transformer
     assert f"{wine.convergence.curves[0].steps_to_target} rounds" in large
     assert f"need {wine.spectra.measured_10:,} of them" in large
@@ -69,6 +70,6 @@ def test_one_in_is_never_smaller_than_the_share(share):
     numbers = {"one": 1, "ten": 10, "a": 1, "hundred": 100}
     units = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
     said = 1.0
-    for word in one_in(share).removeprefix("one part in ").split():
+    for word in one_part_in(share).removeprefix("one part in ").split():
         said *= numbers.get(word, 1) * units.get(word, 1) if not word.startswith("10^") else 10.0 ** int(word[3:])
     assert share <= 1 / said * (1 + 1e-9) < 10.1 * share

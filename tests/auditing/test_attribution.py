@@ -34,5 +34,5 @@ def test_rows_of_a_class_never_trained_on_are_passed_over():
 
 def test_it_is_asked_of_the_dataset_as_given():
     audit = small_audit("digits")
-    again = examine_attribution(audit.source, audit.data, audit.certified, SMALL)
-    assert again.truth == audit.source.classes[audit.source.y[again.row]]
+    again = examine_attribution(audit.data.dataset, audit.data, audit.certified, SMALL)
+    assert again.truth == audit.data.dataset.classes[audit.data.dataset.y[again.row]]

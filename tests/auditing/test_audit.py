@@ -34,4 +34,4 @@ def test_as_dict_is_plain_json_with_every_part():
 
 def test_the_dataset_as_given_is_kept():
     digits = small_audit("digits")
-    assert digits.source.n > digits.data.dataset.n == SMALL.max_rows
+    assert digits.data.dataset.n > len(digits.data.rows) + len(digits.data.rows_t) == SMALL.max_rows

@@ -11,11 +11,11 @@ from ridgeformer.auditing import Settings
 from ridgeformer.auditing.answer import _transformers
 from ridgeformer.auditing.compiled import examine_compiled
 from ridgeformer.auditing.fits import certified_fit
-from ridgeformer.auditing.prepare import prepare
+from ridgeformer.datasets import Split
 
 
 def examine(name):
-    data = prepare(datasets.load(name), Settings())
+    data = Split.of(datasets.load(name))
     certified = certified_fit(data, Settings())
     return data, certified, examine_compiled(data, certified, 1.0, Settings())
 
@@ -63,7 +63,7 @@ def test_the_answer_says_when_a_certificate_fails(diabetes):
 
 def test_logits_beyond_range_are_brought_into_it():
     """A kernel this sharp has a ridge no float64 holds unscaled: the temperature is raised, the audit goes on."""
-    data = prepare(datasets.load("digits"), Settings(max_rows=60))
+    data = Split.of(datasets.load("digits"), max_rows=60)
     certified = certified_fit(data, Settings(temperatures=(0.001,)))
     assert certified.solution.kernel.log_scale > 900
     _, softmax = examine_compiled(data, certified, 1.0, Settings())

@@ -4,11 +4,11 @@ import torch
 from ridgeformer import datasets, kernels, solve
 from ridgeformer.auditing import Settings
 from ridgeformer.auditing.convergence import Curve, examine_convergence
-from ridgeformer.auditing.prepare import prepare
+from ridgeformer.datasets import Split
 
 
 def examine(ends_factor=1.0):
-    data = prepare(datasets.load("wine"), Settings())
+    data = Split.of(datasets.load("wine"))
     kernel = kernels.Exponential(5.0)
     K = kernel(data.X)
     values = torch.linalg.eigvalsh(K)

@@ -7,15 +7,15 @@ from sklearn.linear_model import Ridge
 from ridgeformer import datasets
 from ridgeformer.auditing import Settings
 from ridgeformer.auditing.fits import certified_fit, constant, largest_good_ridge, linear_ridge, nadaraya_watson
-from ridgeformer.auditing.prepare import prepare
 from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.core.statistics import mean_interval, proportion_interval
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import Exponential
 
 
 @pytest.fixture(scope="module")
 def diabetes():
-    return prepare(datasets.load("diabetes"), Settings())
+    return Split.of(datasets.load("diabetes"))
 
 
 def test_the_bound_covers_the_distance_to_an_independent_solution(diabetes):
@@ -71,14 +71,14 @@ def test_scores_are_means_over_rows_and_differences_are_paired(diabetes):
 
 
 def test_the_interval_of_an_accuracy_is_exact():
-    wine = prepare(datasets.load("wine"), Settings())
+    wine = Split.of(datasets.load("wine"))
     fit = nadaraya_watson(wine, Settings())
     assert fit.interval == proportion_interval(int(fit.row_scores.sum()), len(fit.row_scores))
 
 
 def test_no_method_loses_because_its_grid_is_too_short():
     """Nadaraya-Watson scored 96.5 % on digits with a grid that ended at 1/16, where its choice sat on the edge."""
-    digits = prepare(datasets.load("digits"), Settings())
+    digits = Split.of(datasets.load("digits"))
     short, enough = (
         Settings(temperatures=(1.0, 0.5, 0.25, 0.125, 0.0625)),
         Settings(temperatures=(0.0156, 0.0078, 0.0039)),

@@ -1,11 +1,10 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from small_audits import SMALL, small_audit
 
-from ridgeformer.auditing.kernel_regime import NETWORKS, _as_dataset, examine_regime
+from ridgeformer.auditing.kernel_regime import NETWORKS, examine_regime
 from ridgeformer.core.errors import InputError
 
 
@@ -19,15 +18,6 @@ def test_every_network_width_and_draw():
             assert {one.model for one in draws} == {network}
             assert {one.measured.width for one in draws} == {width or max(regime.widths)}
             assert len({one.measured.test_error for one in draws} | {one.measured.kernel_drift for one in draws}) > 1
-
-
-def test_the_prepared_rows_are_what_networks_see():
-    data = small_audit("wine").data
-    again = _as_dataset(data)
-    np.testing.assert_array_equal(again.X, torch.cat([data.X, data.Xt]).numpy())
-    assert again.y[: len(data.X)].tolist() == data.labels.tolist()
-    targets = _as_dataset(small_audit("diabetes").data).y
-    assert np.square(targets).mean() == pytest.approx(1.0)
 
 
 def test_a_zero_row_is_refused_and_the_audit_can_say_so():

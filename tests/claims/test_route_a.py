@@ -4,6 +4,7 @@ import torch
 from findings import finding
 
 from ridgeformer import bounds
+from ridgeformer.algorithms import Chebyshev, Richardson
 from ridgeformer.claims.checks import Numbers, unit_task
 from ridgeformer.claims.route_a import depth, heads, running
 from ridgeformer.claims.route_a.depth import A3
@@ -116,14 +117,12 @@ def test_a5_the_counts_are_those_of_solve():
         def near(step, alpha, residual, exact=exact):
             return float((alpha[:, 0] - exact).norm()) <= 1e-6 * float(exact.norm())
 
-        def steps(method, X=X, exact=exact, kappa=kappa, near=near):
+        def steps(algorithm, X=X, exact=exact, near=near):
             ones = torch.ones_like(exact)
-            return solve(
-                DotProduct(), X, ones, 1.0, method=method, spectrum=(1.0, kappa), tol=1e-15, callback=near
-            ).steps
+            return solve(DotProduct(), X, ones, 1.0, algorithm=algorithm, tol=1e-15, callback=near).steps
 
-        assert depth._gradient_descent_steps(kappa) == steps("richardson")
-        assert depth._chebyshev_steps(kappa) == steps("chebyshev")
+        assert depth._gradient_descent_steps(kappa) == steps(Richardson(step_size=2 / (1.0 + kappa)))
+        assert depth._chebyshev_steps(kappa) == steps(Chebyshev(spectrum=(1.0, kappa)))
 
 
 @pytest.mark.parametrize(

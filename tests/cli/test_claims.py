@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from findings import BY_ID
 
+from ridgeformer import claims
 from ridgeformer.claims import Verdict
-from ridgeformer.cli import claims as command
 
 
 def test_a_few_claims(run):
@@ -44,7 +44,7 @@ def test_json(run):
 
 def test_a_wrong_record_fails_loudly(run, monkeypatch):
     wrong = replace(BY_ID["W8"], verdict=Verdict.TRUE)
-    monkeypatch.setattr(command, "CLAIMS", (wrong, BY_ID["W4"]))
+    monkeypatch.setattr(claims, "CLAIMS", (wrong, BY_ID["W4"]))
     code, text, _ = run("claims")
     assert code == 1
     assert "WRONG" in text

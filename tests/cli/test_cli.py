@@ -23,7 +23,7 @@ def test_a_real_process_prints_its_version():
 
 
 def test_solve_prints_plain_words_first(run):
-    code, out, err = run("solve", "wine", "--ridge", "0.1", "--method", "cg")
+    code, out, err = run("solve", "wine", "--ridge", "0.1", "--algorithm", "cg")
     assert (code, err) == (0, "")
     assert out.strip().startswith("Converged")
     assert "(proved)" in out
@@ -45,25 +45,25 @@ def test_solve_explains_its_plan(run):
     assert code == 0
     assert "direct on the stored engine, working in float64: about" in text
     assert "few rows" in text
-    code, out, _ = run("solve", "wine", "--ridge", "0.1", "--method", "mixed_pcg", "--engine", "tiles", "--json")
+    code, out, _ = run("solve", "wine", "--ridge", "0.1", "--algorithm", "mixed_pcg", "--engine", "tiles", "--json")
     assert (code, json.loads(out)["plan"]["engine"]) == (0, "tiles")
 
 
 def test_solve_on_centres(run):
-    code, out, _ = run("solve", "wine", "--ridge", "0.1", "--method", "nystrom", "--centres", "20", "--json")
+    code, out, _ = run("solve", "wine", "--ridge", "0.1", "--algorithm", "nystrom", "--centres", "20", "--json")
     facts = json.loads(out)
     assert (code, facts["status"], facts["plan"]["rank"]) == (0, "subset", 20)
     assert facts["fit_error"] > 0
 
 
 def test_not_converging_is_exit_code_1_and_advice(run):
-    code, out, _ = run("solve", "wine", "--ridge", "1e-8", "--method", "cg", "--max-steps", "3")
+    code, out, _ = run("solve", "wine", "--ridge", "1e-8", "--algorithm", "cg", "--steps", "3")
     assert code == 1
-    assert "raise max_steps" in " ".join(out.split())
+    assert "raise steps" in " ".join(out.split())
 
 
 def test_neumann_diverges_with_the_norm(run):
-    code, out, _ = run("solve", "wine", "--method", "neumann", "--ridge", "0.5")
+    code, out, _ = run("solve", "wine", "--algorithm", "neumann", "--ridge", "0.5")
     assert code == 1
     assert "Neumann series needs ||K|| < ridge" in " ".join(out.split())
 
@@ -106,12 +106,12 @@ def test_help_has_an_example(run, command):
         (("slve",), "Did you mean 'solve'"),
         (("solve", "digts"), "did you mean 'digits'"),
         (("solve", "wine", "--kernel", "exponentail"), "did you mean 'exponential'"),
-        (("solve", "wine", "--method", "pgc"), "did you mean 'pcg'"),
+        (("solve", "wine", "--algorithm", "pgc"), "did you mean 'pcg'"),
         (("solve", "wine", "--ridge", "0"), "ridge is 0; it must be a finite number > 0"),
         (("solve", "wine", "--ridge", "nan"), "ridge is nan"),
         (("solve", "wine", "--temperature", "-2"), "temperature is -2"),
         (("solve", "wine", "--temperature", "warm"), "Give a number, or auto"),
-        (("solve", "wine", "--method", "cg", "--preconditioner", "jacobi"), "use method='pcg'"),
+        (("solve", "wine", "--algorithm", "direct", "--preconditioner", "jacobi"), "has no option 'preconditioner'"),
         (("solve", "missing.csv"), "does not exist"),
         (("solve", "wine", "--target", "x"), "belong to files"),
         (("audit", "wine", "--preprocessing", "none"), "unknown preprocessing"),
@@ -140,6 +140,6 @@ def test_an_unfetched_dataset_says_the_command(run, monkeypatch, tmp_path):
 
 
 def test_rank_and_another_preconditioner_do_not_go_together(run):
-    code, _, err = run("solve", "wine", "--method", "pcg", "--preconditioner", "jacobi", "--rank", "5")
+    code, _, err = run("solve", "wine", "--algorithm", "pcg", "--preconditioner", "jacobi", "--rank", "5")
     assert code == 2
     assert "--rank belongs to a low-rank preconditioner" in err

@@ -40,7 +40,7 @@ def test_run(run, model):
 def test_run_writes_a_page_to_watch(run, model, tmp_path):
     code, out, err = run("run", model, "wine", "--html", "pages/trace.html")
     assert (code, err) == (0, "")
-    assert out.splitlines()[-1] == "Watch it on 16 supports and 5 queries: pages/trace.html"
+    assert out.splitlines()[-1] == "Trace of 16 supports and 5 queries: pages/trace.html"
     assert 'class="trace-viewer"' in (tmp_path / "pages" / "trace.html").read_text()
     facts = json.loads(run("run", model, "wine", "--html", "again.html", "--json")[1])
     assert (facts["page"], facts["watched"]) == ("again.html", [16, 5])

@@ -12,8 +12,8 @@ def test_on_a_scheduler_by_its_address(run):
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", protocol="tcp", silence_logs=50
     ) as cluster:
         code, out, _ = run(*ask, "--scheduler", cluster.scheduler_address)
-    there, here = json.loads(out), json.loads(run(*ask, "--method", "direct")[1])
-    assert (code, there["status"], there["method"]) == (0, "converged", "mixed_pcg")
+    there, here = json.loads(out), json.loads(run(*ask, "--algorithm", "direct")[1])
+    assert (code, there["status"], there["algorithm"]) == (0, "converged", "mixed_pcg")
     assert there["held_out_score"] == pytest.approx(here["held_out_score"], abs=1e-8)
 
 

@@ -90,7 +90,7 @@ def test_ctrl_c_prints_the_command_that_resumes(tmp_path):
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert f"To go on: ridgeformer {' '.join(command)}" in err
+    assert f"To resume: ridgeformer {' '.join(command)}" in err
     assert store.exists()
 
 

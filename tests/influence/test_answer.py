@@ -4,23 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from ridgeformer import datasets
+from ridgeformer import datasets, errors
 from ridgeformer.auditing import Settings
 from ridgeformer.auditing.fits import certified_fit
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.answer import ask
-from ridgeformer.influence.posing import pose_row
 from ridgeformer.solving import solve
 
 
 def refitted(name, row, drop):
     """The outputs at the row of a real fit without the given rows of the dataset, targets' mean added."""
-    posed = pose_row(datasets.load(name), row, Settings())
-    data = posed.data
+    data = Split.of(datasets.load(name), held_out=row)
     solution = certified_fit(data, Settings()).solution
-    keep = torch.from_numpy(~np.isin(posed.numbers, drop))
+    keep = torch.from_numpy(~np.isin(data.rows, drop))
     again = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge)
-    return (again.predict(data.Xt[posed.place][None]) + data.mean)[0]
+    return (again.predict(data.Xt[-1:]) + data.mean)[0]
 
 
 @pytest.mark.parametrize(("name", "row"), [("wine", 7), ("wine", 100), ("diabetes", 3)])
@@ -44,8 +42,8 @@ def test_scores_are_those_of_refits(name, row):
 def test_leave_one_out_error_is_that_of_refits():
     dataset = datasets.load("wine")
     answer = ask(dataset, 7)
-    posed = pose_row(dataset, 7, Settings())
-    data, solution = posed.data, certified_fit(posed.data, Settings()).solution
+    data = Split.of(dataset, held_out=7)
+    solution = certified_fit(data, Settings()).solution
     wrong = 0
     for i in range(len(data.X)):
         keep = torch.arange(len(data.X)) != i
@@ -89,3 +87,29 @@ def test_what_was_not_searched_for_is_said():
     answer = replace(ask(datasets.load("wine"), 7), flipping=None, warning="Beware.")
     assert answer.sentences[0] == "Beware."
     assert "not searched for" in answer.sentences[-1]
+
+
+@pytest.mark.parametrize(("name", "row"), [("wine", 7), ("diabetes", 3)])
+def test_the_rows_own_target_does_not_reach_its_prediction(name, row):
+    dataset = datasets.load(name)
+    y = dataset.y.copy()
+    y[row] = (y[row] + 1) % 3 if dataset.classes else 1e6
+    before, after = ask(dataset, row), ask(replace(dataset, y=y), row)
+    assert after.truth != before.truth
+    assert after.predicted == before.predicted
+    assert (after.temperature, after.ridge, after.leave_one_out_error) == (
+        before.temperature, before.ridge, before.leave_one_out_error,
+    )  # fmt: skip
+    if not dataset.classes:
+        assert after.output == before.output
+
+
+def test_one_class_and_a_class_without_training_rows():
+    wine = datasets.load("wine")
+    with pytest.raises(errors.InputError, match="all of one class"):
+        ask(wine.subset(wine.y == 0), 0)
+    y = wine.y.copy()
+    y[y == 2] = 1
+    y[5] = 2
+    with pytest.raises(errors.InputError, match="row 5 of wine is of class class_2, and no training row"):
+        ask(replace(wine, y=y), 5)

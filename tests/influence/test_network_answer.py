@@ -9,9 +9,9 @@ from torch import nn
 from ridgeformer import datasets, errors
 from ridgeformer.auditing import Settings
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 from ridgeformer.influence import network_answer
 from ridgeformer.influence.network_answer import ask_network
-from ridgeformer.influence.posing import pose_row
 from ridgeformer.regime import Architecture, CustomArchitecture, OutputDistance, Training, empirical_ntk, train
 
 SMALL = Settings(max_rows=40)
@@ -25,13 +25,12 @@ def tanh(d, c, m):
 
 def oracle(architecture, training, row, ridge, drop):
     """The network, and the output at the row by a plain solve with its kernel, without some rows."""
-    posed = pose_row(WINE, row, SMALL)
-    data = posed.data
+    data = Split.of(WINE, held_out=row, max_rows=40)
     built = architecture.build(data.X, 16, data.y.shape[1], torch_generator(0, "regime.network", 16))
-    seen = built.features(torch.cat([data.X, data.Xt[posed.place][None]]))
+    seen = built.features(torch.cat([data.X, data.Xt[-1:]]))
     train(built.model, seen[:-1], data.y, training, torch_generator(0, "regime.batches"))
     K = empirical_ntk(built.model, seen)
-    keep = torch.tensor([i for i, number in enumerate(posed.numbers) if number not in drop])
+    keep = torch.tensor([i for i, number in enumerate(data.rows) if number not in drop])
     A = K[keep][:, keep] + ridge * torch.eye(len(keep), dtype=torch.float64)
     return (K[-1, keep] @ torch.linalg.solve(A, data.y[keep]))[int(WINE.y[row])]
 

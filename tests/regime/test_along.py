@@ -5,19 +5,19 @@ import torch
 
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.datasets import load
-from ridgeformer.regime import Architecture, ReluNetwork, Training, descend, follow_training, problem_from, train
+from ridgeformer.datasets import Split, load
+from ridgeformer.regime import Architecture, ReluNetwork, Training, descend, follow_training, train
 from ridgeformer.regime import along as module
 
 
 @pytest.fixture(scope="module")
 def problem():
-    return problem_from(load("digits"), rows=30, test_rows=20, seed=0, classes=("3", "8"))
+    return Split.for_networks(load("digits"), rows=30, test_rows=20, seed=0, classes=("3", "8"))
 
 
 @pytest.fixture(scope="module")
 def ten_classes():
-    return problem_from(load("digits"), rows=40, test_rows=20, seed=0)
+    return Split.for_networks(load("digits"), rows=40, test_rows=20, seed=0)
 
 
 def network(problem, width=37):

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.datasets import load
+from ridgeformer.datasets import Split, load
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import Architecture, Training, empirical_ntk, problem_from, train
+from ridgeformer.regime import Architecture, Training, empirical_ntk, train
 from ridgeformer.regime.curvature import stable_rate, tangent_norm
 
 
@@ -27,7 +27,7 @@ def test_a_dead_network_has_none():
 
 
 def test_the_rate_is_stable_and_close_to_where_it_is_not():
-    problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0)
+    problem = Split.for_networks(load("digits"), rows=40, test_rows=20, seed=0)
     largest = float(torch.linalg.eigvalsh(ReluNTK()(problem.X))[-1])
     rate = stable_rate(largest, problem.y, "mse")
     assert rate * 2 / problem.y.numel() * largest == pytest.approx(1)  # gradient descent diverges from 2 on
@@ -36,7 +36,7 @@ def test_the_rate_is_stable_and_close_to_where_it_is_not():
 
 @pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
 def test_at_the_stable_rate_the_loss_of_a_wide_network_falls(loss):
-    problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0)
+    problem = Split.for_networks(load("digits"), rows=40, test_rows=20, seed=0)
     built = Architecture("relu", scale=1.0).build(problem.X, 512, 10, torch_generator(0, "weights"))
     rate = stable_rate(tangent_norm(built.model, problem.X, torch_generator(0, "power")), problem.y, loss)
     how = Training("descent", loss, rate=rate, epochs=20, l2=0.0)

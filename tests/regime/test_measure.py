@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,7 +7,7 @@ from torch import nn
 
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.datasets import load
+from ridgeformer.datasets import Split, load
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     Architecture,
@@ -14,9 +15,7 @@ from ridgeformer.regime import (
     Training,
     empirical_ntk,
     linearised_predictions,
-    make_problem,
     measure,
-    problem_from,
     train,
 )
 
@@ -26,12 +25,12 @@ DESCENT = Training("descent", rate=1.0, epochs=60, l2=0.0)
 
 @pytest.fixture(scope="module")
 def problem():
-    return problem_from(load("digits"), rows=40, test_rows=30, seed=0, classes=("3", "8"))
+    return Split.for_networks(load("digits"), rows=40, test_rows=30, seed=0, classes=("3", "8"))
 
 
 @pytest.fixture(scope="module")
 def three():
-    return problem_from(load("digits"), rows=40, test_rows=30, seed=0, classes=("1", "3", "8"))
+    return Split.for_networks(load("digits"), rows=40, test_rows=30, seed=0, classes=("1", "3", "8"))
 
 
 def test_wide_networks_are_kernel_machines(problem):
@@ -135,8 +134,10 @@ def test_a_network_of_your_own(problem):
 
 def test_dead_networks_are_reported():
     """Nearly parallel rows and one neuron: it is active on all of them or on none."""
-    rows = [[1.0, 1e-3 * k] for k in range(4)]
-    problem = make_problem(rows, [1, 1, -1, -1], rows, [1, 1, -1, -1], classification=True)
+    rows = torch.tensor([[1.0, 1e-3 * k] for k in range(4)], dtype=torch.float64)
+    y = torch.tensor([[1.0], [1.0], [-1.0], [-1.0]], dtype=torch.float64)
+    split = Split.for_networks(load("digits"), rows=4, test_rows=4, classes=("3", "8"))
+    problem = replace(split, X=rows, Xt=rows, y=y, yt=y)
     found = [measure(problem, UNIT, Training(epochs=2), width=1, seed=seed) for seed in range(12)]
     assert {one.dead for one in found} == {True, False}
     for one in found:

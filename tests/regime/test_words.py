@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeformer.datasets import load
-from ridgeformer.regime import Architecture, OutputDistance, Training, measure, problem_from
+from ridgeformer.datasets import Split, load
+from ridgeformer.regime import Architecture, OutputDistance, Training, measure
 from ridgeformer.regime.words import CLOSE, influence_supported, obstacles, sentences
 
 
 @pytest.fixture(scope="module")
 def measured():
-    problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0, classes=("3", "8"))
+    problem = Split.for_networks(load("digits"), rows=40, test_rows=20, seed=0, classes=("3", "8"))
     how = Training("descent", rate=1.0, epochs=60, l2=0.0)
     found = measure(problem, Architecture("relu", scale=1.0), how, width=2048, seed=0, ridge=1.0)
     return replace(found, to_ridge=OutputDistance(1.0, CLOSE / 2))  # as after long training

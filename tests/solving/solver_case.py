@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import scipy.linalg
 import torch
 
 from ridgeformer import errors
+from ridgeformer.algorithms import Algorithm
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 from ridgeformer.solving import Status, solve, system
@@ -31,14 +32,14 @@ def relative(a, b):
 
 
 class SolverCase(ABC):
-    """Inherit and name the method; `ridge` is one at which it converges."""
+    """Inherit and name the algorithm; `ridge` is one at which it converges."""
 
-    method: str
+    algorithm: Algorithm
     ridge = 1.0
-    options: dict = {}  # noqa: RUF012
 
-    def solve(self, kernel, X, y, ridge=None, **options):
-        return solve(kernel, X, y, ridge or self.ridge, method=self.method, **{**self.options, **options})
+    def solve(self, kernel, X, y, ridge=None, steps=None, **options):
+        algorithm = replace(self.algorithm, steps=steps)
+        return solve(kernel, X, y, ridge or self.ridge, algorithm=algorithm, **options)
 
     @pytest.mark.parametrize(
         "kernel",
@@ -151,7 +152,7 @@ class SolverCase(ABC):
             ({"X": torch.full((40, 6), math.nan)}, "NaN"),
             ({"y": torch.full((40,), math.inf)}, "y has 40 entries"),
             ({"tol": 2.0}, "between 0 and 1"),
-            ({"max_steps": 0}, "max_steps is 0"),
+            ({"steps": 0}, "steps is 0"),
             ({"seed": -1}, "seed is -1"),
             ({"ridge": 1e305}, "every prediction would be zero"),
         ],
@@ -168,11 +169,11 @@ class IterativeCase(SolverCase):
 
     def test_running_out_of_steps_is_said(self):
         X, y = problem()
-        solution = self.solve(Exponential(1.0), X, y, tol=1e-14, max_steps=2)
+        solution = self.solve(Exponential(1.0), X, y, tol=1e-14, steps=2)
         assert solution.status is Status.MAX_STEPS
         assert solution.steps == 2
         assert "Stopped after 2 steps" in solution.advice
-        assert "max_steps" in solution.advice
+        assert "raise steps" in solution.advice
 
     def test_iterates_on_request(self):
         X, y = problem()

@@ -7,12 +7,13 @@ from sklearn.kernel_ridge import KernelRidge
 from solver_case import SolverCase, problem, relative
 
 from ridgeformer import errors
+from ridgeformer.algorithms import Direct
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.solving import Status, solve
 
 
 class TestDirect(SolverCase):
-    method = "direct"
+    algorithm = Direct()
 
 
 class Indefinite(Kernel):
@@ -47,7 +48,7 @@ def test_equals_scipys_and_linear_operators_conjugate_gradients():
 def test_a_kernel_that_is_not_semidefinite_is_refused(method):
     X, y = problem()
     with pytest.raises(errors.NotPositiveSemidefiniteError, match=r"'indefinite' is not positive semidefinite: some v"):
-        solve(Indefinite(), X, y, 0.1, method=method)
+        solve(Indefinite(), X, y, 0.1, algorithm=method)
 
 
 def test_a_ridge_below_round_off_is_a_breakdown_with_numbers_not_a_wrong_answer():
@@ -101,7 +102,7 @@ def test_what_cannot_be_rescaled_is_refused(rows):
 def test_the_factor_sharpens_the_bound():
     X, y = problem()
     direct = solve(Exponential(1.0), X, y, 0.1)
-    cg = solve(Exponential(1.0), X, y, 0.1, method="cg", tol=1e-12)
+    cg = solve(Exponential(1.0), X, y, 0.1, algorithm="cg", tol=1e-12)
     assert direct.factor is not None
     assert cg.factor is None
     size = direct.prediction_bound(X) / (direct.residual_norm + direct.roundoff)

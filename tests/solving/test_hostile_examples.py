@@ -8,6 +8,7 @@ from flint import arb
 
 from hostile.exact import ExactRegression, exceeds
 from ridgeformer import errors
+from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, ReluNTK
 from ridgeformer.solving import Status, UnansweredWarning, solve
@@ -44,7 +45,7 @@ def judged(kernel, X, y, ridge, queries=None, **options):
 )
 def test_a_kernel_that_is_semidefinite_by_theory_is_never_refused(seed, dtype, size, method):
     X = torch.randn(20, 3, generator=torch_generator(seed, "X"), dtype=torch.float64).mul(size).to(dtype)
-    assert solve(DotProduct(), X, torch.ones(20), 1.0, method=method).converged
+    assert solve(DotProduct(), X, torch.ones(20), 1.0, algorithm=method).converged
 
 
 class Minus(Kernel):
@@ -66,7 +67,7 @@ def test_coefficients_on_centres_are_rounded_before_they_are_judged():
     angles = torch.linspace(0, 3, 9, dtype=torch.float64)
     X = torch.stack([angles.cos(), angles.sin()], 1).float()
     y = torch.randn(9, generator=torch_generator(0, "y"))
-    solution, residual = judged(Exponential(1 / 28), X, y, 10.0, method="nystrom", centres=9)
+    solution, residual = judged(Exponential(1 / 28), X, y, 10.0, algorithm=Centres(count=9))
     assert not solution.converged or residual <= 1e-5
     assert residual == pytest.approx(solution.relative_residual, rel=1e-3)
 
@@ -74,7 +75,7 @@ def test_coefficients_on_centres_are_rounded_before_they_are_judged():
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("method", ["mixed_pcg", "auto", "pcg", "mixed_direct"])
 def test_a_ridge_beyond_float32_ends(method):
-    solution, _ = judged(DotProduct(), torch.eye(2, dtype=torch.float64), torch.ones(2), 1e39, method=method)
+    solution, _ = judged(DotProduct(), torch.eye(2, dtype=torch.float64), torch.ones(2), 1e39, algorithm=method)
     assert solution.converged
 
 
@@ -82,9 +83,9 @@ def test_a_ridge_beyond_float32_ends(method):
 def test_coefficients_that_underflow_are_not_called_converged(method):
     """The first case is right to six digits only, which its bound must say; the second to none."""
     eye, y = torch.eye(2), torch.full((2,), 1e-35, dtype=torch.float64)
-    solution, residual = judged(DotProduct(), eye, y, 1e5, method=method)
+    solution, residual = judged(DotProduct(), eye, y, 1e5, algorithm=method)
     assert solution.relative_residual == pytest.approx(residual, rel=1e-3)
-    solution, residual = judged(DotProduct(), eye, 1e-3 * y, 1e5, method=method)
+    solution, residual = judged(DotProduct(), eye, 1e-3 * y, 1e5, algorithm=method)
     assert not solution.converged
     assert residual > 1e-6
     if method != "nystrom":
@@ -124,7 +125,7 @@ def test_an_engine_given_by_hand_is_held_to_the_range_in_which_it_is_right():
     X = torch.randn(6, 2, generator=torch_generator(0, "X"), dtype=torch.float64) * 1e-24
     engine = Triangle(DotProduct(), X, torch.float32)
     with pytest.raises(errors.InputError, match="is right from"):
-        solve(DotProduct(), X, torch.ones(6), 1e-48, engine=engine, method="cg")
+        solve(DotProduct(), X, torch.ones(6), 1e-48, engine=engine, algorithm="cg")
 
 
 def test_an_engine_that_multiplies_by_another_matrix_is_refused():
@@ -134,13 +135,13 @@ def test_an_engine_that_multiplies_by_another_matrix_is_refused():
 
     X = torch.randn(6, 2, generator=torch_generator(0, "X"), dtype=torch.float64)
     with pytest.raises(errors.InputError, match="another matrix"):
-        solve(DotProduct(), X, torch.ones(6), 1.0, engine=Wrong(DotProduct(), X, X.dtype), method="cg")
+        solve(DotProduct(), X, torch.ones(6), 1.0, engine=Wrong(DotProduct(), X, X.dtype), algorithm="cg")
 
 
 def test_advice_on_an_infinite_condition_number_is_a_sentence():
     for method in ("chebyshev", "cg", "richardson"):
         text = advise(
-            Status.MAX_STEPS, method=method, reached=1.0, tol=1e-10, steps=3, given=None, ridge=1e-300, floor=1.0,
+            Status.MAX_STEPS, algorithm=resolve(method), reached=1.0, tol=1e-10, steps=3, ridge=1e-300, floor=1.0,
             ends=SpectrumEnds(0.0, math.inf, math.inf),
         )  # fmt: skip
         assert "raise the ridge" in text
@@ -150,7 +151,7 @@ def test_advice_on_an_infinite_condition_number_is_a_sentence():
 @pytest.mark.parametrize("both", [False, True])
 def test_rows_of_zeros_are_solved(method, both):
     X = torch.zeros(5, 2, dtype=torch.float64)
-    solution, _ = judged(ReluNTK(both_layers=both), X, torch.arange(5.0), 0.5, method=method)
+    solution, _ = judged(ReluNTK(both_layers=both), X, torch.arange(5.0), 0.5, algorithm=method)
     assert bool(torch.isfinite(solution.alpha).all())
 
 
@@ -158,7 +159,7 @@ def test_rows_of_zeros_are_solved(method, both):
 @pytest.mark.parametrize("method", ["pcg", "mixed_pcg", "direct", "cg", "nystrom"])
 def test_a_hopeless_ridge_is_a_status_and_not_a_foreign_exception(ridge, method):
     X = torch.ones(6, 2, dtype=torch.float64)
-    solution, _ = judged(Exponential(1.0), X, torch.arange(6.0), ridge, method=method)
+    solution, _ = judged(Exponential(1.0), X, torch.arange(6.0), ridge, algorithm=method)
     assert bool(torch.isfinite(solution.predict(X)).all())
     assert not bool(torch.isnan(solution.prediction_bound(X)).any())
 
@@ -166,7 +167,7 @@ def test_a_hopeless_ridge_is_a_status_and_not_a_foreign_exception(ridge, method)
 def test_a_refused_engine_names_the_reason_and_not_the_memory():
     X = torch.randn(50, 3, generator=torch_generator(0, "X"), dtype=torch.float64)
     with pytest.raises(errors.InputError, match="multiplies in float32") as caught:
-        solve(Exponential(1.0), X, torch.ones(50), 1e-14, method="mixed_pcg", engine="triangle")
+        solve(Exponential(1.0), X, torch.ones(50), 1e-14, algorithm="mixed_pcg", engine="triangle")
     assert "GiB" not in str(caught.value)
 
 

@@ -2,13 +2,14 @@ import pytest
 import torch
 from solver_case import SolverCase, problem
 
+from ridgeformer.algorithms import MixedDirect
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving import Status, mixed_direct, solve
 from ridgeformer.solving.mixed_direct import factorise_in_place, solve_with_factor
 
 
 class TestMixedDirect(SolverCase):
-    method = "mixed_direct"
+    algorithm = MixedDirect()
 
 
 @pytest.mark.parametrize("rows", [0, 16_000], ids=["panels", "lapack"])
@@ -42,7 +43,7 @@ def test_a_matrix_that_lapack_would_copy_is_factorised_in_place_all_the_same():
 
 def test_float32_is_refined_to_float64_accuracy():
     X, y = problem(n=200)
-    solution = solve(Exponential(1.0), X, y, 0.1, method="mixed_direct", tol=1e-12)
+    solution = solve(Exponential(1.0), X, y, 0.1, algorithm="mixed_direct", tol=1e-12)
     assert solution.status is Status.CONVERGED
     assert solution.plan.working == "float32"
     assert solution.relative_residual <= 1e-12
@@ -50,13 +51,13 @@ def test_float32_is_refined_to_float64_accuracy():
 
 def test_where_float32_does_not_serve_it_works_in_float64():
     X, y = problem(n=200)
-    solution = solve(Exponential(1.0), X, y, 1e-9, method="mixed_direct", tol=1e-8)
+    solution = solve(Exponential(1.0), X, y, 1e-9, algorithm="mixed_direct", tol=1e-8)
     assert solution.plan.working == "float64"
     assert solution.converged
 
 
 def test_no_factor_is_a_breakdown_and_not_an_answer():
     X = torch.ones(30, 2, dtype=torch.float64)
-    solution = solve(DotProduct(), X, torch.arange(30.0).double(), 1e-18, method="mixed_direct")
+    solution = solve(DotProduct(), X, torch.arange(30.0).double(), 1e-18, algorithm="mixed_direct")
     assert solution.status is Status.BREAKDOWN
     assert solution.relative_residual > 1e-10

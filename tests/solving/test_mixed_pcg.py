@@ -2,6 +2,7 @@ import pytest
 import torch
 from solver_case import IterativeCase, oracle, problem, relative
 
+from ridgeformer.algorithms import MixedConjugateGradients
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, planner, solve
 from ridgeformer.solving.engines import Stored
@@ -9,15 +10,16 @@ from ridgeformer.solving.run import Run
 
 
 class TestMixedPCG(IterativeCase):
-    method = "mixed_pcg"
-    options = {"preconditioner": "identity"}  # noqa: RUF012 -- the default solves these small problems in one step
+    algorithm = MixedConjugateGradients(
+        preconditioner="identity"
+    )  # the default solves these small problems in one step
 
 
 class TestMixedPCGWithItsPreconditioner:
     @pytest.mark.parametrize("engine", [None, "stored", "tiles", "attention"])
     def test_float32_products_reach_float64_accuracy_on_every_engine(self, engine):
         X, y = problem(n=300)
-        solution = solve(Exponential(0.5), X, y, 0.05, method="mixed_pcg", engine=engine, tol=1e-11)
+        solution = solve(Exponential(0.5), X, y, 0.05, algorithm="mixed_pcg", engine=engine, tol=1e-11)
         assert solution.status is Status.CONVERGED, solution.advice
         assert solution.plan.working == "float32"
         assert relative(solution.alpha, oracle(Exponential(0.5), X, y, 0.05)) < 1e-8
@@ -40,7 +42,9 @@ class TestMixedPCGWithItsPreconditioner:
 
                 return precondition
 
-        solution = solve(Exponential(0.5), X, y, 0.1, method="mixed_pcg", preconditioner=Watching(), tol=1e-6)
+        solution = solve(
+            Exponential(0.5), X, y, 0.1, algorithm=MixedConjugateGradients(preconditioner=Watching()), tol=1e-6
+        )
         assert solution.converged
         assert widths[0] == 3
         assert widths[-1] in last
@@ -60,7 +64,7 @@ def test_a_residual_computed_anew_in_time_saves_a_pass(fall, passes, monkeypatch
 
     monkeypatch.setattr(mixed_pcg._Pass, "run", counted)
     kernel = Exponential(1.0, log_scale=1.0)
-    solution = solve(kernel, X, y, 1e-2, method="mixed_pcg", preconditioner="identity", tol=1e-6)
+    solution = solve(kernel, X, y, 1e-2, algorithm=MixedConjugateGradients(preconditioner="identity"), tol=1e-6)
     assert solution.converged
     assert len(count) == passes
 
@@ -80,7 +84,7 @@ def test_a_stall_in_float32_is_done_again_in_float64_by_auto(monkeypatch):
 
 def test_targets_as_fine_as_float64_with_float32_rows_are_judged_as_handed_out():
     X, y = problem(n=100, dtype=torch.float32)
-    solution = solve(Exponential(0.5), X, y, 0.1, method="mixed_pcg")
+    solution = solve(Exponential(0.5), X, y, 0.1, algorithm="mixed_pcg")
     residual = (
         y.double()
         - (Exponential(0.5)(X.double()) + 0.1 * torch.eye(100, dtype=torch.float64)) @ solution.alpha.double()
@@ -94,7 +98,7 @@ def test_an_ill_conditioned_system_is_never_called_converged_when_it_is_not(meth
     X, y = problem(n=150, d=3)
     X = torch.nn.functional.normalize(X, dim=1)
     kernel = Exponential(temperature, log_scale=1 / temperature)
-    solution = solve(kernel, X, y, ridge, method=method, tol=1e-6)
+    solution = solve(kernel, X, y, ridge, algorithm=method, tol=1e-6)
     residual = y - kernel(X) @ solution.alpha - ridge * solution.alpha
     assert bool(torch.isfinite(solution.alpha).all())
     if solution.converged:

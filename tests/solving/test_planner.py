@@ -5,6 +5,7 @@ import torch
 from solver_case import problem
 
 from ridgeformer import errors
+from ridgeformer.algorithms import resolve
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
 from ridgeformer.solving import Status, solve
 from ridgeformer.solving.planner import Problem, choose, describe, float32_serves, retry
@@ -35,7 +36,7 @@ BASE = Problem(
 )
 def test_what_is_chosen_when(changes, method, engine, working):
     plan = choose(replace(BASE, **changes))
-    assert (plan.method, plan.engine, plan.working) == (method, engine, working)
+    assert (plan.algorithm.name, plan.engine, plan.working) == (method, engine, working)
     assert plan.needed <= plan.free
     assert plan.reasons
 
@@ -63,13 +64,13 @@ def test_the_same_problem_with_less_memory_gets_a_leaner_plan_and_at_last_a_refu
 @pytest.mark.parametrize("engine", ["stored", "triangle"])
 def test_an_engine_that_holds_k_is_refused_by_name_if_it_does_not_fit(engine):
     with pytest.raises(errors.InputError, match=r"engine='tiles'|forms K by tiles"):
-        choose(replace(BASE, free=GIB), "mixed_pcg", engine)
+        choose(replace(BASE, free=GIB), resolve("mixed_pcg"), engine)
 
 
 @pytest.mark.parametrize("method", ["direct", "mixed_direct"])
 def test_a_factorisation_takes_no_engine(method):
     with pytest.raises(errors.InputError, match="takes no engine"):
-        choose(BASE, method, "tiles")
+        choose(BASE, resolve(method), "tiles")
 
 
 def test_float32_serves_above_the_rounding_of_k_and_within_its_range():
@@ -81,11 +82,11 @@ def test_float32_serves_above_the_rounding_of_k_and_within_its_range():
 def test_only_a_stall_in_float32_is_tried_again():
     plan = choose(BASE)
     again = retry(BASE, plan, Status.BREAKDOWN)
-    assert (again.method, again.working) == ("mixed_direct", "float64")
+    assert (again.algorithm.name, again.working) == ("mixed_direct", "float64")
     assert retry(BASE, plan, Status.CONVERGED) is None
     assert retry(BASE, again, Status.BREAKDOWN) is None
     large = replace(BASE, n=60_000)
-    assert retry(large, choose(large), Status.BREAKDOWN).method == "mixed_pcg"
+    assert retry(large, choose(large), Status.BREAKDOWN).algorithm.name == "mixed_pcg"
 
 
 def test_the_problem_is_described_from_the_rows():
@@ -128,16 +129,16 @@ def test_features_fewer_than_rows_are_never_formed_into_k():
     ids=["coarse", "fine", "coarse, small ridge", "coarse, in other units"],
 )
 def test_bits_are_saved_only_where_the_residual_can_still_be_judged(change, bits):
-    found = choose(replace(BASE, **change), "mixed_pcg", "triangle")
+    found = choose(replace(BASE, **change), resolve("mixed_pcg"), "triangle")
     assert found.bits == bits
-    assert (found.needed < choose(BASE, "mixed_pcg", "triangle").needed) == (bits == 16)
+    assert (found.needed < choose(BASE, resolve("mixed_pcg"), "triangle").needed) == (bits == 16)
 
 
 @pytest.mark.parametrize("tol", [1e-6, 1e-10])
 @pytest.mark.parametrize("method", ["mixed_direct", "mixed_pcg"])
 def test_a_residual_judged_with_few_bits_is_the_true_one(method, tol):
     X, y = problem(n=900)
-    solution = solve(Exponential(1.0), X, y, 0.1, method=method, tol=tol)
+    solution = solve(Exponential(1.0), X, y, 0.1, algorithm=method, tol=tol)
     assert solution.converged
     assert solution.plan.bits == (16 if tol == 1e-6 else 32)
     true = y - (Exponential(1.0)(X) + 0.1 * torch.eye(900, dtype=torch.float64)) @ solution.alpha

@@ -3,6 +3,7 @@ import torch
 from solver_case import oracle, problem
 
 from ridgeformer import errors
+from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import RidgeSystem, Status, solve, subset
@@ -56,7 +57,7 @@ def test_more_centres_are_nearer():
 
 def test_solve_on_centres_says_that_it_is_one():
     X, y = problem(n=200)
-    solution = solve(Exponential(0.5), X, y, 0.1, method="nystrom", centres=30)
+    solution = solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=30))
     assert solution.status is Status.SUBSET
     assert not solution.converged
     assert solution.plan.rank == 30
@@ -69,14 +70,13 @@ def test_solve_on_centres_says_that_it_is_one():
 
 def test_as_many_centres_as_rows_is_the_full_solution():
     X, y = problem(n=60)
-    solution = solve(Exponential(0.5), X, y, 0.1, method="nystrom", centres=60)
+    solution = solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=60))
     full = solve(Exponential(0.5), X, y, 0.1)
     torch.testing.assert_close(solution.predict(X), full.predict(X), rtol=1e-4, atol=1e-5)
 
 
 def test_centres_belong_to_nystrom():
-    X, y = problem()
-    with pytest.raises(errors.InputError, match="takes no centres"):
-        solve(Exponential(0.5), X, y, 0.1, method="cg", centres=3)
-    with pytest.raises(errors.InputError, match="centres is 0"):
-        solve(Exponential(0.5), X, y, 0.1, method="nystrom", centres=0)
+    with pytest.raises(errors.InputError, match="algorithm 'cg' has no option 'count'"):
+        resolve("cg", count=3)
+    with pytest.raises(errors.InputError, match="count is 0"):
+        Centres(count=0)

@@ -26,7 +26,7 @@ def test_the_page_names_the_epoch_from_which_it_is_settled():
     page = make_page(rows, rows)
     assert "moved the kernel by 100 % and changed the sign of 25 % of the top influences" in page.answer[0]
     assert page.answer[0].endswith("from epoch 8 on it is 0.9 or more with the end.")
-    assert tuple(page.sections[0].pictures[0].figure.data[0].y) == tuple(rho.values())
+    assert tuple(page.sections[0].pictures[0].figure["data"][0]["y"]) == tuple(rho.values())
 
 
 @pytest.mark.parametrize("preset", STUDY.presets)

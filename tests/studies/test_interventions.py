@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 
 from ridgeformer import datasets
+from ridgeformer.datasets import Split
 from ridgeformer.influence import AttentionFeatures, Network, UnitRows, intervene
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import problem_from
 from ridgeformer.studies.interventions import STUDY, make_page, measure
 from ridgeformer.studies.tables import intervals
 
@@ -17,7 +17,7 @@ POINT = {"data": "digits", "rows": 40, "test_rows": 20, "attack": "fgsm", "eps":
 def test_rows_are_those_of_the_library():
     found = {(row["model"], row["intervention"]): row for row in measure(**POINT, seed=3)}
     assert len(found) == 8
-    p, features = problem_from(datasets.load("digits"), rows=40, test_rows=20, seed=3, unit_rows=False), None
+    p, features = Split.for_networks(datasets.load("digits"), rows=40, test_rows=20, seed=3, preprocessing="none"), None
     features = UnitRows(AttentionFeatures())
     ridge = Network(relative_ridge=1e-2).ridge(ReluNTK(), features(p.X, p.Xt)[0])
     made = intervene(ReluNTK(), p.X, p.y, p.Xt, p.yt, ridge, FGSM(0.3), features=features, rounds=2, seed=3)

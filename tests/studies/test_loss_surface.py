@@ -4,7 +4,8 @@ import pytest
 
 from ridgeformer import datasets
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.regime import Architecture, Training, problem_from, train
+from ridgeformer.datasets import Split
+from ridgeformer.regime import Architecture, Training, train
 from ridgeformer.studies.loss_surface import STUDY, make_page, measure
 
 POINT = {"data": "digits", "rows": 30, "width": 8, "loss": "mse", "epochs": 20, "side": 3}
@@ -12,7 +13,7 @@ POINT = {"data": "digits", "rows": 30, "width": 8, "loss": "mse", "epochs": 20, 
 
 def test_the_centre_is_the_trained_network():
     found = measure(**POINT, directions="random", reach=0.5, seed=2)
-    p = problem_from(datasets.load("digits"), rows=30, test_rows=10, seed=2)
+    p = Split.for_networks(datasets.load("digits"), rows=30, test_rows=10, seed=2)
     built = Architecture("mlp-attn").build(p.X, 8, p.y.shape[1], torch_generator(2, "network"))
     history = train(
         built.model, built.features(p.X), p.y, Training(epochs=20), torch_generator(2, "batches"), record_every=20
@@ -42,7 +43,7 @@ def test_the_page_says_how_far_the_loss_rises():
     page = make_page(rows, rows)
     surface = [row["height"] for row in rows if (row["directions"], row["model"]) == ("hessian", "relu")]
     assert f"{surface[4]:.3g} at the trained weights to {max(surface):.3g}" in page.answer[0]
-    assert [len(picture.figure.data[0].z) for picture in page.sections[0].pictures] == [3] * 4
+    assert [len(picture.figure["data"][0]["z"]) for picture in page.sections[0].pictures] == [3] * 4
 
 
 @pytest.mark.parametrize("preset", STUDY.presets)

@@ -3,9 +3,9 @@
 import pytest
 
 from ridgeformer import datasets, errors
+from ridgeformer.datasets import Split
 from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, UnitRows, network_malleability
 from ridgeformer.influence.attacks import FGSM
-from ridgeformer.regime import problem_from
 from ridgeformer.studies.malleability import CENTRE, STUDY, measure
 
 SMALL = {"data": "digits", "classes": "all", "rows": 40, "test_rows": 10} | CENTRE | {"width": 64}
@@ -13,7 +13,7 @@ SMALL = {"data": "digits", "classes": "all", "rows": 40, "test_rows": 10} | CENT
 
 def test_both_models_see_the_same_draw_and_are_measured_by_the_library():
     relu, attention = measure(**SMALL, seed=5)
-    p = problem_from(datasets.load("digits"), rows=40, test_rows=10, seed=5, unit_rows=False)
+    p = Split.for_networks(datasets.load("digits"), rows=40, test_rows=10, seed=5, preprocessing="none")
     for row, features in ((relu, RawFeatures()), (attention, AttentionFeatures())):
         network = Network(64, relative_ridge=1e-3)
         found = network_malleability(
@@ -55,7 +55,7 @@ def test_unknown_choices(name):
 
 def test_clipping_holds_attacks_and_random_signs_in_the_range_of_the_data():
     relu, _ = measure(**(SMALL | {"clip": "range", "kernel": "infinite"}), seed=5)
-    p = problem_from(datasets.load("digits"), rows=40, test_rows=10, seed=5, unit_rows=False)
+    p = Split.for_networks(datasets.load("digits"), rows=40, test_rows=10, seed=5, preprocessing="none")
     clipped = FGSM(0.3, bounds=(float(p.X.min()), float(p.X.max())))
     found = network_malleability(
         Network(relative_ridge=1e-3), p.X, p.y, p.Xt, p.yt, clipped, 0.1, features=UnitRows(RawFeatures()), seed=5

@@ -67,5 +67,5 @@ def test_the_page_names_the_choice_that_turns_the_gap_round():
     says = {row[0]: row[-1] for row in page.sections[3].table.rows}
     assert (says["as chosen"], says["units rows"]) == ("attention more", "ReLU more")
     null = page.sections[2].pictures[0].figure
-    assert {tuple(trace.x) for trace in null.data} == {(64, 1024, 4096)}
+    assert {tuple(trace["x"]) for trace in null["data"]} == {(64, 1024, 4096)}
     assert all(len(row) == len(page.sections[1].table.head) for row in page.sections[1].table.rows)

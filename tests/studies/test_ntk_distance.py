@@ -4,8 +4,8 @@ from math import log
 
 import pytest
 
-from ridgeformer.datasets import load
-from ridgeformer.regime import Architecture, Training, problem_from
+from ridgeformer.datasets import Split, load
+from ridgeformer.regime import Architecture, Training
 from ridgeformer.regime import measure as measure_network
 from ridgeformer.studies import tables
 from ridgeformer.studies.ntk_distance import PUBLISHED, SETTINGS, STUDY, make_cards, make_page, measure
@@ -17,7 +17,7 @@ POINT = {"data": "digits", "rows": 40, "test_rows": 20, "epochs": 10, "dtype": "
 
 def test_the_numbers_are_the_measurement_s():
     row = measure(**POINT, model="mlp-attn", setting="published", width=32, seed=5)
-    problem = problem_from(load("digits"), rows=40, test_rows=20, seed=5)
+    problem = Split.for_networks(load("digits"), rows=40, test_rows=20, seed=5)
     how = Training(loss="cross_entropy", epochs=10)
     direct = measure_network(problem, Architecture("mlp-attn"), how, width=32, seed=5, linearise=False)
     assert (row["distance"], row["to_ntk"]) == (direct.to_ridge.absolute, None)

@@ -4,6 +4,7 @@ import pytest
 from small_audits import small_audit
 
 from real_browser import chromium, needs_chromium, new_page
+from ridgeformer.views import write
 
 pytestmark = needs_chromium
 
@@ -16,7 +17,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    return report.write(small_audit("digits"), tmp_path_factory.mktemp("page")).as_uri()
+    return write(small_audit("digits"), tmp_path_factory.mktemp("page")).as_uri()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from findings import finding
 from ridgeformer.claims import CLAIMS
 from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.views.claims_page import render_claims, write_claims_page
-from ridgeformer.views.writing import formula
+from ridgeformer.views.page import formula
 
 
 @pytest.fixture(scope="module")

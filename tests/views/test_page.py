@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 from urllib.parse import unquote
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 
 from ridgeformer import errors
 from ridgeformer.claims import CLAIMS
 from ridgeformer.views import (
+    Facts,
     Fragment,
     Page,
     Picture,
@@ -19,26 +19,26 @@ from ridgeformer.views import (
     Strip,
     Table,
     Thumbnail,
+    curve,
+    draw,
     render_page,
-    styled,
     write_page,
 )
-from ridgeformer.views.sections import Facts
 
-FIGURE = styled(go.Figure(go.Scatter(x=[1, 2], y=[3.0, 4.5], name="a </script> curve")))
+FIGURE = draw([curve([1, 2], [3.0, 4.5], "a </script> curve")], "x", "y")
 
 PAGE = Page(
     "A <title>",
     "below",
     ("How good: very.", "How long: short."),
     (
-        Section("First & last", ("one",), Table(("what", "value"), (("a", "1.5"), ("b", "> 20")), name="facts")),
-        Section("First & last", parts=(
+        Section("First & last", ("one", Table(("what", "value"), (("a", "1.5"), ("b", "> 20")), name="facts"))),
+        Section("First & last", (
             "then", Facts(("one fact", "two facts")), Picture(FIGURE, "see this", "a line", "line"),
             Strip((Thumbnail(np.eye(2), "title", "note", "helps"),), "strip caption", "strip"),
             Fragment("<b id='ready'>ready</b>"),
         )),
-        Section("Linked", table=Table(("claim",), (("W1",),), links={"W1": "#W1"})),
+        Section("Linked", (Table(("claim",), (("W1",),), links={"W1": "#W1"}),)),
     ),
     CLAIMS[:1],
     "the end",
@@ -150,7 +150,7 @@ def test_plotly_is_there_once(text):
 
 def test_writing_replaces_the_old_page_and_leaves_nothing_else(tmp_path):
     (tmp_path / "report.html").write_text("old")
-    path = write_page(PAGE, tmp_path)
+    path = write_page(PAGE, tmp_path / "report.html")
     assert path.read_text().startswith("<!doctype html>")
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
@@ -158,4 +158,4 @@ def test_writing_replaces_the_old_page_and_leaves_nothing_else(tmp_path):
 def test_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.RidgeformerError, match="choose another place"):
-        write_page(PAGE, tmp_path / "file" / "inner")
+        write_page(PAGE, tmp_path / "file" / "inner.html")

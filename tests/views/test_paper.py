@@ -3,39 +3,36 @@
 import sys
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 from small_audits import small_audit
 
 from ridgeformer.core.errors import RidgeformerError
-from ridgeformer.views import audit_page
+from ridgeformer.views import audit_page, bars, curve, draw
 from ridgeformer.views.paper import draw_for_paper, write_figures
 
 
 def test_lines_keep_numbers_names_and_axes():
-    figure = go.Figure()
-    figure.add_scatter(x=[1, 10, 100], y=[3.0, 2.0, 1.0], name="one", line={"color": "#3b6fd4", "dash": "dash"})
-    figure.add_scatter(y=[5.0, 6.0], name="two", line={"color": "#000000"})
-    figure.update_xaxes(type="log", title="step")
-    (axes,) = draw_for_paper(figure).axes
+    one, two = curve([1, 10, 100], [3.0, 2.0, 1.0], "one", dash="dash"), curve(None, [5.0, 6.0], "two")
+    (axes,) = draw_for_paper(draw([one, two], {"title": "step", "type": "log", "range": [0, 2]}, "error")).axes
     one, two = axes.get_lines()
     np.testing.assert_array_equal(one.get_xydata(), [[1, 3], [10, 2], [100, 1]])
     np.testing.assert_array_equal(two.get_xydata(), [[0, 5], [1, 6]])
     assert (one.get_linestyle(), axes.get_xscale(), axes.get_xlabel()) == ("--", "log", "step")
+    assert axes.get_xlim() == (1, 100)
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
 
 
 def test_bars_keep_numbers_whiskers_and_threshold():
-    figure = go.Figure()
-    for name, values in (("a", [1.0, 2.0]), ("b", [3.0])):
-        look = {"type": "data", "symmetric": False, "array": [0.5] * len(values), "arrayminus": [0.25] * len(values)}
-        figure.add_bar(x=values, y=["p<br>q", "r"][: len(values)], orientation="h", name=name, error_x=look)
-    figure.add_scatter(x=[1.5, 1.5], y=["p<br>q", "r"], name="limit", line={"color": "#2f9e77"})
-    (axes,) = draw_for_paper(figure).axes
+    traces = [
+        bars([1.0, 2.0], ["p<br>q", "r"], "a", whiskers=([0.75, 1.75], [1.5, 2.5])),
+        bars([3.0], ["p<br>q"], "b"),
+        curve([1.5, 1.5], ["p<br>q", "r"], "limit"),
+    ]
+    (axes,) = draw_for_paper(draw(traces, "share", "")).axes
     assert [patch.get_width() for patch in axes.patches] == [1.0, 2.0, 3.0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["p\nq", "r"]
-    bars = next(one for one in axes.containers if hasattr(one, "errorbar"))
-    spans = bars.errorbar.lines[2][0].get_segments()
+    bar = next(one for one in axes.containers if hasattr(one, "errorbar"))
+    spans = bar.errorbar.lines[2][0].get_segments()
     assert spans[0][:, 0].tolist() == [0.75, 1.5]
     assert axes.get_lines()[-1].get_xdata() == [1.5, 1.5]
 

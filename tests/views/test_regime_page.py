@@ -6,6 +6,7 @@ from torch import nn
 
 from ridgeformer.datasets import load
 from ridgeformer.regime import Architecture, CustomArchitecture, Training, answer_regime
+from ridgeformer.views import write_page
 from ridgeformer.views.regime_page import (
     DISTANCES,
     criteria_table,
@@ -13,7 +14,6 @@ from ridgeformer.views.regime_page import (
     spectra_table,
     training_table,
     widths_table,
-    write_regime_page,
 )
 
 QUICK = {
@@ -41,31 +41,31 @@ def pictures(page):
 def test_the_answer_comes_first_and_is_written(attention, tmp_path):
     page = regime_page(attention)
     assert page.answer == attention.sentences
-    text = write_regime_page(attention, tmp_path / "page.html").read_text()
+    text = write_page(regime_page(attention), tmp_path / "page.html").read_text()
     assert text.index("At width 32 this network") < text.index("How wide is wide enough</h2>")
 
 
 def test_widths_are_drawn_with_a_line_of_slope_minus_a_half(attention):
     figure = pictures(regime_page(attention))["How the kernel approaches its limit"]
-    named = {trace.name: trace for trace in figure.data}
+    named = {trace.get("name"): trace for trace in figure["data"]}
     for name in DISTANCES:
-        assert list(named[name].y) == [getattr(one, name) for _, one in attention.at_widths]
-        assert named[f"{name}, trained network"].y == (getattr(attention.measured.kernel_start, name),)
-    dashed = [trace for trace in figure.data if trace.line.dash == "dash"]
+        assert list(named[name]["y"]) == [getattr(one, name) for _, one in attention.at_widths]
+        assert named[f"{name}, trained network"]["y"] == [getattr(attention.measured.kernel_start, name)]
+    dashed = [trace for trace in figure["data"] if trace.get("line", {}).get("dash") == "dash"]
     assert len(dashed) == len(DISTANCES)
     for trace in dashed:
-        slope = np.polyfit(np.log(trace.x), np.log(trace.y), 1)[0]
+        slope = np.polyfit(np.log(trace["x"]), np.log(trace["y"]), 1)[0]
         assert slope == pytest.approx(-0.5)
 
 
 def test_training_curves_and_spectra_are_those_of_the_answer(attention):
     drawn = pictures(regime_page(attention))
-    network, linear = drawn["What training did"].data
-    assert list(zip(network.x, network.y, strict=True)) == list(attention.measured.curve)
-    assert list(linear.y) == [loss for _, loss in attention.measured.linearised_curve]
-    rows, attended = drawn["The spectrum of the rows"].data
-    assert rows.y == pytest.approx(attention.spectrum.nonzero / attention.spectrum.nonzero[0])
-    assert len(attended.y) == attention.attended.rank
+    network, linear = drawn["What training did"]["data"]
+    assert list(zip(network["x"], network["y"], strict=True)) == list(attention.measured.curve)
+    assert list(linear["y"]) == [loss for _, loss in attention.measured.linearised_curve]
+    rows, attended = drawn["The spectrum of the rows"]["data"]
+    assert rows["y"] == pytest.approx(attention.spectrum.nonzero / attention.spectrum.nonzero[0])
+    assert len(attended["y"]) == attention.attended.rank
 
 
 def test_tables(attention):

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ridgeformer.algorithms.base import Algorithm, Iterate, Iterative, LinearSystem
+from ridgeformer.algorithms.base import Algorithm, Iterate, Iterative, LinearSystem, Preconditioned
 from ridgeformer.algorithms.chebyshev import Chebyshev
 from ridgeformer.algorithms.conjugate_gradients import ConjugateGradients
-from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients, FixedCoefficients
 from ridgeformer.algorithms.heavy_ball import HeavyBall
 from ridgeformer.algorithms.nesterov import Nesterov
 from ridgeformer.algorithms.neumann import Neumann
+from ridgeformer.algorithms.numerical import Auto, Centres, Direct, MixedConjugateGradients, MixedDirect
 from ridgeformer.algorithms.richardson import Richardson
 from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = [
     "ALGORITHMS",
+    "SHORTHANDS",
+    "Accelerated",
     "Algorithm",
+    "Auto",
+    "Centres",
     "Chebyshev",
     "Coefficients",
     "ConjugateGradients",
+    "Direct",
     "FixedCoefficients",
     "HeavyBall",
     "Iterate",
     "Iterative",
     "LinearSystem",
+    "MixedConjugateGradients",
+    "MixedDirect",
     "Nesterov",
     "Neumann",
+    "Preconditioned",
     "Richardson",
     "resolve",
 ]
@@ -34,22 +41,33 @@ __all__ = [
 ALGORITHMS: dict[str, type[Algorithm]] = {
     kind.name: kind
     for kind in (
-        ConjugateGradients,
+        Auto,
+        Direct,
+        MixedDirect,
+        MixedConjugateGradients,
+        Centres,
         Richardson,
         Neumann,
         Chebyshev,
         HeavyBall,
         Nesterov,
+        ConjugateGradients,
     )
 }
-"""Algorithms by their shorthand."""
+"""Algorithms by name."""
+
+SHORTHANDS: dict[str, tuple[type[Algorithm], dict[str, object]]] = {
+    **{name: (kind, {}) for name, kind in ALGORITHMS.items()},
+    "pcg": (ConjugateGradients, {"preconditioner": "nystrom"}),
+}
+"""Strings that stand for an algorithm: its type, and options that differ from the type's own."""
 
 
-def resolve(given: Any, **options: Any) -> Algorithm:
+def resolve(given: str | Algorithm, **options: object) -> Algorithm:
     """Return the algorithm of a value or a shorthand; the only place where a name becomes a value.
 
     Args:
-        given: an `Algorithm`, or a name of `ALGORITHMS`.
+        given: an `Algorithm`, or a name of `SHORTHANDS`.
         options: of the algorithm, where a name is given; None leaves one out.
 
     Example:
@@ -58,10 +76,11 @@ def resolve(given: Any, **options: Any) -> Algorithm:
     """
     if isinstance(given, Algorithm):
         return given
-    if not isinstance(given, str) or given not in ALGORITHMS:
-        raise unknown_name("algorithm", given, ALGORITHMS)
-    kind, chosen = ALGORITHMS[given], {name: value for name, value in options.items() if value is not None}
+    if not isinstance(given, str) or given not in SHORTHANDS:
+        raise unknown_name("algorithm", given, SHORTHANDS)
+    kind, preset = SHORTHANDS[given]
+    chosen = {name: value for name, value in options.items() if value is not None}
     odd = next((name for name in chosen if name not in kind.__dataclass_fields__), None)
     if odd is not None:
         raise InputError(f"algorithm {given!r} has no option {odd!r}: leave it out.")
-    return kind(**chosen)
+    return kind(**{**preset, **chosen})  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import log, sqrt
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import torch
@@ -12,7 +13,16 @@ from torch import Tensor
 
 from ridgeformer.core.checks import whole
 
-__all__ = ["Algorithm", "Iterate", "Iterative", "LinearSystem", "Precondition", "Spectrum", "divide"]
+__all__ = [
+    "Algorithm",
+    "Iterate",
+    "Iterative",
+    "LinearSystem",
+    "Precondition",
+    "Preconditioned",
+    "Spectrum",
+    "divide",
+]
 
 Precondition: TypeAlias = Callable[[Tensor], Tensor]
 """Columns to columns: M^-1 applied to a residual."""
@@ -75,12 +85,47 @@ class Algorithm(ABC):
         if self.steps is not None:
             object.__setattr__(self, "steps", whole(self.steps, "steps", 1))
 
+    @property
+    def title(self) -> str:
+        """The family and, where an option changes it, the variant: "preconditioned conjugate gradients"."""
+        return self.family
+
+    def advise_more_steps(self, tol: float, kappa: float, matrix: str) -> str:
+        """Say what to do after the steps ran out.
+
+        Args:
+            tol: relative residual asked for.
+            kappa: condition number of the matrix, at least.
+            matrix: which one, "condition number" or "preconditioned condition number".
+        """
+        return (
+            f"At {matrix} {kappa:.1e} conjugate gradients would need about {_cg_steps(tol, kappa)} steps: "
+            "use algorithm='cg', or raise steps."
+        )
+
+    def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
+        """Say why the iteration diverged, and what to do.
+
+        Args:
+            spectrum: estimated extreme eigenvalues of A.
+            assumed: the estimate from above that `solve` has handed to `iterate`.
+            ridge: the ridge.
+        """
+        return (
+            f"an eigenvalue (about {spectrum[1]:.4g}) lies above the largest assumed ({assumed:.4g}). "
+            "Use algorithm='cg', which assumes none, or give a larger one."
+        )
+
 
 class Iterative(Algorithm):
     """An algorithm that needs nothing but products with A."""
 
-    patience: ClassVar[int]
-    """How many steps `solve` allows unless told."""
+    needs_spectrum: ClassVar[bool] = True
+    """Whether `iterate` reads the extreme eigenvalues of A."""
+
+    @abstractmethod
+    def patience(self, n: int) -> int:
+        """Return how many steps `solve` allows for n rows unless told."""
 
     @abstractmethod
     def iterate(
@@ -94,6 +139,34 @@ class Iterative(Algorithm):
             spectrum: bounds on the extreme eigenvalues of A, for algorithms that need them.
             precondition: M^-1, for algorithms that take one.
         """
+
+    def diverges(self, spectrum: Spectrum, ridge: float) -> bool:
+        """Return whether it diverges on a matrix with an eigenvalue spectrum[1] for almost all targets."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preconditioned(Algorithm):
+    """An algorithm that takes a preconditioner.
+
+    Attributes:
+        preconditioner: None, a name ("identity", "jacobi", "nystrom", "pivoted") or a builder such as
+            `Nystrom(rank=200)`.
+    """
+
+    preconditioner: object = None
+
+    def advise_more_steps(self, tol: float, kappa: float, matrix: str) -> str:
+        """Say how many steps conjugate gradients needs, and what would make it faster."""
+        other = "algorithm='pcg'" if self.preconditioner is None else "a preconditioner of higher rank"
+        return (
+            f"At the {matrix} found so far ({kappa:.1e}) about {_cg_steps(tol, kappa)} steps are needed: "
+            f"raise steps, or use {other}."
+        )
+
+
+def _cg_steps(tol: float, kappa: float) -> int:
+    return max(1, round(sqrt(kappa) * log(2 / tol) / 2))
 
 
 def divide(a: Tensor, b: Tensor) -> Tensor:

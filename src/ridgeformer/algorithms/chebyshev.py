@@ -8,20 +8,17 @@ from itertools import count
 from typing import ClassVar
 
 from ridgeformer.algorithms.base import Spectrum
-from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
 __all__ = ["Chebyshev"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chebyshev(FixedCoefficients):
+class Chebyshev(Accelerated):
     """The polynomial that is smallest on an interval which holds the spectrum of A.
 
     The error shrinks by 1 / T_t((kappa + 1)/(kappa - 1)) if the spectrum lies in [low, high]; eigenvalues above high
     make it diverge, eigenvalues below low make it slow.
-
-    Attributes:
-        spectrum: (low, high); None lets `solve` estimate it. `compile` needs it.
 
     Example:
         >>> from itertools import islice
@@ -29,15 +26,12 @@ class Chebyshev(FixedCoefficients):
         [(0.0, 1.0, 0.0), (0.0, 1.0, 0.0)]
     """
 
-    spectrum: Spectrum | None = None
-
     name: ClassVar[str] = "chebyshev"
     family: ClassVar[str] = "Chebyshev iteration"
-    patience: ClassVar[int] = 100_000
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the coefficients of Chebyshev's three-term recursion."""
-        low, high = spectrum
+        low, high = self.spectrum or spectrum
         centre, quotient = (low + high) / 2, ((high - low) / (high + low)) ** 2
         omega = 1.0
         for t in count(1):

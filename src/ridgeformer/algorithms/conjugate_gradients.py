@@ -9,27 +9,39 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ridgeformer.algorithms.base import Iterate, Iterative, LinearSystem, Precondition, Spectrum, divide
+from ridgeformer.algorithms.base import (
+    Iterate,
+    Iterative,
+    LinearSystem,
+    Precondition,
+    Preconditioned,
+    Spectrum,
+    divide,
+)
 
 __all__ = ["ConjugateGradients"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConjugateGradients(Iterative):
+class ConjugateGradients(Preconditioned, Iterative):
     """The best polynomial in A for the targets at hand, found by inner products.
 
     In exact arithmetic the error in the A-norm is at most 2 ((sqrt k - 1)/(sqrt k + 1))^t times the first (claim B2),
     k the condition number of the preconditioned matrix. Columns have their own scalars and share the product with K.
-
-    Attributes:
-        preconditioner: None, a name ("jacobi", "nystrom", "pivoted") or a builder such as `Nystrom(rank=200)`.
     """
-
-    preconditioner: object = None
 
     name: ClassVar[str] = "cg"
     family: ClassVar[str] = "conjugate gradients"
-    patience: ClassVar[int] = 20_000
+    needs_spectrum: ClassVar[bool] = False
+
+    @property
+    def title(self) -> str:
+        """Conjugate gradients, plain or preconditioned."""
+        return self.family if self.preconditioner is None else f"preconditioned {self.family}"
+
+    def patience(self, n: int) -> int:
+        """Return ten times the steps of exact arithmetic, between 1,000 and 20,000."""
+        return min(20_000, max(1000, 10 * n))
 
     def iterate(
         self, system: LinearSystem, b: Tensor, *, spectrum: Spectrum, precondition: Precondition

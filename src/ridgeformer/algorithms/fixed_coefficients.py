@@ -10,8 +10,9 @@ from typing import NamedTuple
 from torch import Tensor
 
 from ridgeformer.algorithms.base import Iterate, Iterative, LinearSystem, Precondition, Spectrum
+from ridgeformer.core.errors import InputError
 
-__all__ = ["Coefficients", "FixedCoefficients"]
+__all__ = ["Accelerated", "Coefficients", "FixedCoefficients"]
 
 
 class Coefficients(NamedTuple):
@@ -29,6 +30,10 @@ class FixedCoefficients(Iterative):
     A new one gives its `coefficients`; iteration, program and error polynomial follow from them.
     """
 
+    def patience(self, n: int) -> int:
+        """Return how many steps `solve` allows unless told."""
+        return 100_000
+
     @abstractmethod
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the coefficients of step 1, 2, ... for a spectrum of A within these bounds."""
@@ -45,3 +50,34 @@ class FixedCoefficients(Iterative):
             product = system.apply(change)
             alpha, r = alpha + change, r - product
             yield Iterate(alpha, r)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerated(FixedCoefficients):
+    """Recursions whose coefficients come from an interval that holds the spectrum of A: depth about sqrt(kappa).
+
+    Attributes:
+        spectrum: (low, high); None lets `solve` take (ridge, an estimate of the largest eigenvalue).
+            `compile` needs it.
+    """
+
+    spectrum: Spectrum | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.spectrum is None:
+            return
+        try:
+            low, high = (float(end) for end in self.spectrum)
+        except (TypeError, ValueError):
+            low = high = float("nan")
+        if not 0 < low <= high < float("inf"):
+            raise InputError(
+                f"spectrum is {self.spectrum!r}; (low, high) with 0 < low <= high was expected, "
+                "bounds on the eigenvalues of K + ridge I."
+            )
+        object.__setattr__(self, "spectrum", (low, high))
+
+    def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
+        """Say that an eigenvalue lies outside the interval."""
+        return super().advise_diverged(spectrum, self.spectrum[1] if self.spectrum else assumed, ridge)

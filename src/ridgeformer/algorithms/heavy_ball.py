@@ -9,29 +9,23 @@ from math import sqrt
 from typing import ClassVar
 
 from ridgeformer.algorithms.base import Spectrum
-from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
 __all__ = ["HeavyBall"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeavyBall(FixedCoefficients):
+class HeavyBall(Accelerated):
     """change = beta change - eta gradient(alpha), with the best eta and beta for a spectrum in [low, high].
 
     eta = 4 / (sqrt(low) + sqrt(high))^2 and beta = q^2, q = (sqrt(kappa) - 1)/(sqrt(kappa) + 1). From change = 0 the
     error after t steps is at most (1 + t + q t) q^t times the first, in the A-norm, attained at the largest eigenvalue.
-
-    Attributes:
-        spectrum: (low, high); None lets `solve` estimate it. `compile` needs it.
     """
-
-    spectrum: Spectrum | None = None
 
     name: ClassVar[str] = "heavy_ball"
     family: ClassVar[str] = "heavy-ball momentum"
-    patience: ClassVar[int] = 100_000
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
-        low, high = (sqrt(end) for end in spectrum)
+        low, high = (sqrt(end) for end in self.spectrum or spectrum)
         return repeat(Coefficients(((high - low) / (high + low)) ** 2, 4 / (low + high) ** 2))

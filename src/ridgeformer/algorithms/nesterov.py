@@ -9,31 +9,25 @@ from math import sqrt
 from typing import ClassVar
 
 from ridgeformer.algorithms.base import Spectrum
-from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
+from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
 __all__ = ["Nesterov"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nesterov(FixedCoefficients):
+class Nesterov(Accelerated):
     """change = beta change - eta gradient(alpha + beta change), in the form for strongly convex quadratics.
 
     eta = 1 / high and beta = (sqrt(kappa) - 1)/(sqrt(kappa) + 1), kappa = high / low. From change = 0 the error after
     t steps is at most (1 + t + m t) m^t times the first, m = 1 - 1/sqrt(kappa), in the A-norm, if the spectrum lies in
     [low, high].
-
-    Attributes:
-        spectrum: (low, high); None lets `solve` estimate it. `compile` needs it.
     """
-
-    spectrum: Spectrum | None = None
 
     name: ClassVar[str] = "nesterov"
     family: ClassVar[str] = "Nesterov's accelerated gradient"
-    patience: ClassVar[int] = 100_000
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
-        low, high = spectrum
+        low, high = self.spectrum or spectrum
         momentum = (sqrt(high) - sqrt(low)) / (sqrt(high) + sqrt(low))
         return repeat(Coefficients(momentum, 1 / high, momentum))

@@ -23,8 +23,19 @@ class Neumann(FixedCoefficients):
 
     name: ClassVar[str] = "neumann"
     family: ClassVar[str] = "Neumann series"
-    patience: ClassVar[int] = 100_000
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, 1 / ridge))
+
+    def diverges(self, spectrum: Spectrum, ridge: float) -> bool:
+        """Return whether ||K|| >= ridge, from an eigenvalue spectrum[1] of A."""
+        return spectrum[1] - ridge >= ridge
+
+    def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
+        """Say which ridge it would take."""
+        norm = spectrum[1] - ridge
+        return (
+            f"the Neumann series needs ||K|| < ridge, and ||K|| is at least {norm:.4g} with ridge {ridge:.4g}. "
+            f"Use algorithm='cg', or a ridge above {norm:.4g}."
+        )

@@ -33,7 +33,6 @@ class Richardson(FixedCoefficients):
 
     name: ClassVar[str] = "richardson"
     family: ClassVar[str] = "gradient descent"
-    patience: ClassVar[int] = 1_000_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,6 +40,19 @@ class Richardson(FixedCoefficients):
             size = positive(self.step_size, "step_size", "alpha moves against the gradient")
             object.__setattr__(self, "step_size", size)
 
+    def patience(self, n: int) -> int:
+        """Return how many steps `solve` allows unless told."""
+        return 1_000_000
+
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, self.step_size or 2 / sum(spectrum)))
+
+    def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
+        """Say which step size would converge."""
+        if self.step_size is None:
+            return super().advise_diverged(spectrum, assumed, ridge)
+        return (
+            f"step_size {self.step_size:.4g} is too large for an eigenvalue of about {spectrum[1]:.4g}. "
+            f"Use algorithm='cg', which needs none, or a step size below {2 / spectrum[1]:.4g}."
+        )

@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-from math import floor, log10
-
 from ridgeformer.auditing.compiled import Compiled
 from ridgeformer.auditing.convergence import TARGET, Convergence
 from ridgeformer.auditing.fits import Certified, Fit
 from ridgeformer.auditing.kernel_regime import KernelRegime
 from ridgeformer.auditing.malleability import Malleable
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.auditing.spectra import Spectra
 from ridgeformer.core.statistics import Paired
+from ridgeformer.core.words import one_part_in, show_score
+from ridgeformer.datasets import Split
 
-__all__ = ["answer", "best_baseline", "describe_comparison", "one_in", "show_score"]
-
-
-def show_score(score: float, task: str) -> str:
-    """Return a score as a person reads it.
-
-    Example:
-        >>> show_score(0.981, "classification"), show_score(0.481, "regression")
-        ('98.1 %', 'R² 0.481')
-    """
-    return f"{100 * score:.1f} %" if task == "classification" else f"R² {score:.3f}"
-
-
-def one_in(share: float) -> str:
-    """Return a small share as one part in a round number, rounded up so that it is never too small.
-
-    Example:
-        >>> one_in(6.5e-8), one_in(0.02), one_in(0.3), one_in(0.0)
-        ('one part in ten million', 'one part in ten', 'one part in one', 'nothing')
-    """
-    if share <= 0:
-        return "nothing"
-    power = max(0, floor(-log10(share)))
-    words = {0: "one", 1: "ten", 2: "a hundred"}
-    thousands = {3: "thousand", 6: "million", 9: "billion", 12: "trillion"}
-    base = max((key for key in thousands if key <= power), default=0)
-    if base == 0:
-        return f"one part in {words[power]}"
-    if power - base > 2:
-        return f"one part in 10^{power}"
-    lead = {0: "a ", 1: "ten ", 2: "a hundred "}[power - base]
-    return f"one part in {lead}{thousands[base]}"
+__all__ = ["answer", "best_baseline", "describe_comparison"]
 
 
 def best_baseline(baselines: tuple[Fit, ...]) -> Fit:
@@ -70,7 +38,7 @@ def describe_comparison(found: Paired, task: str) -> str:
 
 
 def answer(
-    data: Prepared,
+    data: Split,
     certified: Certified,
     baselines: tuple[Fit, ...],
     spectra: Spectra,
@@ -89,7 +57,7 @@ def answer(
     )
 
 
-def _quality(data: Prepared, certified: Certified, baselines: tuple[Fit, ...]) -> str:
+def _quality(data: Split, certified: Certified, baselines: tuple[Fit, ...]) -> str:
     task, best = data.dataset.task, best_baseline(baselines)
     own, other = (show_score(fit.test_score, task) for fit in (certified.fit, best))
     found = certified.fit.compare(best)
@@ -108,8 +76,8 @@ def _quality(data: Prepared, certified: Certified, baselines: tuple[Fit, ...]) -
 def _trust(certified: Certified) -> str:
     size = certified.worst_bound / certified.typical_output if certified.typical_output > 0 else 0.0
     words = (
-        f"How exact: it is proved that rounding moves no held-out prediction by more than {one_in(size)} of its usual "
-        "size"
+        f"How exact: it is proved that rounding moves no held-out prediction by more than {one_part_in(size)} of its "
+        "usual size"
     )
     if certified.safe_decisions is None:
         return words + "."

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from ridgeformer.auditing.fits import Certified
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 
 if TYPE_CHECKING:
     from ridgeformer.influence import Answer
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["examine_attribution", "hardest_row"]
 
 
-def examine_attribution(dataset: Dataset, data: Prepared, certified: Certified, settings: Settings) -> Answer:
+def examine_attribution(dataset: Dataset, data: Split, certified: Certified, settings: Settings) -> Answer:
     """Ask which training points made the prediction at the hardest held-out row.
 
     Raises:
@@ -30,7 +29,7 @@ def examine_attribution(dataset: Dataset, data: Prepared, certified: Certified, 
     return ask(dataset, int(data.rows_t[place]), settings, points=settings.points)
 
 
-def hardest_row(data: Prepared, outputs: Tensor) -> int:
+def hardest_row(data: Split, outputs: Tensor) -> int:
     """Return the held-out row whose own class leads least over the others, or whose error is largest.
 
     Rows of a class that was never trained on are passed over: no training point can speak for them.

@@ -16,12 +16,11 @@ from ridgeformer.auditing.convergence import Convergence, examine_convergence
 from ridgeformer.auditing.fits import Certified, Fit, certified_fit, constant, linear_ridge, nadaraya_watson
 from ridgeformer.auditing.kernel_regime import KernelRegime, examine_regime
 from ridgeformer.auditing.malleability import Malleable, examine_malleability
-from ridgeformer.auditing.prepare import Prepared, prepare
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.auditing.skipped import Skipped, attempt
 from ridgeformer.auditing.spectra import Spectra, examine_spectra
 from ridgeformer.auditing.watched import Watched, choose_watched
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 
 if TYPE_CHECKING:  # these rooms stand on the audit's preparation, so they are imported when they are asked
     from ridgeformer.claims.on_data import Applied
@@ -50,8 +49,7 @@ class Audit:
     """Everything an audit found; `sentences` is the short version.
 
     Attributes:
-        source: The dataset as it was given.
-        data: The prepared data, with notes on what was done to them.
+        data: Training and held-out rows, with the dataset as given and notes on what was done to it.
         certified: The certified fit.
         baselines: What it is compared with.
         spectra: Of the data and of the kernel.
@@ -68,8 +66,7 @@ class Audit:
         seconds: Time of each stage.
     """
 
-    source: Dataset
-    data: Prepared
+    data: Split
     certified: Certified
     baselines: tuple[Fit, ...]
     spectra: Spectra
@@ -96,7 +93,8 @@ class Audit:
         return {
             "answer": list(self.sentences),
             "data": {
-                "name": dataset.name, "rows": dataset.n, "features": dataset.d, "task": dataset.task,
+                "name": dataset.name, "rows": len(self.data.rows) + len(self.data.rows_t), "features": dataset.d,
+                "task": dataset.task,
                 "classes": list(dataset.classes), "source": dataset.source, "notes": list(self.data.notes),
             },
             "fits": [fit.as_dict() for fit in self.fits],
@@ -152,7 +150,13 @@ def audit(
     settings = settings or Settings()
     clock = _Clock(progress or (lambda done, total, what: None))
     with clock:
-        data = prepare(dataset, settings)
+        data = Split.of(
+            dataset,
+            test_fraction=settings.test_fraction,
+            max_rows=settings.max_rows,
+            preprocessing=settings.preprocessing,
+            seed=settings.seed,
+        )
         clock.next()
         certified = certified_fit(data, settings)
         clock.next()
@@ -176,7 +180,6 @@ def audit(
         clock.next()
         claims = examine_claims(data, certified, spectra)
     return Audit(
-        source=dataset,
         data=data,
         certified=certified,
         baselines=baselines,

@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.auditing.fits import Certified
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler import compile as compile_model
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.solving import solve
 
@@ -80,7 +81,7 @@ class Compiled:
 
 
 def examine_compiled(
-    data: Prepared, certified: Certified, linear_ridge: float, settings: Settings
+    data: Split, certified: Certified, linear_ridge: float, settings: Settings
 ) -> tuple[Compiled, ...]:
     """Compile linear and softmax attention for these data, run both and certify them.
 
@@ -125,7 +126,7 @@ def compile_softmax(
 
 
 def _steps(kernel: Kernel, X: Tensor, y: Tensor, ridge: float, most: int = MOST_STEPS) -> int:
-    return max(1, solve(kernel, X, y, ridge, method="cg", tol=ENOUGH, max_steps=most).steps)
+    return max(1, solve(kernel, X, y, ridge, algorithm=ConjugateGradients(steps=most), tol=ENOUGH).steps)
 
 
 def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Compiled:

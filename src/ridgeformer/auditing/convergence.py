@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import bounds
+from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.solving import Nystrom, Solution, solve
 
@@ -71,15 +72,15 @@ def examine_convergence(
     reference = exact.alpha[:, output]
     measure = _a_norm_error(K, exact.ridge, reference)
     rank = min(len(K), 200)
-    options: dict[str, dict[str, object]] = {
-        "cg": {},
-        "pcg": {"preconditioner": Nystrom(rank=rank)},
-        "chebyshev": {"spectrum": (low, high)},
-        "richardson": {"spectrum": (low, high)},
+    limit = settings.steps
+    algorithms = {
+        "conjugate gradients": ConjugateGradients(steps=limit),
+        f"preconditioned (Nystrom, rank {rank})": ConjugateGradients(steps=limit, preconditioner=Nystrom(rank=rank)),
+        "chebyshev": Chebyshev(steps=limit, spectrum=(low, high)),
+        "richardson": Richardson(steps=limit, step_size=2 / (low + high)),
     }
-    names = {"cg": "conjugate gradients", "pcg": f"preconditioned (Nystrom, rank {rank})"}
     curves = []
-    for method, option in options.items():
+    for name, algorithm in algorithms.items():
         errors = [1.0]
 
         def watch(step: int, alpha: Tensor, residual: Tensor, errors: list[float] = errors) -> bool:
@@ -88,9 +89,9 @@ def examine_convergence(
 
         solve(
             exact.kernel, exact.X, y[:, output], exact.ridge,
-            method=method, tol=1e-15, max_steps=settings.steps, callback=watch, seed=settings.seed, **option,  # type: ignore[arg-type]
+            algorithm=algorithm, tol=1e-15, callback=watch, seed=settings.seed,
         )  # fmt: skip
-        curves.append(Curve(names.get(method, method), np.array(errors)))
+        curves.append(Curve(name, np.array(errors)))
     bound = np.array([bounds.cg_error_factor(high / low, t) for t in range(len(curves[0].errors))])
     return Convergence(tuple(curves), bound, bool((curves[0].errors <= bound + 1e-10).all()), output)
 

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.core.statistics import Paired, compare_paired, mean_interval, proportion_interval
+from ridgeformer.datasets import Split
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_length
@@ -85,7 +85,7 @@ class Certified:
     safe_decisions: float | None
 
 
-def certified_fit(data: Prepared, settings: Settings) -> Certified:
+def certified_fit(data: Split, settings: Settings) -> Certified:
     """Choose temperature and ridge by leave-one-out, solve directly, bound the error at every test row."""
     begin = time.perf_counter()
     kernel, ridge, on_edge = _choose_kernel(data, settings)
@@ -112,7 +112,7 @@ def certified_fit(data: Prepared, settings: Settings) -> Certified:
     )
 
 
-def linear_ridge(data: Prepared, settings: Settings) -> Fit:
+def linear_ridge(data: Split, settings: Settings) -> Fit:
     """Ridge regression on the features themselves: what linear attention solves."""
     begin = time.perf_counter()
     _, ridge, on_edge = _choose_ridge(DotProduct(), data, settings)
@@ -121,7 +121,7 @@ def linear_ridge(data: Prepared, settings: Settings) -> Fit:
     return _fit(data, "Linear ridge regression", what, solution.predict, begin, ridge=ridge, on_edge=on_edge)
 
 
-def nadaraya_watson(data: Prepared, settings: Settings) -> Fit:
+def nadaraya_watson(data: Split, settings: Settings) -> Fit:
     """One softmax head, its temperature chosen by leave-one-out as well."""
     begin = time.perf_counter()
     length = mean_square_length(data.X)
@@ -138,7 +138,7 @@ def nadaraya_watson(data: Prepared, settings: Settings) -> Fit:
     return _fit(data, "Nadaraya-Watson", what, predict, begin, temperature=best, on_edge=found.on_edge)
 
 
-def constant(data: Prepared) -> Fit:
+def constant(data: Split) -> Fit:
     """The training mean, or the commonest class, whatever the row: what any fit must beat."""
     begin = time.perf_counter()
 
@@ -149,7 +149,7 @@ def constant(data: Prepared) -> Fit:
 
 
 def _fit(
-    data: Prepared,
+    data: Split,
     name: str,
     what: str,
     predict: Callable[[Tensor], Tensor],
@@ -174,7 +174,7 @@ def _scaled(kernel: Exponential, X: Tensor) -> Exponential:
     return replace(kernel, log_scale=kernel.largest_logit(X))
 
 
-def _choose_kernel(data: Prepared, settings: Settings) -> tuple[Exponential, float, bool]:
+def _choose_kernel(data: Split, settings: Settings) -> tuple[Exponential, float, bool]:
     """Return the kernel with the least mean squared leave-one-out error, its largest good ridge, and if on an edge.
 
     Raises:
@@ -198,7 +198,7 @@ def _choose_kernel(data: Prepared, settings: Settings) -> tuple[Exponential, flo
     return kernel, ridge, on_edge or found.on_edge
 
 
-def _choose_ridge(kernel: Kernel, data: Prepared, settings: Settings) -> tuple[float, float, bool]:
+def _choose_ridge(kernel: Kernel, data: Split, settings: Settings) -> tuple[float, float, bool]:
     """Return the least mean squared leave-one-out error, the largest ridge as good as that, and if on an edge."""
     K = kernel(data.X)
     scale = float(K.diagonal().mean())
@@ -225,7 +225,7 @@ def largest_good_ridge(rows: Tensor) -> int:
     return int((errors <= errors[least] + noise).nonzero().max())
 
 
-def _smoother_error(temperature: float, data: Prepared) -> float:
+def _smoother_error(temperature: float, data: Split) -> float:
     """Return the mean squared error of each row's target by attention to all other rows."""
     logits = data.X @ data.X.T / temperature
     logits.fill_diagonal_(-torch.inf)

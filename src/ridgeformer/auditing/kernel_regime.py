@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Split
 
 if TYPE_CHECKING:  # the rooms above stand on this one's preparation, so they are imported when they are asked
     from ridgeformer.regime import RegimeAnswer
@@ -50,7 +46,7 @@ class KernelRegime:
         return {"answers": [answer.as_dict() for answer in self.answers]}
 
 
-def examine_regime(data: Prepared, settings: Settings) -> KernelRegime:
+def examine_regime(data: Split, settings: Settings) -> KernelRegime:
     """Train each network at each width and compare it with the kernel machines it might be.
 
     Rows are those of the audit, prepared as there and scaled to unit length.
@@ -61,32 +57,18 @@ def examine_regime(data: Prepared, settings: Settings) -> KernelRegime:
     from ridgeformer.regime import Architecture, Training, answer_regime
 
     rows = min(settings.regime_rows, len(data.X))
-    options: dict[str, Any] = {
-        "rows": rows,
-        "test_rows": max(1, min(rows // 2, len(data.Xt))),
-        "widest": settings.regime_widest,
-    }
+    test_rows = max(1, rows // 2)
     training = Training("descent", rate=1.0, epochs=settings.regime_epochs, l2=0.0)
-    dataset = _as_dataset(data)
-    return KernelRegime(
-        tuple(
-            answer_regime(
-                dataset, Architecture(network, scale=SCALE), width=width, training=training,
-                seed=settings.seed + draw, **options,
-            )
-            for network in NETWORKS
-            for width in settings.regime_widths
-            for draw in range(settings.repeats)
-        )
-    )  # fmt: skip
-
-
-def _as_dataset(data: Prepared) -> Dataset:
-    """Return the prepared rows as a dataset again, training rows first."""
-    X = torch.cat([data.X, data.Xt]).numpy()
-    if data.labels is not None and data.labels_t is not None:
-        y: Any = torch.cat([data.labels, data.labels_t]).numpy()
-    else:
-        y = (torch.cat([data.y, data.yt])).numpy()
-        y = y / (np.sqrt(np.square(y).mean()) or 1.0)  # networks at initialisation answer with numbers of size one
-    return replace(data.dataset, X=X, y=y)
+    answers = []
+    for network in NETWORKS:
+        for width in settings.regime_widths:
+            for draw in range(settings.repeats):
+                seed = settings.seed + draw
+                drawn = data.draw_for_networks(rows, test_rows, seed)
+                architecture = Architecture(network, scale=SCALE)
+                answers.append(
+                    answer_regime(
+                        drawn, architecture, width=width, widest=settings.regime_widest, training=training, seed=seed
+                    )
+                )
+    return KernelRegime(tuple(answers))

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from ridgeformer.auditing.fits import Certified
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 
 if TYPE_CHECKING:
     from ridgeformer.influence import Malleability
@@ -89,7 +89,7 @@ class Malleable:
         return asdict(self)
 
 
-def examine_malleability(data: Prepared, certified: Certified, settings: Settings) -> Malleable:
+def examine_malleability(data: Split, certified: Certified, settings: Settings) -> Malleable:
     """Move the most influential rows of a small draw, by attack and by chance, and count changes of sign.
 
     Raises:
@@ -112,7 +112,7 @@ def examine_malleability(data: Prepared, certified: Certified, settings: Setting
 
 
 def _models(
-    data: Prepared, certified: Certified, settings: Settings, seed: int
+    data: Split, certified: Certified, settings: Settings, seed: int
 ) -> dict[str, Callable[[float], Malleability]]:
     """Return, for each model, the function from an attack's size to what it did to the influences."""
     from ridgeformer.influence import (

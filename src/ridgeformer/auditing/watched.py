@@ -9,10 +9,10 @@ from torch import Tensor
 
 from ridgeformer.auditing.compiled import compile_softmax
 from ridgeformer.auditing.fits import Certified
-from ridgeformer.auditing.prepare import Prepared
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 
 __all__ = ["Watched", "choose_watched"]
 
@@ -41,7 +41,7 @@ class Watched:
     labels: tuple[str, ...]
 
 
-def choose_watched(data: Prepared, certified: Certified, settings: Settings) -> Watched:
+def choose_watched(data: Split, certified: Certified, settings: Settings) -> Watched:
     """Return the model and its task; the output is the one whose targets vary most over the rows drawn.
 
     Raises:
@@ -59,6 +59,6 @@ def choose_watched(data: Prepared, certified: Certified, settings: Settings) -> 
     return Watched(model, X, y, Xq, said, tuple(_label(data, int(place)) for place in order))
 
 
-def _label(data: Prepared, place: int) -> str:
+def _label(data: Split, place: int) -> str:
     row = f"row {data.rows[place]}"
     return row if data.labels is None else f"{row}, class {data.dataset.classes[int(data.labels[place])]}"

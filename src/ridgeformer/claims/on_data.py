@@ -11,10 +11,9 @@ import torch
 
 from ridgeformer import bounds
 from ridgeformer.auditing.fits import Certified, certified_fit
-from ridgeformer.auditing.prepare import Prepared, prepare
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.auditing.spectra import Spectra, examine_spectra
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 
 __all__ = ["FLOAT32_CONDITION", "Applied", "Row", "apply_claims", "examine_claims", "float32_ridge"]
 
@@ -68,12 +67,18 @@ def apply_claims(dataset: Dataset, settings: Settings | None = None) -> Applied:
         True
     """
     settings = settings or Settings()
-    data = prepare(dataset, settings)
+    data = Split.of(
+        dataset,
+        test_fraction=settings.test_fraction,
+        max_rows=settings.max_rows,
+        preprocessing=settings.preprocessing,
+        seed=settings.seed,
+    )
     certified = certified_fit(data, settings)
     return examine_claims(data, certified, examine_spectra(data.X, certified.K, certified.solution.ridge))
 
 
-def examine_claims(data: Prepared, certified: Certified, spectra: Spectra) -> Applied:
+def examine_claims(data: Split, certified: Certified, spectra: Spectra) -> Applied:
     """Evaluate the claims on prepared data with a certified fit."""
     widths = np.unique(np.round(np.geomspace(1, len(spectra.kernel), 60)).astype(int))
     rows = (*_width(data, certified, spectra), *_depth(certified, spectra), *_trust(certified, spectra))
@@ -97,7 +102,7 @@ def float32_ridge(largest: float, smallest: float, condition: float = FLOAT32_CO
     return max(0.0, (largest - condition * smallest) / (condition - 1))
 
 
-def _width(data: Prepared, certified: Certified, spectra: Spectra) -> list[Row]:
+def _width(data: Split, certified: Certified, spectra: Spectra) -> list[Row]:
     K, ridge, n = spectra.kernel, spectra.ridge, len(spectra.kernel)
     m = spectra.measured_10
     dropped = bounds.sketch_error_floor(K, m)
@@ -119,7 +124,7 @@ def _width(data: Prepared, certified: Certified, spectra: Spectra) -> list[Row]:
     ]  # fmt: skip
 
 
-def _dropped_query(certified: Certified, data: Prepared, width: int) -> float:
+def _dropped_query(certified: Certified, data: Split, width: int) -> float:
     """Return the largest norm(phi_perp(x)) over the held-out rows, for the top `width` directions of K."""
     values, vectors = torch.linalg.eigh(certified.K)
     kept = slice(len(values) - width, None)
@@ -129,7 +134,7 @@ def _dropped_query(certified: Certified, data: Prepared, width: int) -> float:
     return sqrt(max(0.0, float((kernel.diagonal(data.Xt).to(torch.float64) - carried).max())))
 
 
-def _logits(data: Prepared, certified: Certified, spectra: Spectra) -> Row:
+def _logits(data: Split, certified: Certified, spectra: Spectra) -> Row:
     """Return claim W6 for rows projected to the directions that carry 99 % of their energy."""
     X = data.X / sqrt(certified.fit.temperature or 1.0)
     projected = X @ torch.linalg.svd(X, full_matrices=False).Vh[: spectra.energy_rank].T
@@ -174,7 +179,7 @@ def _trust(certified: Certified, spectra: Spectra) -> list[Row]:
     ]  # fmt: skip
 
 
-def _sentences(data: Prepared, certified: Certified, spectra: Spectra) -> tuple[str, ...]:
+def _sentences(data: Split, certified: Certified, spectra: Spectra) -> tuple[str, ...]:
     n, ridge = len(spectra.kernel), spectra.ridge
     safe = float32_ridge(spectra.kernel[0], spectra.kernel[-1])
     guaranteed = f"width {spectra.width_10:,} is guaranteed to be enough"

@@ -1,6 +1,6 @@
-"""The command line: one command a file, thin over the library.
+"""The command line, thin over the library.
 
-Nothing heavy is imported here, so that Ctrl-C is answered from the first moment on.
+Commands import what they need when they run, so that help, version and usage errors come without torch.
 """
 
 from __future__ import annotations
@@ -13,25 +13,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["INTERRUPTED", "main"]
+__all__ = ["INTERRUPTED", "importing", "main"]
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
 
 def main() -> None:
-    """Run the command line; importing the library takes seconds, and Ctrl-C meanwhile ends it in one line."""
-    with _leaving_on_interrupt():
+    """Run the command that `sys.argv` names."""
+    with importing():
         from ridgeformer.cli.commands import run_command
     run_command()
 
 
 @contextmanager
-def _leaving_on_interrupt() -> Iterator[None]:
-    """End the process at Ctrl-C instead of raising: an exception would surface in whatever is being imported."""
+def importing() -> Iterator[None]:
+    """End the process at Ctrl-C with one line while a library is imported.
+
+    A KeyboardInterrupt would surface inside whichever module is being imported, and torch takes seconds.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield  # interrupts are ignored or handled by someone else
+        yield  # interrupts are ignored, or somebody else handles them
         return
     signal.signal(signal.SIGINT, _leave)
     try:
@@ -41,5 +44,5 @@ def _leaving_on_interrupt() -> Iterator[None]:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    print("error: interrupted before anything was done.", file=sys.stderr, flush=True)
+    print("error: interrupted during start-up; nothing was written.", file=sys.stderr, flush=True)
     os._exit(INTERRUPTED)

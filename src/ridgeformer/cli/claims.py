@@ -1,31 +1,23 @@
-"""`ridgeformer claims`: the ledger, one claim explained, or what applies to the user's own data."""
+"""`ridgeformer claims`: the ledger, one claim explained, or the claims evaluated on the user's own data."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from ridgeformer import datasets
-from ridgeformer.claims import CLAIMS, DEEP_CASES, NORMAL_CASES, Claim, Judgement, Verdict, as_dict, run_claims
-from ridgeformer.claims.on_data import Applied, apply_claims
-from ridgeformer.cli.console import Json, out, print_json, progress_bar
+from ridgeformer.cli import importing
+from ridgeformer.cli.console import Html, Json, Target, known_data, out, plain_table, print_json, progress_bar
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.views.claims_page import key_figure, provenance, summary, trial_line, write_claims_page
-from ridgeformer.views.terminal_plot import draw
-from ridgeformer.views.writing import require_place
+
+if TYPE_CHECKING:
+    from ridgeformer.claims import Claim, Judgement
+    from ridgeformer.claims.on_data import Applied
 
 __all__ = ["claims"]
 
-COLOURS = {
-    Verdict.TRUE: "green",
-    Verdict.AMENDED: "yellow",
-    Verdict.FALSE: "red",
-    Verdict.UNDEFINED: "magenta",
-    Verdict.PENDING: "dim",
-}
+COLOURS = {"TRUE": "green", "AMENDED": "yellow", "FALSE": "red", "UNDEFINED": "magenta", "PENDING": "dim"}
+"""Colour of each verdict."""
 
 
 def claims(
@@ -33,18 +25,27 @@ def claims(
     deep: Annotated[
         bool, typer.Option("--deep", help="100,000 cases a search, not 2,000; 50 times the draws.")
     ] = False,
-    data: Annotated[str | None, typer.Option(help="A dataset: evaluate what applies to it instead.")] = None,
-    target: Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Also write the ledger as a self-contained page.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A dataset: evaluate the claims that apply to it.", callback=known_data)
+    ] = None,
+    target: Target = None,
+    html: Html = None,
     json: Json = False,
 ) -> None:
     """Run the theorems of the source documents as checks, and compare each with the verdict on record.
 
     Example: ridgeformer claims W4
     """
+    if data is not None and (names or deep or html):
+        raise InputError("--data evaluates the claims on your data; leave out claim names, --deep and --html.")
+    with importing():
+        from ridgeformer import datasets
+        from ridgeformer.claims import DEEP_CASES, NORMAL_CASES, as_dict
+        from ridgeformer.claims.on_data import apply_claims
+        from ridgeformer.views.claims_page import write_claims_page
+        from ridgeformer.views.page import require_place
+
     if data is not None:
-        if names or deep or html:
-            raise InputError("--data evaluates the claims on your data; leave out claim names, --deep and --html.")
         _show_applied(apply_claims(datasets.load(data, target=target)), json)
         return
     if html is not None:
@@ -65,6 +66,8 @@ def claims(
 
 
 def _chosen(names: list[str]) -> list[Claim]:
+    from ridgeformer.claims import CLAIMS
+
     known = {claim.id: claim for claim in CLAIMS}
     for name in names:
         if name.upper() not in known:
@@ -73,22 +76,22 @@ def _chosen(names: list[str]) -> list[Claim]:
 
 
 def _run(chosen: list[Claim], cases: int, quiet: bool) -> list[Judgement]:
+    from ridgeformer.claims import run_claims
+
     with progress_bar(quiet) as progress:
         done = iter(range(len(chosen)))
         return list(run_claims(chosen, cases, lambda claim: progress(next(done), len(chosen), f"checking {claim.id}")))
 
 
 def _show_ledger(findings: list[Judgement]) -> None:
-    console, table = out(), Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("", "claim", "verdict", "figure", "time"):
-        table.add_column(head, overflow="fold", justify="right" if head == "time" else "left")
+    from ridgeformer.views.claims_page import key_figure, summary
+
+    console, rows = out(), []
     for finding in findings:
-        verdict = f"[{COLOURS[finding.claim.verdict]}]{finding.claim.full_verdict}[/]"
-        table.add_row(
-            finding.claim.id, finding.claim.title, verdict if finding.agrees else f"{verdict} [bold red]WRONG[/]",
-            key_figure(finding), f"{finding.seconds:.1f} s",
-        )  # fmt: skip
-    console.print(table)
+        verdict = f"[{COLOURS[finding.claim.verdict.name]}]{finding.claim.full_verdict}[/]"
+        verdict += "" if finding.agrees else " [bold red]WRONG[/]"
+        rows.append((finding.claim.id, finding.claim.title, verdict, key_figure(finding), f"{finding.seconds:.1f} s"))
+    console.print(plain_table(("", "claim", "verdict", "figure", "time"), rows, right=("time",)))
     console.print()
     console.print(summary(findings), style="bold", soft_wrap=True)
     for finding in findings:
@@ -99,13 +102,16 @@ def _show_ledger(findings: list[Judgement]) -> None:
 
 
 def _explain(finding: Judgement) -> None:
+    from ridgeformer.views.claims_page import provenance, trial_line
+    from ridgeformer.views.terminal import draw_curves
+
     console, claim, evidence = out(), finding.claim, finding.evidence
 
     def show(text: str, style: str | None = None) -> None:
         console.print(text, markup=False, soft_wrap=True, style=style)
 
     show(f"{claim.id}  {claim.title}", style="bold")
-    show(f"verdict: {claim.full_verdict}", style=COLOURS[claim.verdict])
+    show(f"verdict: {claim.full_verdict}", style=COLOURS[claim.verdict.name])
     for head, words, formula in (
         ("As stated", claim.stated, claim.formula),
         ("Where it comes from", provenance(claim), ""),
@@ -132,7 +138,7 @@ def _explain(finding: Judgement) -> None:
             show(f"  {trial_line(trial)}")
         if evidence.plot:
             show("")
-            print(draw(evidence.plot, min(console.width, 100)))
+            print(draw_curves(evidence.plot, min(console.width, 100)))
             show(evidence.plot.caption, style="dim")
     for problem in finding.problems:
         show(f"\n{problem}.", style="bold red")
@@ -145,10 +151,6 @@ def _show_applied(applied: Applied, json: bool) -> None:
     console = out()
     for sentence in applied.sentences:
         console.print(sentence, markup=False, soft_wrap=True, style="bold")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("claim", "on these data", "value", "informative"):
-        table.add_column(head, overflow="fold")
-    for row in applied.rows:
-        table.add_row(row.claim, row.what, f"{row.value:.4g}", "yes" if row.informative else "no")
+    rows = [(row.claim, row.what, f"{row.value:.4g}", "yes" if row.informative else "no") for row in applied.rows]
     console.print()
-    console.print(table)
+    console.print(plain_table(("claim", "on these data", "value", "informative"), rows))

@@ -1,4 +1,4 @@
-"""Every command, and how each may end: a result, one line on standard error, or an interruption."""
+"""All commands, and the three ways each can end: a result, one line on standard error, or an interruption."""
 
 from __future__ import annotations
 
@@ -8,23 +8,40 @@ from typing import Annotated
 
 import typer
 
-from ridgeformer.cli import INTERRUPTED
+from ridgeformer.cli import INTERRUPTED, importing
 from ridgeformer.cli.audit import audit
-from ridgeformer.cli.certify import certify
 from ridgeformer.cli.claims import claims
-from ridgeformer.cli.compile import compile_
+from ridgeformer.cli.compile import certify, compile_, explain, run
+from ridgeformer.cli.console import out
 from ridgeformer.cli.data import data
-from ridgeformer.cli.explain import explain
-from ridgeformer.cli.explore import explore
-from ridgeformer.cli.influence import influence
-from ridgeformer.cli.regime import regime
-from ridgeformer.cli.reproduce import reproduce
-from ridgeformer.cli.run import run
+from ridgeformer.cli.diagnose import influence, regime
 from ridgeformer.cli.solve import solve
-from ridgeformer.cli.studies import studies
+from ridgeformer.cli.studies import reproduce, studies
 from ridgeformer.core.errors import RidgeformerError
 
 __all__ = ["app", "run_command"]
+
+
+def explore(
+    host: Annotated[str, typer.Option(help="Address to listen on; the default is this computer only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)] = 8050,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
+) -> None:
+    """Explore in a browser: move ridge, depth and width, draw points, look into the stream.
+
+    Example: ridgeformer explore --port 8050
+    """
+    try:
+        with importing():
+            from ridgeformer.views.explorer.server import serve
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("dash", "flask", "werkzeug"):
+            raise
+        raise RidgeformerError(
+            f"the explorer needs {error.name}, which is not installed: pip install 'ridgeformer[app]'."
+        ) from None
+    serve(host, port, browser, lambda line: out().print(line, markup=False, soft_wrap=True))
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,14 +52,8 @@ app = typer.Typer(
 app.command("audit")(audit)
 app.command("solve")(solve)
 app.command("compile")(compile_)
-app.command("run")(run)
-app.command("explain")(explain)
-app.command("certify")(certify)
-app.command("claims")(claims)
-app.command("regime")(regime)
-app.command("influence")(influence)
-app.command("explore")(explore)
-app.command("reproduce")(reproduce)
+for command in (run, explain, certify, claims, regime, influence, explore, reproduce):
+    app.command()(command)
 app.add_typer(studies, name="studies")
 app.add_typer(data, name="data")
 
@@ -71,9 +82,9 @@ def run_command() -> None:
     except RidgeformerError as error:
         sys.exit(_complain(str(error), 2))
     except OSError as error:
-        sys.exit(_complain(f"cannot write the output ({error.strerror}): check where it goes.", 1))
+        sys.exit(_complain(f"cannot write the output ({error.strerror}): check its path and the free space.", 1))
     if code == INTERRUPTED:
-        _complain("interrupted; nothing was half-written.", code)
+        _complain("interrupted; no file was left half-written.", code)
     sys.exit(code if isinstance(code, int) else 0)
 
 

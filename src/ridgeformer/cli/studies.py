@@ -1,24 +1,38 @@
-"""`ridgeformer studies`: long work that survives: list, show, run, export."""
+"""`ridgeformer studies` and `ridgeformer reproduce`: resumable parameter sweeps, and their pages."""
 
 from __future__ import annotations
 
+import json as json_
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.markup import escape
 
-from ridgeformer import studies as rooms
-from ridgeformer.cli.console import Json, out, print_json
-from ridgeformer.cli.watching import Processes, Quiet, Retry, Scheduler, Workers, say_end, watched
-from ridgeformer.studies import Store, Study
+from ridgeformer.cli import importing
+from ridgeformer.cli.console import Json, Scheduler, Workers, out, plain_table, print_json, progress_bar
+from ridgeformer.core.errors import InputError
 
-__all__ = ["studies"]
+if TYPE_CHECKING:
+    from ridgeformer.studies import Progress, Report, Row, Study
 
-studies = typer.Typer(no_args_is_help=True, help="Run long work that survives: list, show, run, export.")
+__all__ = ["reproduce", "studies"]
+
+studies = typer.Typer(no_args_is_help=True, help="Run resumable parameter sweeps: list, show, run, export.")
 
 Name = Annotated[str, typer.Argument(help="A study's name, or module:STUDY of your own.")]
 StoreFile = Annotated[Path, typer.Option("--store", help="The file results are kept in.")]
+Processes = Annotated[int, typer.Option(help="Number of worker processes on this machine.", min=0)]
+Retry = Annotated[bool, typer.Option("--retry", help="Try recorded failures again.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines: progress, then the end.")]
+
+EVERY = 1.0
+"""Seconds between two JSON lines."""
 
 
 @studies.command("list")
@@ -27,29 +41,33 @@ def list_(json: Json = False) -> None:
 
     Example: ridgeformer studies list
     """
+    with importing():
+        from ridgeformer.studies import STUDIES
+
     if json:
-        print_json([_facts(study) for study in rooms.STUDIES.values()])
+        print_json([_facts(study) for study in STUDIES.values()])
         return
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for head in ("name", "tasks", "what"):
-        table.add_column(head)
-    for study in rooms.STUDIES.values():
-        sizes = ", ".join(f"{name} {len(preset):,}" for name, preset in study.presets.items())
-        table.add_row(study.name, sizes, study.what)
-    out().print(table)
+    rows = [
+        (study.name, ", ".join(f"{name} {len(preset):,}" for name, preset in study.presets.items()), study.what)
+        for study in STUDIES.values()
+    ]
+    out().print(plain_table(("name", "tasks", "what"), rows))
 
 
 @studies.command("show")
 def show(
     name: Name,
-    store: Annotated[Path | None, typer.Option("--store", help="Also say what this store has of it.")] = None,
+    store: Annotated[Path | None, typer.Option("--store", help="Also count the results in this store.")] = None,
     json: Json = False,
 ) -> None:
-    """Describe a study, and what a store has of it: done, missing and failed.
+    """Describe a study and the state of a store: tasks done, missing and failed.
 
     Example: ridgeformer studies show depth-accuracy
     """
-    study = rooms.find_study(name)
+    with importing():
+        from ridgeformer.studies import find_study
+
+    study = find_study(name)
     facts = _facts(study)
     if store is not None:
         facts["store"] = _standing(study, store)
@@ -78,19 +96,22 @@ def run(
     scheduler: Scheduler = None,
     retry: Retry = False,
     quiet: Quiet = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON lines: progress, then the end.")] = False,
+    json: JsonLines = False,
 ) -> None:
-    """Compute what the store does not have yet; running again resumes.
+    """Compute the tasks missing from the store; running again resumes.
 
     Example: ridgeformer studies run depth-accuracy --preset quick --store depth.db --processes 2
     """
+    with importing():
+        from ridgeformer.studies import run as run_study
+
     again = f"ridgeformer studies run {name} --preset {preset} --store {store}"
-    with watched(again, quiet=quiet, json=json) as watch:
-        report = rooms.run(
+    with _watched(again, quiet=quiet, json=json) as watch:
+        report = run_study(
             name, store=store, preset=preset, processes=processes, workers=workers, scheduler=scheduler, retry=retry,
             watch=watch,
         )  # fmt: skip
-    say_end(report, json=json)
+    _print_end(report, json=json)
 
 
 @studies.command("export")
@@ -99,19 +120,23 @@ def export(
     store: StoreFile,
     path: Annotated[Path, typer.Option("--out", help="The file to write.")],
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
-    preset: Annotated[str | None, typer.Option(help="Only this preset's tasks; all there are without it.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Only the tasks of this preset; by default all.")] = None,
     means: Annotated[bool, typer.Option("--intervals", help="Means over seeds with 95 % intervals.")] = False,
-    version: Annotated[int | None, typer.Option(help="Results of another version of the study.")] = None,
+    version: Annotated[int | None, typer.Option(help="Export the results of another version of the study.")] = None,
     json: Json = False,
 ) -> None:
     """Write a tidy table: parameters, seeds and values.
 
     Example: ridgeformer studies export depth-accuracy --store depth.db --format csv --out depth.csv
     """
-    rows = rooms.table(name, store, preset=preset, version=version)
+    with importing():
+        from ridgeformer.studies import export as write_table
+        from ridgeformer.studies import find_study, intervals, table
+
+    rows = table(name, store, preset=preset, version=version)
     if means:
-        rows = rooms.intervals(rows, rooms.find_study(name).within)
-    rooms.export(rows, path, format=format)
+        rows = intervals(rows, find_study(name).within)
+    write_table(rows, path, format=format)
     facts = {"path": str(path), "rows": rows.num_rows, "columns": rows.column_names}
     print_json(facts) if json else out().print(f"{rows.num_rows:,} rows: {path}", markup=False, soft_wrap=True)
 
@@ -122,16 +147,141 @@ def _facts(study: Study) -> dict[str, Any]:
 
 
 def _standing(study: Study, path: Path) -> dict[str, Any]:
-    """Return what a store has of a study."""
+    """Return the state of a store: tasks done a preset, failures, versions."""
+    from ridgeformer.studies import Status, Store
+
     with Store(path, write=False) as store:
         rows, census = list(store.results(study.name, study.version)), store.census(study.name)
-    done = {row.key for row in rows if row.status == rooms.Status.DONE}
+    done = {row.key for row in rows if row.status == Status.DONE}
     return {
         "done": {name: sum(task.key in done for task in study.tasks(name)) for name in study.presets},
-        "failed": [
-            {"params": row.params, "seed": row.seed, "status": row.status, "error": row.error.splitlines()[-1]}
-            for row in rows
-            if row.key not in done
-        ],
+        "failed": [_failure(row) for row in rows if row.key not in done],
         "versions": [f"{n} results of version {v}, ridgeformer {lib}" for (v, lib), n in sorted(census.items())],
     }
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="A study with a page; `ridgeformer studies list` shows them.")],
+    preset: Annotated[str, typer.Option(help="Which size: quick, default or paper.")] = "quick",
+    seeds: Annotated[int | None, typer.Option(help="Seeds a point, instead of the preset's number.")] = None,
+    changed: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Other values of a parameter, such as data=mnist or rows=100,250; can be repeated."),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--out", help="Directory of store, tables and report.html; reproduce/NAME by default."),
+    ] = None,
+    processes: Processes = 0,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
+    retry: Retry = False,
+    quiet: Quiet = False,
+    json: JsonLines = False,
+) -> None:
+    """Run a study and write its page with plots and its tables; running again resumes.
+
+    Example: ridgeformer reproduce width-rank --preset quick --processes 2
+    Example: ridgeformer reproduce ntk-distance --set data=mnist --set width=16,1024 --seeds 5
+    """
+    with importing():
+        from ridgeformer.studies import find_study
+        from ridgeformer.studies import reproduce as run_and_show
+
+    where = Path("reproduce") / name if directory is None else directory
+    options = "".join(f" --set {one}" for one in changed or ()) + ("" if seeds is None else f" --seeds {seeds}")
+    again = f"ridgeformer reproduce {name} --preset {preset}{options} --out {where}"
+    study = find_study(name).with_options(preset, seeds=seeds, **_axes(changed or ()))
+    with _watched(again, quiet=quiet, json=json) as watch:
+        report, page = run_and_show(
+            study, where, preset=preset, processes=processes, workers=workers, scheduler=scheduler, retry=retry,
+            watch=watch,
+        )  # fmt: skip
+    if not json:
+        console = out()
+        console.print(f"\n[bold]{escape(page.title)}[/bold]\n")
+        for sentence in page.answer:
+            console.print(f"• {sentence}\n", markup=False)
+        console.print(f"The page with plots: [bold]{escape(str(where / 'report.html'))}[/bold]\n", soft_wrap=True)
+    _print_end(report, json=json, page={"answer": list(page.answer), "page": str(where / "report.html")})
+
+
+def _axes(changed: Iterable[str]) -> dict[str, list[Any]]:
+    """Parse "name=value,value"; values that are JSON become numbers or booleans."""
+    axes: dict[str, list[Any]] = {}
+    for one in changed:
+        name, equals, values = one.partition("=")
+        if not (name and equals and values):
+            raise InputError(f"--set {one}: name=value or name=value,value was expected.")
+        axes[name] = [_value(value) for value in values.split(",")]
+    return axes
+
+
+def _value(text: str) -> Any:
+    try:
+        return json_.loads(text)
+    except json_.JSONDecodeError:
+        return text
+
+
+@contextmanager
+def _watched(again: str, *, quiet: bool, json: bool) -> Iterator[Callable[[Progress], None]]:
+    """Yield a callback that shows progress; after Ctrl-C print the command that resumes, then re-raise."""
+    printed = 0.0
+    with progress_bar(quiet or json) as bar:
+
+        def watch(progress: Progress) -> None:
+            nonlocal printed
+            bar(progress.done + progress.failed, progress.total, _words(progress))
+            if json and time.monotonic() - printed >= EVERY:
+                printed = time.monotonic()
+                _line({"event": "progress", **vars(progress)})
+
+        try:
+            yield watch
+        except KeyboardInterrupt:
+            print(f"\ninterrupted; finished tasks are stored. To resume: {again}", file=sys.stderr)
+            raise
+
+
+def _words(progress: Progress) -> str:
+    left = "" if progress.remaining is None else f", {_duration(progress.remaining)} left"
+    return f"{progress.done:,} done, {progress.running} running, {progress.failed} failed{left}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _print_end(report: Report, *, json: bool, page: dict[str, Any] | None = None) -> None:
+    """Print a summary of the run; failures make the exit code 1."""
+    failures = [_failure(row) for row in report.failures]
+    if json:
+        facts = {name: value for name, value in vars(report).items() if name not in ("failures", "store")}
+        _line({"event": "end", **facts, "store": str(report.store), "failures": failures, **(page or {})})
+    else:
+        console = out()
+        for note in report.notes:
+            console.print(f"note: {note}", markup=False)
+        kept = report.total - len(failures)
+        console.print(
+            f"{report.study}: {kept:,} of {report.total:,} tasks have a result, {report.computed:,} of them computed "
+            f"now in {report.seconds:.1f} s.",
+            markup=False,
+        )
+        for line in failures:
+            console.print(f"  {line['status']}: {line['params']}, seed {line['seed']}: {line['error']}", markup=False)
+        if failures:
+            console.print(f"{len(failures)} tasks have none; --retry tries them again.", markup=False)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _failure(row: Row) -> dict[str, Any]:
+    return {"params": row.params, "seed": row.seed, "status": row.status, "error": row.error.splitlines()[-1]}
+
+
+def _line(value: dict[str, Any]) -> None:
+    print(json_.dumps(value), flush=True)

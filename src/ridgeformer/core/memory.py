@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from ridgeformer.core.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["free_bytes", "is_out_of_memory", "require_memory", "show_bytes"]
 
@@ -20,6 +22,8 @@ def free_bytes(device: torch.device | None = None) -> int:
     Linux counts caches that it would give back; elsewhere it is the free pages, or half of all there are.
     """
     if device is not None and device.type == "cuda":
+        import torch
+
         return int(torch.cuda.mem_get_info(device)[0])
     if MEMINFO.exists():
         for line in MEMINFO.read_text().splitlines():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["numpy_generator", "spawn", "torch_generator"]
 
@@ -35,8 +38,11 @@ def torch_generator(seed: int, *purpose: str | int, device: str | torch.device =
     """Return torch's generator for one purpose under `seed`.
 
     Example:
+        >>> import torch
         >>> torch.rand(1, generator=torch_generator(0, "noise")).shape
         torch.Size([1])
     """
+    import torch
+
     state = spawn(seed, *purpose).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(state >> np.uint64(1)))

@@ -6,9 +6,12 @@ A new dataset is one file with an `Entry` (an `Embedded`, an `ImageSet`, or a cl
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ridgeformer.core.errors import InputError, unknown_name
+from ridgeformer.core.reading import open_regular
 from ridgeformer.datasets.cifar10 import CIFAR10
 from ridgeformer.datasets.dataset import Dataset, Task
 from ridgeformer.datasets.embedded import DIABETES, DIGITS, WINE
@@ -18,9 +21,12 @@ from ridgeformer.datasets.fetched import fetch_set
 from ridgeformer.datasets.files import load_file
 from ridgeformer.datasets.image_set import ImageSet
 from ridgeformer.datasets.mnist import MNIST
-from ridgeformer.datasets.preprocess import standardise, unit_rows
 from ridgeformer.datasets.progress import Progress
 from ridgeformer.datasets.synthetic import synthetic
+
+if TYPE_CHECKING:
+    from ridgeformer.datasets.preprocess import standardise, unit_rows
+    from ridgeformer.datasets.split import Split
 
 __all__ = [
     "REGISTRY",
@@ -28,11 +34,13 @@ __all__ = [
     "Entry",
     "Info",
     "Progress",
+    "Split",
     "Task",
     "available",
     "fetch",
     "load",
     "load_file",
+    "require_known",
     "show",
     "standardise",
     "synthetic",
@@ -51,6 +59,15 @@ REGISTRY: dict[str, Entry] = {
     )
 }
 """Datasets by name."""
+
+_NEEDS_TORCH = {"Split": "split", "standardise": "preprocess", "unit_rows": "preprocess"}
+"""Names imported on first use: `ridgeformer data list` starts without torch."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_TORCH:
+        raise AttributeError(f"module 'ridgeformer.datasets' has no attribute {name!r}")
+    return getattr(import_module(f"ridgeformer.datasets.{_NEEDS_TORCH[name]}"), name)
 
 
 def load(
@@ -91,6 +108,23 @@ def load(
     if target is not None or task is not None:
         raise InputError(f"target and task belong to files; {name_or_path!r} has its own: leave them out.")
     return _entry(name_or_path).load(part, cache_dir, limit)
+
+
+def require_known(name_or_path: str | Path) -> None:
+    """Raise unless this is the name of a dataset or a file that can be opened; nothing is loaded.
+
+    Raises:
+        UnknownNameError: no such name; the message offers the nearest one.
+        DataFileError: no such file, or not a regular one.
+
+    Example:
+        >>> require_known("digits")
+    """
+    if not _looks_like_path(name_or_path):
+        _entry(name_or_path)
+        return
+    with open_regular(Path(name_or_path)):
+        pass
 
 
 def available(cache_dir: str | Path | None = None) -> list[Info]:

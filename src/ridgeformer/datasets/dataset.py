@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError, unknown_name
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.datasets.rows import stratified_rows
 
-__all__ = ["Dataset", "Task"]
+__all__ = ["Dataset", "Task", "shares", "stratified_rows"]
 
 Task = Literal["regression", "classification"]
 TASKS = ("regression", "classification")
@@ -239,3 +238,40 @@ def _check_values(name: str, y: NDArray[Any], n: int, classes: tuple[str, ...]) 
     if not np.isfinite(y).all():
         row = int(np.argwhere(~np.isfinite(y))[0][0])
         raise InputError(f"{name}: y is NaN or infinite in row {row}: drop that row or fill it in.")
+
+
+def shares(counts: NDArray[Any], n: int, generator: np.random.Generator) -> Int64[np.ndarray, " classes"]:
+    """Return how many of `n` rows each class gets: its proportion, rounded down or up, n in all.
+
+    The rows that rounding leaves over go to the largest remainders; equal remainders are drawn by lot.
+    Holds for 0 <= n <= sum(counts).
+
+    Example:
+        >>> shares(np.array([60, 30, 10]), 10, np.random.default_rng(0)).tolist()
+        [6, 3, 1]
+    """
+    counts = np.asarray(counts, dtype=np.int64)
+    whole, remainder = np.divmod(counts * n, counts.sum())
+    order = np.lexsort((generator.random(counts.size), -remainder))
+    whole[order[: n - whole.sum()]] += 1
+    return whole
+
+
+def stratified_rows(
+    codes: NDArray[Any] | None, total: int, n: int, generator: np.random.Generator
+) -> Int64[np.ndarray, " n"]:
+    """Return `n` distinct rows of `total` in ascending order, in proportion to the classes `codes`.
+
+    `codes=None` means no classes: any n rows are equally likely. Holds for 0 <= n <= total.
+
+    Example:
+        >>> rows = stratified_rows(np.array([0, 0, 0, 0, 1, 1]), 6, 3, np.random.default_rng(0))
+        >>> [int((rows < 4).sum()), int((rows >= 4).sum())]
+        [2, 1]
+    """
+    if codes is None:
+        return np.sort(generator.permutation(total)[:n]).astype(np.int64)
+    counts = np.bincount(codes)
+    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+    parts = [generator.permutation(rows)[:k] for rows, k in zip(members, shares(counts, n, generator), strict=True)]
+    return np.sort(np.concatenate(parts)).astype(np.int64)

@@ -15,10 +15,9 @@ from jaxtyping import UInt8
 from ridgeformer.core.errors import DataFileError, unknown_name
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets import cache
-from ridgeformer.datasets.dataset import Dataset
+from ridgeformer.datasets.dataset import Dataset, stratified_rows
 from ridgeformer.datasets.entry import Info
 from ridgeformer.datasets.locations import datasets_folder
-from ridgeformer.datasets.rows import stratified_rows
 
 __all__ = ["Arrays", "ImageSet", "RawFile", "check_arrays", "digest_of"]
 

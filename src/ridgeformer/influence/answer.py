@@ -6,21 +6,23 @@ from dataclasses import asdict, dataclass
 from math import isinf
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.auditing.fits import certified_fit
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.checks import whole
-from ridgeformer.datasets import Dataset
+from ridgeformer.core.errors import InputError
+from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.attacks import PGD
 from ridgeformer.influence.exact import RidgeFit, fit
 from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
 from ridgeformer.influence.group import group_influence
 from ridgeformer.influence.influence import Influence
-from ridgeformer.influence.posing import Posed, pose_row
 
-__all__ = ["Answer", "Asked", "Point", "ask", "describe"]
+__all__ = ["Answer", "Point", "ask", "explain", "hold_out"]
 
 START = 1e-3
 """Where the search for a flipping eps begins; it doubles from there."""
@@ -113,113 +115,123 @@ def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points:
         (True, True)
     """
     settings, count = settings or Settings(), whole(points, "points", 1)
-    posed = pose_row(dataset, row, settings)
-    certified = certified_fit(posed.data, settings)
-    fitted = fit(certified.solution.kernel, posed.data.X, posed.data.y, certified.solution.ridge)
-    query = posed.data.Xt[posed.place : posed.place + 1]
-    return describe(Asked(posed, fitted, query, certified.fit.temperature, "a kernel ridge regression"), count)
+    split = hold_out(dataset, row, settings)
+    certified = certified_fit(split, settings)
+    fitted = fit(certified.solution.kernel, split.X, split.y, certified.solution.ridge)
+    return explain(split, fitted, -1, count, temperature=certified.fit.temperature)
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A question that is ready: the row held out, the fit to the others, and the row as the fit sees it."""
+def hold_out(dataset: Dataset, row: int, settings: Settings) -> Split:
+    """Prepare a dataset as an audit does, this row set aside first; it is the last held-out row."""
+    return Split.of(
+        dataset,
+        test_fraction=settings.test_fraction,
+        max_rows=settings.max_rows,
+        preprocessing=settings.preprocessing,
+        seed=settings.seed,
+        held_out=row,
+    )
 
-    posed: Posed
-    fitted: RidgeFit
-    query: Tensor
-    temperature: float | None
-    model: str
 
+def explain(
+    split: Split,
+    fitted: RidgeFit,
+    place: int,
+    points: int = 5,
+    *,
+    query: Tensor | None = None,
+    temperature: float | None = None,
+    model: str = "a kernel ridge regression",
+    robustness: bool = True,
+) -> Answer:
+    """Say which training rows of a split made the prediction at one held-out row.
 
-def describe(asked: Asked, count: int, *, firm: bool = True) -> Answer:
-    """Return the answer that a fit gives, `count` points on either side; `firm` searches for the flipping eps."""
-    posed, fitted, query = asked.posed, asked.fitted, asked.query
-    found, output = fitted.influence(query), _output(posed)
-    direction = _direction(posed, found, output)
+    Args:
+        split: The rows.
+        fitted: The fit to its training rows.
+        place: The position of the row among the held-out rows.
+        points: How many rows to name on either side.
+        query: The row as the kernel sees it, (1, d); None is the held-out row itself.
+        temperature: Of the kernel, to be reported.
+        model: What was fitted, in words.
+        robustness: Search for the smallest move that flips the sign of the strongest influence.
+
+    Raises:
+        InputError: training rows of one class, or none of the row's own class.
+    """
+    place = place % len(split.Xt)
+    _check_classes(split, place)
+    query = split.Xt[place : place + 1] if query is None else query
+    found = fitted.influence(query)
+    output = 0 if split.labels_t is None else int(split.labels_t[place])
+    towards = split.labels is not None or float(split.yt[place, 0]) >= float(found.predictions[0, 0])
+    direction = 1.0 if towards else -1.0
     scores = direction * found.leave_one_out[:, 0, output]
-    helpful, harmful = _ends(scores, count)
-    strongest = int(scores.abs().argmax())
-    return Answer(
-        name=posed.data.dataset.name,
-        task=posed.data.dataset.task,
-        model=asked.model,
-        row=posed.row,
-        truth=posed.truth,
-        predicted=posed.said(found.predictions[0]),
-        output=float(found.predictions[0, output] + posed.data.mean[output]),
-        training_rows=len(scores),
-        temperature=asked.temperature,
-        ridge=fitted.system.ridge,
-        helpful=_points(posed, scores, helpful),
-        harmful=_points(posed, scores, harmful),
-        share=_shown(scores, torch.cat([helpful, harmful])),
-        together=_together(fitted, query, helpful, output, direction),
-        leave_one_out_error=_leave_one_out_error(posed, found),
-        strongest=int(posed.numbers[strongest]),
-        flipping=_flipping(asked, strongest, output) if firm else None,
-        unit=_unit(asked, strongest),
-        notes=posed.data.notes,
-    )
-
-
-def _flipping(asked: Asked, strongest: int, output: int) -> FlippingEps:
-    system = asked.fitted.system
-    return smallest_flipping_eps(
-        system.kernel, system.X, asked.fitted.y, asked.query, system.ridge, PGD(START), index=strongest, output=output
-    )
-
-
-def _output(posed: Posed) -> int:
-    """Return the output asked about: that of the row's own class, or the first."""
-    labels = posed.data.labels_t
-    return 0 if labels is None else int(labels[posed.place])
-
-
-def _direction(posed: Posed, found: Influence, output: int) -> float:
-    """Return +1 where raising the output goes towards the truth, else -1."""
-    if posed.data.labels is not None:
-        return 1.0
-    return 1.0 if float(posed.data.yt[posed.place, output]) >= float(found.predictions[0, output]) else -1.0
-
-
-def _ends(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     order = scores.argsort(descending=True, stable=True)
-    helpful, harmful = order[:count], order.flip(0)[:count]
-    return helpful[scores[helpful] > 0], harmful[scores[harmful] < 0]
+    helpful, harmful = order[:points], order.flip(0)[:points]
+    helpful, harmful = helpful[scores[helpful] > 0], harmful[scores[harmful] < 0]
+    strongest, total = int(scores.abs().argmax()), float(scores.abs().sum())
+    system = fitted.system
+    flipping = None
+    if robustness:
+        flipping = smallest_flipping_eps(
+            system.kernel, system.X, fitted.y, query, system.ridge, PGD(START), index=strongest, output=output
+        )
+
+    def name(places: Tensor) -> tuple[Point, ...]:
+        return tuple(
+            Point(int(split.rows[i]), split.describe_target(i, train=True), float(scores[i])) for i in places.tolist()
+        )
+
+    return Answer(
+        name=split.dataset.name,
+        task=split.task,
+        model=model,
+        row=int(split.rows_t[place]),
+        truth=split.describe_target(place),
+        predicted=split.describe_outputs(found.predictions[0]),
+        output=float(found.predictions[0, output] + split.mean[output]),
+        training_rows=len(scores),
+        temperature=temperature,
+        ridge=system.ridge,
+        helpful=name(helpful),
+        harmful=name(harmful),
+        share=float(scores[torch.cat([helpful, harmful])].abs().sum()) / total if total else 0.0,
+        together=direction * float(group_influence(fitted, query, helpful)[0, output]) if len(helpful) else 0.0,
+        leave_one_out_error=_leave_one_out_error(split, found),
+        strongest=int(split.rows[strongest]),
+        flipping=flipping,
+        unit=_unit(split.dataset.X[split.rows[strongest]], system.X[strongest]),
+        notes=split.notes,
+    )
 
 
-def _points(posed: Posed, scores: Tensor, places: Tensor) -> tuple[Point, ...]:
-    return tuple(Point(int(posed.numbers[i]), _label(posed, i), float(scores[i])) for i in places.tolist())
+def _check_classes(split: Split, place: int) -> None:
+    if split.labels is None or split.labels_t is None:
+        return
+    name, own = split.dataset.name, split.labels_t[place]
+    if len(split.labels.unique()) < 2:
+        raise InputError(
+            f"the training rows of {name} are all of one class: add rows of another class, or predict another column."
+        )
+    if not bool((split.labels == own).any()):
+        raise InputError(
+            f"row {split.rows_t[place]} of {name} is of class {split.classes[int(own)]}, and no training row has this "
+            "class: add rows of that class, or ask about another row."
+        )
 
 
-def _shown(scores: Tensor, places: Tensor) -> float:
-    total = float(scores.abs().sum())
-    return float(scores[places].abs().sum()) / total if total else 0.0
-
-
-def _label(posed: Posed, place: int) -> str:
-    data = posed.data
-    if data.labels is not None:
-        return data.dataset.classes[int(data.labels[place])]
-    return f"{float(data.y[place, 0] + data.mean[0]):.4g}"
-
-
-def _together(fitted: RidgeFit, query: Tensor, group: Tensor, output: int, direction: float) -> float:
-    return direction * float(group_influence(fitted, query, group)[0, output]) if len(group) else 0.0
-
-
-def _leave_one_out_error(posed: Posed, found: Influence) -> float:
-    left_out = posed.data.y - found.residual
-    if posed.data.labels is not None:
-        return 1 - posed.data.score(left_out, train=True)
+def _leave_one_out_error(split: Split, found: Influence) -> float:
+    if split.labels is not None:
+        return split.error(split.y - found.residual, train=True)
     return float(found.residual.square().mean().sqrt())
 
 
-def _unit(asked: Asked, place: int) -> float | None:
-    """Return by how much a training row was divided as a whole; None if it was not."""
-    raw, prepared = torch.from_numpy(asked.posed.source[place]), asked.fitted.system.X[place]
-    factor = float(raw.norm() / prepared.norm()) if float(prepared.norm()) > 0 else 0.0
-    return factor if factor > 0 and torch.allclose(factor * prepared, raw) else None
+def _unit(given: NDArray[np.float64], prepared: Tensor) -> float | None:
+    """Return the factor by which a row was divided as a whole; None if it was changed otherwise."""
+    raw, size = torch.from_numpy(given), float(prepared.norm())
+    factor = float(raw.norm()) / size if size > 0 else 0.0
+    return factor if factor > 0 and raw.shape == prepared.shape and torch.allclose(factor * prepared, raw) else None
 
 
 def _sentences(answer: Answer) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def fit(kernel: Kernel, X: Any, y: Any, ridge: Any) -> RidgeFit:
     """
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
-    asked = check_arguments(kernel, X, ridge, "direct", None, None, None, None, 0)
+    asked = check_arguments(kernel, X, ridge, "direct")
     check_memory(len(X), X.dtype)
     columns = y.reshape(len(y), -1)
     with torch.no_grad():

@@ -12,11 +12,10 @@ from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.datasets import Dataset
-from ridgeformer.influence.answer import Answer, Asked, describe
+from ridgeformer.datasets import Dataset, Split
+from ridgeformer.influence.answer import Answer, explain, hold_out
 from ridgeformer.influence.empirical_kernel import EmpiricalNTK
 from ridgeformer.influence.exact import fit
-from ridgeformer.influence.posing import Posed, pose_row
 from ridgeformer.kernels import Kernel
 from ridgeformer.regime import (
     Architecture,
@@ -26,7 +25,6 @@ from ridgeformer.regime import (
     NetworkNTK,
     ReluNetwork,
     Training,
-    make_problem,
     measure,
     stable_rate,
     tangent_norm,
@@ -74,10 +72,10 @@ def ask_network(
         (True, True)
     """
     settings, count = settings or Settings(max_rows=ROWS), whole(points, "points", 1)
-    posed = pose_row(dataset, row, settings)
-    built, training = _built(posed, architecture, whole(width, "width", 1), training, rate, settings.seed)
-    data, seen = posed.data, built.features(posed.data.X)
-    _train(built, seen, data.y, training, settings.seed)
+    split = hold_out(dataset, row, settings)
+    built, training = _built(split, architecture, whole(width, "width", 1), training, rate, settings.seed)
+    seen = built.features(split.X)
+    _train(built, seen, split.y, training, settings.seed)
     kernel = _kernel(built)
     with torch.no_grad():
         K = kernel(seen)
@@ -85,24 +83,23 @@ def ask_network(
         raise InputError(
             "the network is dead: no output has a gradient at any training row, so no point has influence."
         )
-    ridge = choose_ridge(K, data.y)[0]
-    query = built.features(data.Xt[posed.place : posed.place + 1])
-    problem = make_problem(
-        data.X, data.y, data.Xt, data.yt, classification=data.labels is not None, unit_rows=False
-    )  # fmt: skip
-    measured = measure(problem, architecture, training, width=width, seed=settings.seed, ridge=ridge)
+    ridge = choose_ridge(K, split.y)[0]
+    query = built.features(split.Xt[-1:])
+    measured = measure(split, architecture, training, width=width, seed=settings.seed, ridge=ridge)
     name = f"{model or getattr(architecture, 'name', 'your network')} of width {width:,}"
-    asked = Asked(posed, fit(kernel, seen, data.y, ridge), query, None, f"the tangent kernel of {name}")
-    answer = describe(asked, count, firm=isinstance(kernel, NetworkNTK))
-    notes = (_note(training, width), _itself(posed, built, query), *answer.notes)
+    answer = explain(
+        split, fit(kernel, seen, split.y, ridge), -1, count, query=query, model=f"the tangent kernel of {name}",
+        robustness=isinstance(kernel, NetworkNTK),
+    )  # fmt: skip
+    notes = (_note(training, width), _itself(split, built, query), *answer.notes)
     return replace(answer, warning=_warning(measured), notes=notes)
 
 
 def _built(
-    posed: Posed, architecture: Architecture | CustomArchitecture, width: int, training: Training, rate: Any, seed: int
+    split: Split, architecture: Architecture | CustomArchitecture, width: int, training: Training, rate: Any, seed: int
 ) -> tuple[Built, Training]:
     """Return the network that `measure` draws for these rows, and its training with a rate."""
-    X, y = posed.data.X, posed.data.y
+    X, y = split.X, split.y
     built = architecture.build(X, width, y.shape[1], torch_generator(seed, "regime.network", width))
     if rate is not None:
         return built, replace(training, rate=rate)
@@ -135,7 +132,7 @@ def _note(training: Training, width: int) -> str:
     return f"The network was trained for {training.epochs} epochs by {how}, {training.loss}, rate {training.rate:.3g}."
 
 
-def _itself(posed: Posed, built: Built, query: Tensor) -> str:
+def _itself(split: Split, built: Built, query: Tensor) -> str:
     with torch.no_grad():
         outputs = built.model(query)[0].double()
-    return f"The network itself says {posed.said(outputs)}."
+    return f"The network itself says {split.describe_outputs(outputs)}."

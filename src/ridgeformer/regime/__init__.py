@@ -19,7 +19,6 @@ from ridgeformer.regime.measure import Measurement, OutputDistance, measure
 from ridgeformer.regime.network_kernel import NetworkNTK, network_kernel
 from ridgeformer.regime.networks import FrozenPattern, QKVBlock, QKVNetwork, ReluNetwork, dead_share, is_dead
 from ridgeformer.regime.numerical_checks import NumericalChecks, check_numerically
-from ridgeformer.regime.problem import Problem, make_problem, problem_from
 from ridgeformer.regime.qkv import expected_qkv_kernel, qkv_features
 from ridgeformer.regime.rows import normalise_rows
 from ridgeformer.regime.spectra import GramSpectrum, attention_order, gram_spectrum
@@ -41,7 +40,6 @@ __all__ = [
     "NetworkNTK",
     "NumericalChecks",
     "OutputDistance",
-    "Problem",
     "QKVBlock",
     "QKVNetwork",
     "RegimeAnswer",
@@ -64,11 +62,9 @@ __all__ = [
     "kernel_descent",
     "kernel_distances",
     "linearised_predictions",
-    "make_problem",
     "measure",
     "network_kernel",
     "normalise_rows",
-    "problem_from",
     "published_width",
     "qkv_features",
     "relu_ntk_of_weights",

@@ -20,6 +20,7 @@ from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import require_memory
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.activation_counts import gram_factor
 from ridgeformer.regime.architecture import Architecture
@@ -27,7 +28,6 @@ from ridgeformer.regime.curvature import stable_rate
 from ridgeformer.regime.kernel_distances import kernel_distances
 from ridgeformer.regime.linearised import linearised_predictions
 from ridgeformer.regime.networks import ReluNetwork
-from ridgeformer.regime.problem import Problem
 
 __all__ = ["Along", "Stage", "descend", "follow_training"]
 
@@ -135,7 +135,7 @@ class Along:
 
 
 def follow_training(
-    problem: Problem,
+    split: Split,
     architecture: Architecture,
     *,
     width: Any,
@@ -149,7 +149,7 @@ def follow_training(
     their own span first, which changes no distribution: Gaussian weights have no preferred direction.
 
     Args:
-        problem: Rows and targets.
+        split: Rows and targets.
         architecture: "relu" or "mlp-attn".
         width: Neurons.
         seed: Of the weights.
@@ -161,34 +161,33 @@ def follow_training(
 
     Example:
         >>> from ridgeformer.datasets import load
-        >>> from ridgeformer.regime import problem_from
-        >>> problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0, classes=("3", "8"))
+        >>> split = Split.for_networks(load("digits"), rows=40, test_rows=20, classes=("3", "8"))
         >>> short, long = follow_training(
-        ...     problem, Architecture("relu", scale=1.0), width=4096, seed=0, lengths=[10, 100])
+        ...     split, Architecture("relu", scale=1.0), width=4096, seed=0, lengths=[10, 100])
         >>> long.train_loss < short.train_loss, long.relative < 0.1
         (True, True)
     """
     if architecture.name == "qkv":
         raise InputError("qkv has no limit in closed form to be compared with: use relu or mlp-attn, or `measure`.")
-    width, n = whole(width, "width", 1), len(problem.X)
-    size, both = torch.finfo(dtype).bits // 8, n + len(problem.Xt)
+    width, n = whole(width, "width", 1), len(split.X)
+    size, both = torch.finfo(dtype).bits // 8, n + len(split.Xt)
     require_memory(
         width * (8 * both + size * (both + 5 * n)), f"a network of width {width:,}", "use a smaller width or fewer rows"
     )
-    features = architecture.build(problem.X, 1, 1, torch_generator(0, "shape")).features
-    factor = gram_factor(torch.cat([features(problem.X), features(problem.Xt)]))
+    features = architecture.build(split.X, 1, 1, torch_generator(0, "shape")).features
+    factor = gram_factor(torch.cat([features(split.X), features(split.Xt)]))
     X, Xt = factor[:n], factor[n:]
-    K, cross, y = ReluNTK()(X), ReluNTK()(Xt, X), problem.y
+    K, cross, y = ReluNTK()(X), ReluNTK()(Xt, X), split.y
     rate = stable_rate(float(torch.linalg.eigvalsh(K)[-1]), y, "mse")
     generator = torch_generator(whole(seed, "seed", 0), "regime.along", width)
     network = ReluNetwork(factor.shape[1], width, generator, outputs=y.shape[1], scale=architecture.scale, dtype=dtype)
     first, *stages = descend(network, X.to(dtype), y.to(dtype), Xt.to(dtype), lengths, rate)
-    return [_compare(problem, (X, K, cross), rate, first, stage) for stage in stages]
+    return [_compare(split, (X, K, cross), rate, first, stage) for stage in stages]
 
 
-def _compare(problem: Problem, limit: tuple[Tensor, Tensor, Tensor], rate: float, first: Stage, stage: Stage) -> Along:
+def _compare(split: Split, limit: tuple[Tensor, Tensor, Tensor], rate: float, first: Stage, stage: Stage) -> Along:
     """Return a stage beside the kernel at the same time, from the same start."""
-    (X, K, cross), y, start = limit, problem.y, first.fitted.double()
+    (X, K, cross), y, start = limit, split.y, first.fitted.double()
     how = {"time": stage.steps, "rate": rate, "scale": 2 / y.numel(), "start": start}
     predicted = linearised_predictions(K, cross, y, start_query=first.outputs.double(), **how)
     predicted_fit = linearised_predictions(K, K, y, start_query=start, **how)
@@ -201,9 +200,9 @@ def _compare(problem: Problem, limit: tuple[Tensor, Tensor, Tensor], rate: float
         rms=float(gap.square().mean().sqrt()),
         train_loss=float((fitted - y).square().mean()),
         limit_train_loss=float((predicted_fit - y).square().mean()),
-        train_error=problem.error(fitted, test=False),
-        test_error=problem.error(outputs, test=True),
-        limit_test_error=problem.error(predicted, test=True),
+        train_error=split.error(fitted, train=True),
+        test_error=split.error(outputs),
+        limit_test_error=split.error(predicted),
         kernel_drift=float((after - before).norm() / before.norm()),
         kernel_start=kernel_distances(before, K, ridge=1.0).multiplicative,
         kernel_end=kernel_distances(after, K, ridge=1.0).multiplicative,

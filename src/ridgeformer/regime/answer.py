@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from ridgeformer.core.checks import whole
-from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Split
 from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, CustomArchitecture
@@ -24,7 +23,6 @@ from ridgeformer.regime.curvature import stable_rate, tangent_norm
 from ridgeformer.regime.finite_ntk import finite_relu_ntks
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.measure import Measurement, measure, require_network_memory
-from ridgeformer.regime.problem import Problem, problem_from
 from ridgeformer.regime.spectra import GramSpectrum, gram_spectrum
 from ridgeformer.regime.training import Training
 from ridgeformer.regime.words import sentences
@@ -102,13 +100,11 @@ class RegimeAnswer:
 
 
 def answer_regime(
-    dataset: Dataset,
+    split: Split,
     architecture: Architecture | CustomArchitecture,
     *,
     model: str = "",
     width: Any = 1024,
-    rows: Any = 200,
-    test_rows: Any = 100,
     widest: Any = 1_000_000,
     ridge: Any = None,
     training: Training = SHORT,
@@ -117,68 +113,64 @@ def answer_regime(
     dtype: torch.dtype = torch.float64,
     progress: Callable[[int, int, str], object] | None = None,
 ) -> RegimeAnswer:
-    """Measure one network on a sample of a dataset, and say whether its tangent kernel describes it.
+    """Measure one network on training and test rows, and say whether its tangent kernel describes it.
 
     Args:
-        dataset: Where rows come from.
+        split: The rows, as `Split.for_networks` draws them.
         architecture: Which network.
         model: What to call it; by default its architecture's name.
         width: Of the network that is trained.
-        rows: Training rows drawn; fewer if there are not so many.
-        test_rows: Test rows drawn, likewise.
         widest: Widest kernel at initialisation that is drawn.
         ridge: Of the whitened criterion; None takes `choose_ridge`.
         training: How it is trained; its `rate` is replaced unless it is Adam's.
         rate: Learning rate; None takes half of what is stable for the linearised network, or Adam's own.
-        seed: Of the sample and of the network.
+        seed: Of the network.
         dtype: Precision of the network; kernels and distances are float64.
         progress: Called as `progress(done, total, what)` before each stage.
 
     Raises:
-        InputError: too few rows, one class, a zero row, or a network that does not fit into memory.
+        InputError: a network that does not fit into memory, a rate at which training diverges, ...
 
     Example:
         >>> from ridgeformer.datasets import load
-        >>> quick = {"rows": 40, "test_rows": 20, "width": 64, "widest": 10_000}
-        >>> found = answer_regime(load("digits"), Architecture("mlp-attn", scale=1.0), **quick)
+        >>> split = Split.for_networks(load("digits"), rows=40, test_rows=20)
+        >>> found = answer_regime(split, Architecture("mlp-attn", scale=1.0), width=64, widest=10_000)
         >>> found.sentences[0].startswith("At width 64")
         True
     """
     begin = time.perf_counter()
     say = progress or (lambda done, total, what: None)
-    say(0, 4, "drawing rows")
-    problem, notes = _draw(dataset, whole(rows, "rows", 2), whole(test_rows, "test_rows", 1), seed)
-    outputs = problem.y.shape[1]
-    require_network_memory(problem, width, dtype)
-    built = architecture.build(problem.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
-    seen, closed_form = built.features(problem.X), built.closed_form
+    notes, outputs = list(split.notes), split.y.shape[1]
+    require_network_memory(split, width, dtype)
+    built = architecture.build(split.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
+    seen, closed_form = built.features(split.X), built.closed_form
     K = ReluNTK()(seen) if closed_form else None
-    say(1, 4, f"kernels at initialisation up to width {widest:,}")
+    say(0, 3, f"kernels at initialisation up to width {widest:,}")
     if ridge is None and K is not None:
-        ridge, note = choose_ridge(K, problem.y)
+        ridge, note = choose_ridge(K, split.y)
         notes.append(note)
     at_widths = () if K is None else _at_widths(seen, K, ridge, whole(widest, "widest", FIRST_WIDTH), seed)
     training, note = _paced(
-        training, rate, lambda: tangent_norm(built.model, seen.to(dtype), torch_generator(seed, "power")), problem
+        training, rate, lambda: tangent_norm(built.model, seen.to(dtype), torch_generator(seed, "power")), split
     )
     notes.append(note)
     del built  # a wide network once in memory is enough
-    say(2, 4, f"training width {width:,} and its linearisation")
-    measured = measure(problem, architecture, training, width=width, seed=seed, ridge=ridge, dtype=dtype)
-    say(3, 4, "spectra and required widths")
-    spectrum = gram_spectrum(problem.X)
+    say(1, 3, f"training width {width:,} and its linearisation")
+    measured = measure(split, architecture, training, width=width, seed=seed, ridge=ridge, dtype=dtype)
+    say(2, 3, "spectra and required widths")
+    spectrum = gram_spectrum(split.X)
     criteria = judge_criteria(seen, measured.kernel_start, at_widths, measured.ridge, spectrum.condition())
     if K is not None and not criteria:
         notes.append("Some rows repeat up to a factor: the limit kernel is singular and no width is enough for it.")
     if spectrum.warning:
         notes.append(spectrum.warning)
-    changed = closed_form and not torch.equal(seen, problem.X)
+    changed = closed_form and not torch.equal(seen, split.X)
     return RegimeAnswer(
-        data=dataset.name,
+        data=split.dataset.name,
         model=model or getattr(architecture, "name", "custom"),
-        rows=len(problem.X),
-        test_rows=len(problem.Xt),
-        features=problem.X.shape[1],
+        rows=len(split.X),
+        test_rows=len(split.Xt),
+        features=split.X.shape[1],
         outputs=outputs,
         architecture=architecture.as_dict() if isinstance(architecture, Architecture) else {},
         training=training,
@@ -217,26 +209,14 @@ def choose_ridge(K: Tensor, y: Tensor) -> tuple[float, str]:
     )
 
 
-def _draw(dataset: Dataset, rows: int, test_rows: int, seed: int) -> tuple[Problem, list[str]]:
-    """Return the problem; a small dataset gives what it has, a third of it to test on."""
-    if dataset.n < rows + test_rows:
-        test_rows = max(1, dataset.n // 3)
-        rows = dataset.n - test_rows
-    if rows < 2:
-        raise InputError(f"{dataset.name} has {dataset.n} rows; at least 3 are needed, one of them to test on.")
-    problem = problem_from(dataset, rows=rows, test_rows=test_rows, seed=seed)
-    note = f"{rows:,} rows train and {test_rows:,} test, of {dataset.n:,}; every row was scaled to unit length."
-    return problem, [note]
-
-
-def _paced(training: Training, rate: Any, norm: Callable[[], float], problem: Problem) -> tuple[Training, str]:
+def _paced(training: Training, rate: Any, norm: Callable[[], float], split: Split) -> tuple[Training, str]:
     """Return the training with its rate, and how long it is beside the published one."""
     how = {"adam": "Adam", "descent": "full-batch gradient descent", "flow": "gradient flow"}[training.method]
     published = f"the published setting is Adam, {Training().epochs} epochs, L2 {Training().l2:g}"
     if rate is not None:
         training = replace(training, rate=rate)
     elif training.method != "adam":
-        training = replace(training, rate=stable_rate(norm(), problem.y, training.loss))
+        training = replace(training, rate=stable_rate(norm(), split.y, training.loss))
     length = f"{training.epochs} epochs of {how} with rate {float(training.rate):.3g} and L2 {float(training.l2):g}"
     return training, f"Training was {length}; {published}."
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.memory import require_memory
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.empirical_ntk import call_checked, empirical_ntk
@@ -18,7 +19,6 @@ from ridgeformer.regime.finite_ntk import relu_ntk_of_weights
 from ridgeformer.regime.kernel_distances import KernelDistances, kernel_distances
 from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
 from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, is_dead
-from ridgeformer.regime.problem import Problem
 from ridgeformer.regime.training import Trained, Training, train
 
 __all__ = ["Measurement", "OutputDistance", "measure", "require_network_memory"]
@@ -101,7 +101,7 @@ class Measurement:
 
 
 def measure(
-    problem: Problem,
+    split: Split,
     architecture: Architecture | CustomArchitecture,
     training: Training,
     *,
@@ -118,7 +118,7 @@ def measure(
     penalty.
 
     Args:
-        problem: Rows and targets.
+        split: Rows and targets.
         architecture: Which network.
         training: How it is trained.
         width: Neurons of the ReLU layer.
@@ -133,31 +133,30 @@ def measure(
 
     Example:
         >>> from ridgeformer.datasets import load
-        >>> from ridgeformer.regime import problem_from
-        >>> problem = problem_from(load("digits"), rows=40, test_rows=20, seed=0, classes=("3", "8"))
+        >>> split = Split.for_networks(load("digits"), rows=40, test_rows=20, classes=("3", "8"))
         >>> how = Training(method="descent", rate=1.0, epochs=100, l2=0.0)
-        >>> found = measure(problem, Architecture("relu", scale=1.0), how, width=4096, seed=0)
+        >>> found = measure(split, Architecture("relu", scale=1.0), how, width=4096, seed=0)
         >>> found.to_linearised.relative < 0.05, found.weight_movement < 0.05, found.dead
         (True, True, False)
     """
     width, seed = whole(width, "width", 1), whole(seed, "seed", 0)
-    outputs = problem.y.shape[1]
-    require_network_memory(problem, width, dtype)
-    built = architecture.build(problem.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
-    rows, test_rows = (built.features(X).to(dtype) for X in (problem.X, problem.Xt))
-    machines = _Machines(built, rows, test_rows, problem, training)
-    ridge = _ridge(ridge, training, problem, machines.K)
+    outputs = split.y.shape[1]
+    require_network_memory(split, width, dtype)
+    built = architecture.build(split.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
+    rows, test_rows = (built.features(X).to(dtype) for X in (split.X, split.Xt))
+    machines = _Machines(built, rows, test_rows, split, training)
+    ridge = _ridge(ridge, training, split, machines.K)
     ntk, krr = machines.at_same_time(), machines.ridge_regression(ridge)  # first, because a rate may be refused
     expansion = _expansion(built.model) if linearise else None
     before, dead = _snapshot(built.model), is_dead(built.model, rows)
-    history = _train(built.model, rows, problem, training, seed)
+    history = _train(built.model, rows, split, training, seed)
     record: dict[str, Any] = {}
     if not history.diverged:
         record = _after_training(built, machines, rows, test_rows, before, ridge)
         f = record.pop("outputs")
         record |= {"to_ridge": _distance(f, krr), "to_ntk": _distance(f, ntk)}
         if expansion is not None:
-            linear = _train(expansion, rows, problem, training, seed)
+            linear = _train(expansion, rows, split, training, seed)
             record["linearised_curve"] = linear.curve
             record["to_linearised"] = None if linear.diverged else _distance(f, call_checked(expansion, test_rows))
         dead = dead or is_dead(built.model, rows)
@@ -166,7 +165,7 @@ def measure(
         seed=seed,
         ridge=ridge,
         kernel_start=machines.distances(machines.initial, ridge),
-        ridge_test_error=problem.error(krr, test=True),
+        ridge_test_error=split.error(krr),
         train_loss=history.losses[-1],
         dead=dead,
         diverged=history.diverged,
@@ -176,15 +175,15 @@ def measure(
     )
 
 
-def require_network_memory(problem: Problem, width: Any, dtype: torch.dtype) -> None:
+def require_network_memory(split: Split, width: Any, dtype: torch.dtype) -> None:
     """Raise if a network so wide, its linearisation and what training them takes would not fit into memory.
 
     Raises:
         InputError: it needs more than is free; says how much.
     """
-    width, (n, d) = whole(width, "width", 1), problem.X.shape
+    width, (n, d) = whole(width, "width", 1), split.X.shape
     size = torch.finfo(dtype).bits // 8
-    needed = width * (d * (WEIGHTS * size + 8) + ACTIVATIONS * size * max(n, len(problem.Xt)))
+    needed = width * (d * (WEIGHTS * size + 8) + ACTIVATIONS * size * max(n, len(split.Xt)))
     what = f"a network of width {width:,} on {n:,} rows of {d:,} features"
     require_memory(needed, what, "use a smaller width, fewer rows, or float32")
 
@@ -193,7 +192,7 @@ def _after_training(
     built: Built, machines: _Machines, rows: Tensor, test_rows: Tensor, before: Tensor, ridge: float
 ) -> dict[str, Any]:
     """Return what only a network whose training stayed finite has."""
-    problem, K = machines.problem, _kernel(built, rows)
+    split, K = machines.split, _kernel(built, rows)
     f = call_checked(built.model, test_rows)
     size = float(machines.initial.norm())
     return {
@@ -201,8 +200,8 @@ def _after_training(
         "kernel_end": machines.distances(K, ridge),
         "kernel_drift": float((K - machines.initial).norm()) / size if size > 0 else None,
         "weight_movement": float((_snapshot(built.model) - before).norm() / before.norm()),
-        "train_error": problem.error(call_checked(built.model, rows), test=False),
-        "test_error": problem.error(f, test=True),
+        "train_error": split.error(call_checked(built.model, rows), train=True),
+        "test_error": split.error(f),
         "output_norm": float(f.double().norm()),
         "dead_share": dead_share(built.model, rows) if isinstance(built.model, ReluNetwork) else None,
     }
@@ -211,8 +210,8 @@ def _after_training(
 class _Machines:
     """The kernel machines of one network before training: ridge regression, and training at a fixed kernel."""
 
-    def __init__(self, built: Built, rows: Tensor, test_rows: Tensor, problem: Problem, training: Training) -> None:
-        self.problem, self.training = problem, training
+    def __init__(self, built: Built, rows: Tensor, test_rows: Tensor, split: Split, training: Training) -> None:
+        self.split, self.training = split, training
         self.start, self.start_query = (call_checked(built.model, part).double() for part in (rows, test_rows))
         self.has_limit = built.closed_form
         self.initial = _kernel(built, rows)
@@ -226,11 +225,11 @@ class _Machines:
     def ridge_regression(self, ridge: float) -> Tensor:
         """Return the predictions of kernel ridge regression."""
         A = self.K + ridge * torch.eye(len(self.K), dtype=self.K.dtype)
-        return self.cross @ torch.linalg.solve(A, self.problem.y)
+        return self.cross @ torch.linalg.solve(A, self.split.y)
 
     def at_same_time(self) -> Tensor | None:
         """Return the limit kernel's predictions after the same training, started at the network's own outputs."""
-        how, y = self.training, self.problem.y
+        how, y = self.training, self.split.y
         if not self.has_limit or how.method == "adam":
             return None
         begin = {"start": self.start, "start_query": self.start_query, "l2": how.l2}
@@ -247,16 +246,16 @@ class _Machines:
         return None if kernel is None or not self.has_limit else kernel_distances(kernel, self.K, ridge=ridge)
 
 
-def _ridge(ridge: Any, training: Training, problem: Problem, K: Tensor) -> float:
+def _ridge(ridge: Any, training: Training, split: Split, K: Tensor) -> float:
     if ridge is not None:
         return positive(ridge, "ridge", "kernel ridge regression must be defined")
     if float(training.l2) > 0:
-        return float(training.l2) * problem.y.numel() / 2  # 2/(n c) is the weight of a squared residual over 2
+        return float(training.l2) * split.y.numel() / 2  # 2/(n c) is the weight of a squared residual over 2
     return 1e-3 * float(K.diagonal().double().mean()) or 1e-3
 
 
-def _train(model: nn.Module, rows: Tensor, problem: Problem, training: Training, seed: int) -> Trained:
-    return train(model, rows, problem.y.to(rows), training, torch_generator(seed, "regime.batches"))
+def _train(model: nn.Module, rows: Tensor, split: Split, training: Training, seed: int) -> Trained:
+    return train(model, rows, split.y.to(rows), training, torch_generator(seed, "regime.batches"))
 
 
 def _kernel(built: Built, rows: Tensor) -> Tensor:

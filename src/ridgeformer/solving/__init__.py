@@ -1,7 +1,7 @@
-"""Solvers for (K + ridge I) alpha = y: one method a file, one frozen `Solution` for all.
+"""Solving (K + ridge I) alpha = y by any algorithm of `ridgeformer.algorithms`.
 
-An iterative method is a generator of states; `run` decides when it is done, and only a residual computed
-in float64 makes it `converged`. A new method is one file and one line in `solve.ITERATIVE`.
+An iterative algorithm is a generator of states; `run` decides when it is done, and only a residual computed in float64
+makes it `converged`.
 """
 
 from ridgeformer.solving.engines import ENGINES, Engine
@@ -9,12 +9,11 @@ from ridgeformer.solving.lanczos import SpectrumEnds, lanczos_ends
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
 from ridgeformer.solving.solution import Predictions, Solution, Status, UnansweredWarning
-from ridgeformer.solving.solve import METHODS, solve
+from ridgeformer.solving.solve import solve
 from ridgeformer.solving.system import RidgeSystem
 
 __all__ = [
     "ENGINES",
-    "METHODS",
     "PRECONDITIONERS",
     "Engine",
     "Identity",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from math import log, sqrt
-
+from ridgeformer.algorithms import Algorithm
 from ridgeformer.solving.lanczos import SpectrumEnds
 from ridgeformer.solving.solution import Status
 
@@ -13,12 +12,11 @@ __all__ = ["advise"]
 def advise(
     status: Status,
     *,
-    method: str,
+    algorithm: Algorithm,
     reached: float,
     tol: float,
     steps: int,
     ends: SpectrumEnds,
-    given: tuple[float, float] | None,
     ridge: float,
     floor: float,
     fit_error: float | None = None,
@@ -28,12 +26,11 @@ def advise(
 
     Args:
         status: how it ended.
-        method: the solver's name.
+        algorithm: the one that ran.
         reached: the float64 relative residual.
         tol: the relative residual asked for.
         steps: iterations taken.
         ends: estimated ends of the spectrum worked with.
-        given: ends that were given, if any.
         ridge: the ridge of the system.
         floor: the round-off of K, below which a ridge has no effect.
         fit_error: of a fit on centres.
@@ -45,12 +42,13 @@ def advise(
     if status is Status.SUBSET:
         return (
             "Fitted on centres only: over the training rows the fit differs from that of all rows by at most about "
-            f"{fit_error:.1e} in root mean square (estimated). Take more centres, or method='auto' for all rows."
+            f"{fit_error:.1e} in root mean square (estimated). Take more centres, or algorithm='auto' for all rows."
         )
     if status is Status.STOPPED:
         return f"Stopped by the callback after {steps} steps: {at}."
     if status is Status.DIVERGED:
-        return _diverged(method, steps, ends, given, ridge)
+        why = algorithm.advise_diverged((ends.low, ends.high), ends.high_safe, ridge)
+        return f"Diverged after {steps} steps: {why}"
     if status is Status.BREAKDOWN and subnormal:
         return (
             f"Coefficients underflow: {at}. Multiply the targets by a power of ten, or use float64 if this is float32."
@@ -60,32 +58,10 @@ def advise(
             f"; the ridge {ridge:.1e} is below the round-off {floor:.1e} of the kernel matrix" if ridge < floor else ""
         )
         return f"Round-off stops progress: {at}{tiny}. Use float64 if this is float32; else raise ridge or tol."
-    return f"Stopped after {steps} steps: {at}. {_more_steps(method, tol, ends)}"
-
-
-def _diverged(method: str, steps: int, ends: SpectrumEnds, given: tuple[float, float] | None, ridge: float) -> str:
-    if method == "neumann":
-        norm = ends.high - ridge
-        return (
-            f"Diverged after {steps} steps: the Neumann series needs ||K|| < ridge, and ||K|| is at least {norm:.4g} "
-            f"with ridge {ridge:.4g}. Use method='cg', or a ridge above {norm:.4g}."
-        )
-    return (
-        f"Diverged after {steps} steps: an eigenvalue (about {ends.high:.4g}) lies above the spectrum's end "
-        f"({(given[1] if given else ends.high_safe):.4g}). Use method='cg', which needs none, or give a larger one."
-    )
-
-
-def _more_steps(method: str, tol: float, ends: SpectrumEnds) -> str:
-    low = max(ends.low, 1e-300)
-    kappa = max(ends.high / low, 1.0)
+    kappa = max(ends.high / max(ends.low, 1e-300), 1.0)
     if not kappa < 1e15:
-        return "The condition number is beyond what float64 resolves: raise the ridge."
-    cg = max(1, round(sqrt(kappa) * log(2 / tol) / 2))
-    what = "preconditioned condition number" if ends.preconditioned else "condition number"
-    if method in ("cg", "pcg", "mixed_pcg"):
-        other = "method='pcg' with preconditioner='nystrom'" if method == "cg" else "a preconditioner of higher rank"
-        return f"At the {what} found so far ({kappa:.1e}) about {cg} steps are needed: raise max_steps, or use {other}."
-    return (
-        f"At {what} {kappa:.1e} conjugate gradients would need about {cg} steps: use method='cg', or raise max_steps."
-    )
+        what_to_do = "The condition number is beyond what float64 resolves: raise the ridge."
+    else:
+        matrix = "preconditioned condition number" if ends.preconditioned else "condition number"
+        what_to_do = algorithm.advise_more_steps(tol, kappa, matrix)
+    return f"Stopped after {steps} steps: {at}. {what_to_do}"

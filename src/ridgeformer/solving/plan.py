@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ridgeformer.algorithms import Algorithm
 from ridgeformer.core.memory import show_bytes
 
 __all__ = ["Plan"]
@@ -14,7 +15,7 @@ class Plan:
     """How a system is solved.
 
     Attributes:
-        method: the method that runs; never "auto".
+        algorithm: the one that runs; never `Auto`.
         engine: how products with K are formed: features, stored, tiles, attention, or an engine of your own.
         working: the precision of those products, or of the factorisation; the reported residual is float64 always.
         rank: of the preconditioner at most, or the number of centres; 0 where there is none.
@@ -26,7 +27,7 @@ class Plan:
         bits: kept by the triangle engine of what float32 leaves out of an entry; 0 where there is none.
     """
 
-    method: str
+    algorithm: Algorithm
     engine: str
     working: str
     rank: int
@@ -38,7 +39,7 @@ class Plan:
     bits: int = 0
 
     def __str__(self) -> str:
-        head = f"{self.method} on the {self.engine} engine, working in {self.working}: about "
+        head = f"{self.algorithm.name} on the {self.engine} engine, working in {self.working}: about "
         return "\n".join(
             [f"{head}{show_bytes(self.needed)} of {show_bytes(self.free)}", *(f"- {reason}" for reason in self.reasons)]
         )

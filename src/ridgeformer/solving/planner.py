@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ridgeformer.core.checks import whole
+from ridgeformer.algorithms import Algorithm, Auto, Centres, Direct, MixedConjugateGradients, MixedDirect
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import show_bytes
 from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
@@ -143,70 +142,89 @@ def float32_serves(problem: Problem) -> bool:
     return held and representable and problem.ridge >= 4 * 2.0**-24 * sqrt(problem.n) * problem.diagonal
 
 
-def choose(problem: Problem, method: str = "auto", engine: str | None = None, centres: Any = None) -> Plan:
-    """Return the plan for a method and an engine, as far as they are given; the rest is chosen.
+def choose(problem: Problem, algorithm: Algorithm | None = None, engine: str | None = None) -> Plan:
+    """Return the plan for an algorithm and an engine, as far as they are given; the rest is chosen.
 
     Raises:
         InputError: not even the leanest plan fits, with the numbers.
     """
-    if method in ("direct", "mixed_direct") and engine is not None:
-        raise InputError(f"method {method!r} factorises K and takes no engine: leave it out, or use 'mixed_pcg'.")
-    if method == "nystrom":
-        return _on_centres(problem, engine, centres)
-    if centres is not None:
-        raise InputError(f"method {method!r} takes no centres: use method='nystrom', or leave them out.")
-    if engine == "dask" and method in ("auto", "mixed_pcg"):
-        return _on_cluster(problem)
-    if method == "auto":
-        return _automatic(problem, engine)
-    if method == "mixed_pcg":
-        return conjugate_gradients_plan(problem, _working(problem), engine)
-    if method == "mixed_direct":
+    algorithm = algorithm or Auto()
+    if isinstance(algorithm, Direct | MixedDirect) and engine is not None:
+        raise _takes_no_engine(algorithm)
+    if isinstance(algorithm, Centres):
+        return _on_centres(problem, engine, algorithm)
+    if isinstance(algorithm, Auto | MixedConjugateGradients):
+        iterative = MixedConjugateGradients(steps=algorithm.steps, preconditioner=algorithm.preconditioner)
+        if engine == "dask":
+            return _on_cluster(problem, iterative)
+        if isinstance(algorithm, Auto):
+            return _automatic(problem, iterative, engine)
+        return conjugate_gradients_plan(problem, _working(problem), engine, iterative)
+    if isinstance(algorithm, MixedDirect):
         return _factorisation(problem, SIZE[_working(problem)], "asked for")
-    return _as_asked(problem, method, engine)
+    return _as_asked(problem, algorithm, engine)
 
 
-def choose_for(engine: Engine, problem: Problem, method: str) -> Plan:
+def choose_for(engine: Engine, problem: Problem, algorithm: Algorithm) -> Plan:
     """Return the plan for an engine that is ready: it has its own way with memory."""
-    if method in ("direct", "mixed_direct"):
-        raise InputError(f"method {method!r} factorises K and takes no engine: leave it out, or use 'mixed_pcg'.")
-    chosen = "mixed_pcg" if method == "auto" else method
-    rank = default_rank(problem.n) if chosen in ("mixed_pcg", "nystrom") else 0
+    if isinstance(algorithm, Direct | MixedDirect):
+        raise _takes_no_engine(algorithm)
+    if isinstance(algorithm, Auto):
+        algorithm = MixedConjugateGradients(steps=algorithm.steps, preconditioner=algorithm.preconditioner)
+    rank = 0
+    if isinstance(algorithm, MixedConjugateGradients | Centres):
+        rank = default_rank(problem.n)
+    if isinstance(algorithm, Centres) and algorithm.count is not None:
+        rank = min(algorithm.count, problem.n)
     reasons = ("the engine was given",)
-    return Plan(chosen, engine.name, _name(engine.dtype), rank, False, 0, problem.free, reasons)
+    return Plan(algorithm, engine.name, _name(engine.dtype), rank, False, 0, problem.free, reasons)
+
+
+def _takes_no_engine(algorithm: Algorithm) -> InputError:
+    return InputError(
+        f"algorithm {algorithm.name!r} factorises K and takes no engine: leave it out, or use 'mixed_pcg'."
+    )
 
 
 def retry(problem: Problem, plan: Plan, status: Status) -> Plan | None:
     """Return a plan in float64 for a solve that float32 could not finish, or None where there is nothing better."""
-    if status not in (Status.BREAKDOWN, Status.MAX_STEPS) or plan.working == "float64" or plan.method == "direct":
+    if (
+        status not in (Status.BREAKDOWN, Status.MAX_STEPS)
+        or plan.working == "float64"
+        or isinstance(plan.algorithm, Direct)
+    ):
         return None
-    again = f"{plan.method} in float32 came to a halt, so float64 is worked in"
+    again = f"{plan.algorithm.name} in float32 came to a halt, so float64 is worked in"
     if plan.engine == "dask":
         return replace(plan, working="float64", reasons=(*plan.reasons, again))
     if problem.n <= LARGEST_FACTOR and problem.fits(problem.stored(8) + problem.vectors):
         return _factorisation(problem, 8, again)
-    longer = conjugate_gradients_plan(problem, torch.float64)
+    longer = conjugate_gradients_plan(
+        problem,
+        torch.float64,
+        algorithm=plan.algorithm if isinstance(plan.algorithm, MixedConjugateGradients) else None,
+    )
     return replace(longer, reasons=(*longer.reasons, again))
 
 
-def _on_cluster(problem: Problem) -> Plan:
+def _on_cluster(problem: Problem, algorithm: Algorithm) -> Plan:
     """Return the plan for rows that live elsewhere: only iterates are held here."""
     where = "rows, tiles of K and the preconditioner are the workers' of a Dask cluster"
-    return _plan(problem, "mixed_pcg", "dask", SIZE[_working(problem)], default_rank(problem.n), problem.vectors, where)
+    return _plan(problem, algorithm, "dask", SIZE[_working(problem)], default_rank(problem.n), problem.vectors, where)
 
 
-def _automatic(problem: Problem, engine: str | None) -> Plan:
+def _automatic(problem: Problem, iterative: MixedConjugateGradients, engine: str | None) -> Plan:
     few = problem.features is not None and SMALL_ROWS < problem.n > 4 * problem.features
     if problem.features is not None and (engine == "features" or (engine is None and few)):
-        return _with_features(problem, problem.features)
+        return _with_features(problem, problem.features, iterative)
     if engine in (None, "stored"):
         if problem.n <= SMALL_ROWS:
-            return _as_asked(problem, "direct", None, "few rows: one Cholesky factorisation in the precision of X")
+            return _as_asked(problem, Direct(), None, "few rows: one Cholesky factorisation in the precision of X")
         if not float32_serves(problem):
-            return _in_float64(problem)
+            return _in_float64(problem, iterative)
         if problem.n <= DIRECT_ROWS and problem.fits(_roomy(problem)):
             return _factorisation(problem, 4, f"up to {DIRECT_ROWS:,} rows a refined float32 Cholesky is fastest")
-    return conjugate_gradients_plan(problem, _working(problem), engine)
+    return conjugate_gradients_plan(problem, _working(problem), engine, iterative)
 
 
 def _working(problem: Problem) -> torch.dtype:
@@ -215,11 +233,9 @@ def _working(problem: Problem) -> torch.dtype:
 
 def _factorisation(problem: Problem, size: int, *reasons: str) -> Plan:
     if size == 4 and problem.fits(_roomy(problem)):
-        return _plan(
-            problem, "mixed_direct", "triangle", size, 0, _roomy(problem), *reasons, _held(problem), exact=True
-        )
+        return _plan(problem, MixedDirect(), "triangle", size, 0, _roomy(problem), *reasons, _held(problem), exact=True)
     beside = "residuals form K again by tiles, so that only the factor is held"
-    return _plan(problem, "mixed_direct", "tiles", size, 0, problem.stored(size) + problem.vectors, *reasons, beside)
+    return _plan(problem, MixedDirect(), "tiles", size, 0, problem.stored(size) + problem.vectors, *reasons, beside)
 
 
 def _roomy(problem: Problem) -> int:
@@ -233,42 +249,48 @@ def _held(problem: Problem) -> str:
     )
 
 
-def _as_asked(problem: Problem, method: str, engine: str | None, *reasons: str) -> Plan:
-    """Return the plan of a method that works in the precision of X, with K held as `RidgeSystem` does it."""
+def _as_asked(problem: Problem, algorithm: Algorithm, engine: str | None, *reasons: str) -> Plan:
+    """Return the plan of an algorithm that works in the precision of X, with K held as `RidgeSystem` does it."""
     size = SIZE[problem.dtype]
     if engine is None:
         few = problem.features is not None and problem.features < problem.n
         engine = "features" if few else "stored" if problem.few_entries else "tiles"
     held = {"stored": problem.stored(8 + size % 8), "features": size * problem.n * (problem.features or 0)}
-    needed = 3 * problem.stored(size) if method == "direct" else held.get(engine, 0) + problem.vectors
+    needed = 3 * problem.stored(size) if isinstance(algorithm, Direct) else held.get(engine, 0) + problem.vectors
     reasons = reasons or ("asked for",)
-    return _plan(problem, method, engine, size, 0, needed, *reasons, exact=engine == "stored")
+    return _plan(problem, algorithm, engine, size, 0, needed, *reasons, exact=engine == "stored")
 
 
-def _on_centres(problem: Problem, engine: str | None, centres: Any) -> Plan:
-    count = min(default_rank(problem.n) if centres is None else whole(centres, "centres", 1), problem.n)
+def _on_centres(problem: Problem, engine: str | None, algorithm: Centres) -> Plan:
+    count = min(algorithm.count or default_rank(problem.n), problem.n)
     working = _working(problem)
     size = SIZE[working]
     # the factor in the working precision and in float64, a block of proposals, the core and the sampled rows
     needed = problem.vectors + problem.n * (count * (size + 8) + 2 * PROPOSALS * size + 512 * 8) + 16 * count**2
     needed += problem.n * problem.d * (8 if problem.dtype != torch.float64 else size % 8)
     why = f"{count:,} centres of {problem.n:,} rows: n centres^2 operations, K is never formed"
-    return _plan(problem, "nystrom", engine or "tiles", size, count, needed, why)
+    return _plan(problem, algorithm, engine or "tiles", size, count, needed, why)
 
 
-def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str | None = None) -> Plan:
+def conjugate_gradients_plan(
+    problem: Problem,
+    working: torch.dtype,
+    engine: str | None = None,
+    algorithm: MixedConjugateGradients | None = None,
+) -> Plan:
     """Return the plan for `mixed_pcg`: K stored if it fits, else formed again, at a lower rank if need be."""
+    algorithm = algorithm or MixedConjugateGradients()
     size, rank, block = SIZE[working], default_rank(problem.n), default_block(problem.n)
     base = problem.vectors + problem.preconditioner(rank, block, size)
     iterations = f"{problem.n:,} rows: conjugate gradients cost less than a factorisation"
     halves = problem.triangle + max(base, problem.assembled)  # the copies are gone before the rest
     if engine in (None, "triangle") and working == torch.float32 and problem.fits(halves):
         how = strips.describe(problem.n, problem.device)
-        return _plan(problem, "mixed_pcg", "triangle", size, rank, halves, iterations, _held(problem), *how)
+        return _plan(problem, algorithm, "triangle", size, rank, halves, iterations, _held(problem), *how)
     full = problem.stored(size) + max(base, problem.assembled)
     if engine == "stored" or (engine is None and working == torch.float64 and problem.fits(full)):
         held = f"K takes {show_bytes(problem.stored(size))} in {_name(working)} and fits"
-        return _plan(problem, "mixed_pcg", "stored", size, rank, full, iterations, held)
+        return _plan(problem, algorithm, "stored", size, rank, full, iterations, held)
     if engine == "triangle" and working != torch.float32:
         raise InputError(
             f"engine 'triangle' multiplies in float32, which does not serve at ridge {problem.ridge:.1e} and k(x, x) "
@@ -276,10 +298,12 @@ def conjugate_gradients_plan(problem: Problem, working: torch.dtype, engine: str
         )
     if engine == "triangle":
         raise _too_large(problem, halves, "engine='tiles' forms K again for every product")
-    return _matrix_free(problem, working, engine, iterations)
+    return _matrix_free(problem, working, engine, algorithm, iterations)
 
 
-def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, iterations: str) -> Plan:
+def _matrix_free(
+    problem: Problem, working: torch.dtype, engine: str | None, algorithm: Algorithm, iterations: str
+) -> Plan:
     size, usual = SIZE[working], ceil(LEAN * default_rank(problem.n))
     rank, block = usual, max(600, problem.n // LEAN_BLOCKS)
     fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
@@ -293,40 +317,47 @@ def _matrix_free(problem: Problem, working: torch.dtype, engine: str | None, ite
         rank = max(LEAST_RANK, rank // 2)
     needed = rows + problem.vectors + problem.preconditioner(rank, block, size)
     if not problem.fits(needed):
-        raise _too_large(problem, needed, "use fewer rows, or method='nystrom' with few centres")
+        raise _too_large(problem, needed, "use fewer rows, or algorithm='nystrom' with few centres")
     if rank < usual:
         reasons.append(f"a preconditioner of rank {rank} rather than {usual}, to fit")
-    return replace(_plan(problem, "mixed_pcg", chosen, size, rank, needed, *reasons), block=block)
+    return replace(_plan(problem, algorithm, chosen, size, rank, needed, *reasons), block=block)
 
 
-def _in_float64(problem: Problem) -> Plan:
+def _in_float64(problem: Problem, iterative: MixedConjugateGradients) -> Plan:
     why = (
         f"the ridge {problem.ridge:.1e} is too small beside the diagonal {problem.diagonal:.1e} for K in float32, "
         "so float64 is worked in"
     )
     if problem.n <= LARGEST_FACTOR and problem.fits(problem.stored(8) + problem.vectors):
         return _factorisation(problem, 8, why)
-    plan = conjugate_gradients_plan(problem, torch.float64)
+    plan = conjugate_gradients_plan(problem, torch.float64, algorithm=iterative)
     return replace(plan, reasons=(*plan.reasons, why))
 
 
-def _with_features(problem: Problem, width: int) -> Plan:
+def _with_features(problem: Problem, width: int, algorithm: Algorithm) -> Plan:
     rank = min(width, default_rank(problem.n))
     needed = problem.vectors + 8 * problem.n * width + problem.preconditioner(rank, default_block(problem.n), 8)
     if not problem.fits(needed):
         raise _too_large(problem, needed, "use fewer rows")
     why = f"the kernel has {width} features, fewer than {problem.n:,} rows: K is never formed"
-    return _plan(problem, "mixed_pcg", "features", 8, rank, needed, why)
+    return _plan(problem, algorithm, "features", 8, rank, needed, why)
 
 
 def _plan(
-    problem: Problem, method: str, engine: str, size: int, rank: int, needed: int, *reasons: str, exact: bool = False
+    problem: Problem,
+    algorithm: Algorithm,
+    engine: str,
+    size: int,
+    rank: int,
+    needed: int,
+    *reasons: str,
+    exact: bool = False,
 ) -> Plan:
     if not problem.fits(needed):
-        raise _too_large(problem, needed, "use method='mixed_pcg', which forms K by tiles")
+        raise _too_large(problem, needed, "use algorithm='mixed_pcg', which forms K by tiles")
     working = "float32" if size == 4 else "float64"
     bits = problem.bits if engine == "triangle" else 0
-    return Plan(method, engine, working, rank, exact, needed, problem.free, reasons, bits=bits)
+    return Plan(algorithm, engine, working, rank, exact, needed, problem.free, reasons, bits=bits)
 
 
 def _too_large(problem: Problem, needed: int, advice: str) -> InputError:

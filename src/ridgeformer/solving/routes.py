@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ridgeformer.algorithms import ALGORITHMS, ConjugateGradients, Iterative
+from ridgeformer.algorithms import Centres, Direct, Iterative, MixedConjugateGradients, MixedDirect, Preconditioned
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
@@ -20,20 +20,14 @@ from ridgeformer.solving.lanczos import SpectrumEnds, from_coefficients, lanczos
 from ridgeformer.solving.mixed_direct import mixed_direct
 from ridgeformer.solving.mixed_pcg import mixed_pcg
 from ridgeformer.solving.plan import Plan
-from ridgeformer.solving.preconditioners import Builder, PivotedCholesky
+from ridgeformer.solving.preconditioners import Builder, Identity, PivotedCholesky, builder
 from ridgeformer.solving.run import Output, Run, run
 from ridgeformer.solving.semidefinite import refuse_negative
 from ridgeformer.solving.solution import Status
 from ridgeformer.solving.subset import subset_regression
 from ridgeformer.solving.system import RidgeSystem
 
-__all__ = ["ITERATIVE", "Outcome", "follow", "require_range"]
-
-ITERATIVE: dict[str, Iterative] = {
-    **{name: kind() for name, kind in ALGORITHMS.items() if issubclass(kind, Iterative)},
-    "pcg": ConjugateGradients(preconditioner="nystrom"),
-}
-"""The iterative algorithms."""
+__all__ = ["Outcome", "follow", "require_range"]
 
 MIXED_STEPS = 500
 """Steps of `mixed_pcg` at most unless told."""
@@ -41,8 +35,8 @@ MIXED_STEPS = 500
 SMALL = 2000
 """Up to so many rows the ends of a spectrum cost nothing worth saving."""
 
-NEUMANN_STEPS_SHOWN = 5
-"""How many steps of a Neumann series that cannot converge are taken, to show it diverging."""
+STEPS_SHOWN = 5
+"""Steps taken by an algorithm that cannot converge, to show it diverging."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ def follow(
     Whatever the route, the answer is settled here: rounded to what the caller gets, then judged.
     """
     working = getattr(torch, plan.working)
-    if plan.method != "direct":
+    if not isinstance(plan.algorithm, Direct):
         engine = engine or _engine(plan, system.kernel, system.X, working)
         require_range(engine)
         system = RidgeSystem(system.kernel, system.X, system.ridge, engine)
@@ -87,15 +81,18 @@ def follow(
 
 
 def _route(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
-    if plan.method == "direct":
+    algorithm = plan.algorithm
+    if isinstance(algorithm, Direct):
         return _direct(plan, system, y, asked)
-    if plan.method == "mixed_direct":
+    if isinstance(algorithm, MixedDirect):
         return _mixed_direct(plan, system, y, output, asked)
-    if plan.method == "nystrom":
+    if isinstance(algorithm, Centres):
         return _subset(plan, system, y, output, asked)
-    if plan.method == "mixed_pcg":
-        return _mixed_pcg(plan, system, y, output, asked)
-    return _iterate(plan, system, y, output, asked)
+    if isinstance(algorithm, MixedConjugateGradients):
+        return _mixed_pcg(plan, algorithm, system, y, output, asked)
+    if isinstance(algorithm, Iterative):
+        return _iterate(plan, algorithm, system, y, output, asked)
+    raise InputError(f"algorithm {algorithm.name!r} has no iteration: it cannot solve.")
 
 
 def _settle(outcome: Outcome, y: Tensor, output: Output, tol: float) -> None:
@@ -164,23 +161,30 @@ def _mixed_direct(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, as
     return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
-def _mixed_pcg(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
-    builder = _sized(asked.preconditioner, plan)
-    inverse = builder.build(system, torch_generator(asked.seed, "preconditioner"))
-    steps = asked.max_steps or MIXED_STEPS
+def _mixed_pcg(
+    plan: Plan,
+    algorithm: MixedConjugateGradients,
+    system: RidgeSystem,
+    y: Tensor,
+    output: Output,
+    asked: Arguments,
+) -> Outcome:
+    sized = _sized(builder(algorithm.preconditioner), plan)
+    inverse = sized.build(system, torch_generator(asked.seed, "preconditioner"))
+    steps = algorithm.steps or MIXED_STEPS
     record = mixed_pcg(
         system, inverse, y, output, tol=asked.tol, max_steps=steps, callback=asked.callback, keep=asked.keep
     )
     return Outcome(system, record, quick_ends(system, asked.seed), plan)
 
 
-def _sized(builder: Builder, plan: Plan) -> Builder:
+def _sized(chosen: Builder, plan: Plan) -> Builder:
     """Return the builder with the rank and the blocks of the plan, unless it has its own."""
-    if not isinstance(builder, PivotedCholesky):
-        return builder
-    rank = builder.rank if builder.rank is not None or not plan.rank else plan.rank
-    block = builder.block if builder.block is not None or not plan.block else plan.block
-    return replace(builder, rank=rank, block=block)
+    if not isinstance(chosen, PivotedCholesky):
+        return chosen
+    rank = chosen.rank if chosen.rank is not None or not plan.rank else plan.rank
+    block = chosen.block if chosen.block is not None or not plan.block else plan.block
+    return replace(chosen, rank=rank, block=block)
 
 
 def _subset(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
@@ -194,30 +198,29 @@ def _subset(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: A
     return Outcome(system, record, ends, plan, fit_error=fit.fit_error)
 
 
-def _iterate(plan: Plan, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments) -> Outcome:
-    algorithm = ITERATIVE[plan.method]
-    krylov, patience = isinstance(algorithm, ConjugateGradients), algorithm.patience
-    patience = asked.max_steps or (min(patience, max(1000, 10 * system.n)) if krylov else patience)
-    ends = None if krylov else spectrum_ends(system, asked.seed)
-    hopeless = ends is not None and plan.method == "neumann" and ends.high - system.ridge >= system.ridge
-    if hopeless:
-        patience = min(patience, NEUMANN_STEPS_SHOWN)
-    given = asked.spectrum or (system.ridge, ends.high_safe if ends else system.ridge)
-    inverse = asked.preconditioner.build(system, torch_generator(asked.seed, "preconditioner"))
+def _iterate(
+    plan: Plan, algorithm: Iterative, system: RidgeSystem, y: Tensor, output: Output, asked: Arguments
+) -> Outcome:
+    ends = spectrum_ends(system, asked.seed) if algorithm.needs_spectrum else None
+    hopeless = ends is not None and algorithm.diverges((ends.low, ends.high), system.ridge)
+    steps = algorithm.steps or algorithm.patience(system.n)
+    assumed = (system.ridge, ends.high_safe if ends else system.ridge)
+    chosen = builder(algorithm.preconditioner if isinstance(algorithm, Preconditioned) else None)
+    inverse = chosen.build(system, torch_generator(asked.seed, "preconditioner"))
     record = run(
-        lambda b: algorithm.iterate(system, b, spectrum=given, precondition=inverse),
+        lambda b: algorithm.iterate(system, b, spectrum=assumed, precondition=inverse),
         system,
         y,
         output,
         tol=asked.tol,
-        max_steps=patience,
+        max_steps=min(steps, STEPS_SHOWN) if hopeless else steps,
         callback=asked.callback,
         keep=asked.keep,
     )
     if hopeless and record.status is Status.MAX_STEPS:
         record.status = Status.DIVERGED
     if ends is None:
-        preconditioned = asked.preconditioner.name != "identity"
+        preconditioned = not isinstance(chosen, Identity)
         ends = from_coefficients(record.gammas, record.betas, preconditioned=preconditioned)
         if ends is not None and not preconditioned:
             refuse_negative(ends.low - system.ridge, system)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms import Algorithm
 from ridgeformer.core.checks import as_query
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
@@ -52,16 +53,16 @@ class Solution:
         status: how it ended. Anything but `converged` means the tolerance was not reached.
         advice: one sentence on that, with the numbers, and what to do.
         steps: iterations taken.
-        residuals: (steps + 1, outputs), the method's own ||r_t|| / ||y||, from 1 at the start.
+        residuals: (steps + 1, outputs), the algorithm's own ||r_t|| / ||y||, from 1 at the start.
         residual_norm: per output, ||y - (K + ridge I) alpha|| computed at the end in float64.
         roundoff: per output, how much that number itself can be off; it is added in every bound.
         spectrum: the estimated ends of the spectrum of the matrix worked with.
         kernel_roundoff: the size below which an eigenvalue of the computed K cannot be told from zero.
         iterates: (steps, n, outputs), if they were asked for.
-        kernel, X, ridge, method: what was solved, and how.
+        kernel, X, ridge, algorithm: what was solved, and how.
         log_scale: the rescaling that was applied to keep the exponential in range; usually 0.
-        plan: which method and engine were chosen, in which precision, with how much memory, and why.
-        fit_error: after `method="nystrom"`, per output, an estimate from above of the root mean square difference
+        plan: which algorithm and engine were chosen, in which precision, with how much memory, and why.
+        fit_error: after `algorithm="nystrom"`, per output, an estimate from above of the root mean square difference
             between this fit and that of all rows, over the training rows.
     """
 
@@ -77,7 +78,7 @@ class Solution:
     kernel: Kernel
     X: Tensor = field(repr=False)
     ridge: float
-    method: str
+    algorithm: Algorithm
     kernel_roundoff: float = field(repr=False)
     log_scale: float = 0.0
     iterates: Tensor | None = field(default=None, repr=False)

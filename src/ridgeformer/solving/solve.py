@@ -1,4 +1,4 @@
-"""`solve`: kernel ridge regression by a named method, with an answer that says how good it is."""
+"""`solve`: kernel ridge regression by an algorithm, with an answer that says how good it is."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms import Algorithm, Auto
 from ridgeformer.core.checks import as_matrix, as_targets, whole
 from ridgeformer.core.errors import InputError, LogitRangeError
 from ridgeformer.core.memory import free_bytes
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving.advice import advise
-from ridgeformer.solving.arguments import METHODS, Arguments, check_arguments, check_engine
+from ridgeformer.solving.arguments import Arguments, check_arguments, check_engine
 from ridgeformer.solving.engines import Engine
 from ridgeformer.solving.engines.tiles import diagonal64
 from ridgeformer.solving.planner import choose, choose_for, describe, retry
-from ridgeformer.solving.preconditioners import Builder
 from ridgeformer.solving.routes import Outcome, follow, require_range
 from ridgeformer.solving.run import Callback, Output
 from ridgeformer.solving.semidefinite import require_semidefinite
 from ridgeformer.solving.solution import Solution
 from ridgeformer.solving.system import RidgeSystem
 
-__all__ = ["METHODS", "exact_unit", "scaled_system", "solve"]
+__all__ = ["exact_unit", "scaled_system", "solve"]
 
 
 SAFE = {torch.float32: 1e-15, torch.float64: 1e-120}
@@ -41,22 +41,18 @@ def solve(
     y: Any,
     ridge: Any,
     *,
-    method: str = "auto",
+    algorithm: str | Algorithm = "auto",
     tol: float | None = None,
-    max_steps: int | None = None,
-    preconditioner: str | Builder | None = None,
-    spectrum: tuple[float, float] | None = None,
+    engine: str | Engine | None = None,
+    memory: int | None = None,
+    seed: int = 0,
     callback: Callback | None = None,
     keep_iterates: bool = False,
-    seed: int = 0,
-    engine: Any = None,
-    centres: Any = None,
-    memory: Any = None,
 ) -> Solution:
     """Solve (K + ridge I) alpha = y.
 
     Holds for positive semidefinite kernels and ridge > 0. Computed in the precision of X or, by the mixed
-    methods, faster in float32; the residual that decides about convergence, and every bound, is computed in
+    algorithms, faster in float32; the residual that decides about convergence, and every bound, is computed in
     float64 with the kernel evaluated in float64.
 
     Args:
@@ -64,21 +60,16 @@ def solve(
         X: training rows, (n, d).
         y: targets, (n,) or (n, outputs); outputs share every product with K.
         ridge: lambda > 0.
-        method: auto, which chooses by size and memory (`Solution.plan` says what and why); direct,
-            mixed_direct, mixed_pcg, nystrom, richardson, neumann, chebyshev, cg or pcg.
+        algorithm: a value such as `ConjugateGradients(steps=20)`, which owns its options, or shorthand: auto, which
+            chooses by size and memory (`Solution.plan` says what and why), direct, mixed_direct, mixed_pcg, nystrom,
+            richardson, neumann, chebyshev, heavy_ball, nesterov, cg or pcg.
         tol: largest ||y - A alpha|| / ||y||, per output; 1e-10 in float64, 1e-5 in float32.
-        max_steps: iterations at most.
-        preconditioner: identity, jacobi, nystrom (pcg's default), pivoted (mixed_pcg's), or a builder such as
-            `Nystrom(rank=200)`.
-        spectrum: (low, high), ends of the spectrum of A for richardson and chebyshev. By default low is
-            the ridge, which is always right, and high is estimated.
-        callback: called with (step, alpha, relative residuals) after every step; True stops.
-        keep_iterates: keep alpha of every step in `Solution.iterates`.
-        seed: for the randomised preconditioner, the centres and the spectrum estimate.
         engine: how products with K are formed: triangle, stored, tiles, attention, features, dask or an `Engine`;
             chosen by default.
-        centres: how many centres `method="nystrom"` takes.
         memory: bytes that may be used beside the data; by default what is free.
+        seed: for the randomised preconditioner, the centres and the spectrum estimate.
+        callback: called with (step, alpha, relative residuals) after every step; True stops.
+        keep_iterates: keep alpha of every step in `Solution.iterates`.
 
     Returns:
         A frozen `Solution`. One that did not converge says so in `status` and `advice`.
@@ -88,13 +79,13 @@ def solve(
 
     Example:
         >>> from ridgeformer.kernels import Exponential
-        >>> solution = solve(Exponential(1.0), [[0.0], [1.0]], [0.0, 1.0], ridge=0.1, method="cg")
+        >>> solution = solve(Exponential(1.0), [[0.0], [1.0]], [0.0, 1.0], ridge=0.1, algorithm="cg")
         >>> solution.status.value, solution.steps
         ('converged', 2)
     """
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
-    asked = check_arguments(kernel, X, ridge, method, tol, max_steps, preconditioner, spectrum, seed)
+    asked = check_arguments(kernel, X, ridge, algorithm, tol, seed)
     name, given = check_engine(engine)
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
@@ -107,11 +98,12 @@ def solve(
         problem = replace(problem, dtype=system.X.dtype)
         if given is not None:
             _require_same_kernel(given, system)
-        plan = choose_for(given, problem, method) if given else choose(problem, method, name, centres)
+        plan = choose_for(given, problem, asked.algorithm) if given else choose(problem, asked.algorithm, name)
         asked = replace(asked, callback=_in_given_units(callback, output), keep=keep_iterates)
         outcome = follow(plan, system, given, columns, output, asked)
         again = retry(problem, outcome.plan, outcome.record.status)
-        if again is not None and method == "auto" and name is None and max_steps is None:
+        free_choice = isinstance(asked.algorithm, Auto) and asked.algorithm.steps is None and name is None
+        if again is not None and free_choice:
             outcome = follow(again, system, None, columns, output, asked)
         return _solution(outcome, X, columns, output, asked, y.shape, log_scale)
 
@@ -179,12 +171,11 @@ def _solution(
     small = (alpha != 0) & (alpha.abs() < torch.finfo(alpha.dtype).tiny) | (alpha == 0) & (columns != 0)
     advice = advise(
         record.status,
-        method=outcome.plan.method,
+        algorithm=outcome.plan.algorithm,
         reached=float((residual / torch.where(norms > 0, norms, 1.0)).max()),
         tol=asked.tol,
         steps=record.steps,
         ends=outcome.ends,
-        given=asked.spectrum,
         ridge=system.ridge,
         floor=system.kernel_roundoff,
         fit_error=None if outcome.fit_error is None else float((outcome.fit_error * unit).max()),
@@ -204,7 +195,7 @@ def _solution(
         kernel=system.kernel,
         X=X,
         ridge=system.ridge,
-        method=outcome.plan.method,
+        algorithm=outcome.plan.algorithm,
         kernel_roundoff=system.kernel_roundoff,
         log_scale=log_scale,
         iterates=torch.stack([output.values(one) for one in record.iterates]) if record.iterates else None,

@@ -7,9 +7,10 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ridgeformer import datasets
+from ridgeformer.datasets import Split
 from ridgeformer.influence import AttentionFeatures, Moment, Network, RawFeatures, influence_over_time
 from ridgeformer.influence.features import Features
-from ridgeformer.regime import Training, problem_from
+from ridgeformer.regime import Training
 from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.views import PALETTE, Page, Picture, Section, styled
 
@@ -39,7 +40,7 @@ def measure(
         >>> [(row["model"], row["epoch"]) for row in found[:4]]
         [('relu', 0), ('relu', 1), ('relu', 2), ('relu', 4)]
     """
-    problem = problem_from(datasets.load(data), rows=rows, test_rows=test_rows, seed=seed)
+    problem = Split.for_networks(datasets.load(data), rows=rows, test_rows=test_rows, seed=seed)
     network = Network(width, Training(method, loss, epochs=epochs), relative_ridge=ridge)
     moments = [2**k for k in range(epochs.bit_length()) if 2**k <= epochs]
     found = []

@@ -8,10 +8,10 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ridgeformer import datasets
+from ridgeformer.datasets import Split
 from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, UnitRows, intervene
 from ridgeformer.influence.attacks import build_attack
 from ridgeformer.influence.features import Features
-from ridgeformer.regime import problem_from
 from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.views import PALETTE, Page, Picture, Section, Table, styled
 
@@ -43,7 +43,7 @@ def measure(
         >>> [row["intervention"] for row in measure("digits", 40, 10, "fgsm", 0.3, 1, 1e-3, seed=0)][:4]
         ['untouched', 'curated', 'transformed', 'adversarial']
     """
-    problem = problem_from(datasets.load(data), rows=rows, test_rows=test_rows, seed=seed, unit_rows=False)
+    problem = Split.for_networks(datasets.load(data), rows=rows, test_rows=test_rows, seed=seed, preprocessing="none")
     network, found = Network(relative_ridge=ridge), []
     for model, features in MODELS.items():
         seen = features(problem.X, problem.Xt)[0]

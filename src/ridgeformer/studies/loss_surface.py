@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.regime import Architecture, Training, problem_from, train
+from ridgeformer.datasets import Split
+from ridgeformer.regime import Architecture, Training, train
 from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.studies.surface_directions import choose_directions, curvature
 from ridgeformer.views import Page, Picture, Section, Table, styled
@@ -45,7 +46,7 @@ def measure(
         >>> len(found), found[4]["a"], found[4]["b"]
         (18, 0.0, 0.0)
     """
-    problem = problem_from(datasets.load(data), rows=rows, test_rows=10, seed=seed)
+    problem = Split.for_networks(datasets.load(data), rows=rows, test_rows=10, seed=seed)
     training = Training("adam", loss, epochs=epochs)
     found = []
     for model, name in MODELS.items():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.core.errors import unknown_name
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence import (
     AttentionFeatures,
     Comparison,
@@ -23,7 +23,7 @@ from ridgeformer.influence import (
 from ridgeformer.influence.attacks import Attack, build_attack
 from ridgeformer.influence.features import Features
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import Problem, Training, make_problem, problem_from
+from ridgeformer.regime import Training
 from ridgeformer.studies.malleability_page import make_page
 from ridgeformer.studies.study import Preset, Study
 
@@ -107,19 +107,16 @@ def _flat(controls: dict[str, Comparison | None]) -> dict[str, float | None]:
 
 def _problem(
     dataset: Dataset, classes: str, rows: int, test_rows: int, preprocessing: str, units: str, seed: int
-) -> Problem:
+) -> Split:
     """Return rows as they are where the attack is in their units, else as the kernel sees them."""
     chosen = None if classes == "all" else tuple(classes.split(","))
-    drawn = problem_from(
-        dataset, rows=rows, test_rows=test_rows, seed=seed, classes=chosen, unit_rows=units == "rows" and
-        preprocessing == "unit_rows",
-    )  # fmt: skip
-    if preprocessing == "unit_rows":
-        return drawn
-    if preprocessing != "both":
+    if preprocessing not in ("both", "unit_rows"):
         raise unknown_name("preprocessing", preprocessing, ["both", "unit_rows"])
-    X, Xt = datasets.standardise(drawn.X.numpy(), drawn.Xt.numpy())
-    return make_problem(X, drawn.y, Xt, drawn.yt, classification=True, unit_rows=units == "rows")
+    if units != "rows":
+        preprocessing = {"unit_rows": "none", "both": "standardise"}[preprocessing]
+    return Split.for_networks(
+        dataset, rows=rows, test_rows=test_rows, seed=seed, classes=chosen, preprocessing=preprocessing
+    )
 
 
 def _attack(name: str, eps: float, clip: str, X: Tensor) -> Attack:
@@ -147,7 +144,7 @@ def _network(kernel: str, width: int, ridge: float, outputs: int) -> Network:
 
 
 def _trained_against(
-    network: Network, problem: Problem, attack: Attack, features: Features, rounds: int, seed: int
+    network: Network, problem: Split, attack: Attack, features: Features, rounds: int, seed: int
 ) -> Tensor:
     """Return the rows that adversarial training ends with."""
     seen = features(problem.X, problem.Xt)[0]

@@ -13,9 +13,9 @@ import torch
 
 from ridgeformer import datasets
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import Architecture, Measurement, Problem, Training, problem_from
+from ridgeformer.regime import Architecture, Measurement, Training
 from ridgeformer.regime import measure as measure_network
 from ridgeformer.regime.curvature import stable_rate
 from ridgeformer.studies.result_cards import CardVerdict, ResultCard, cards_section, make_card
@@ -80,7 +80,7 @@ def measure(
         (True, False)
     """
     chosen = SETTINGS[setting]
-    problem = problem_from(_load(data), rows=rows, test_rows=test_rows, seed=seed)
+    problem = Split.for_networks(_load(data), rows=rows, test_rows=test_rows, seed=seed)
     architecture = Architecture(model, scale=chosen.scale)
     training = Training(chosen.method, chosen.loss, epochs=epochs, l2=chosen.l2)
     if chosen.method != "adam":
@@ -99,7 +99,7 @@ def _load(data: str) -> Dataset:
     return datasets.load(data)
 
 
-def _largest(problem: Problem, architecture: Architecture) -> float:
+def _largest(problem: Split, architecture: Architecture) -> float:
     """Return the limit kernel's largest eigenvalue, the same at every width: all train for the same time."""
     built = architecture.build(problem.X, 1, 1, torch_generator(0, "shape"))
     return float(torch.linalg.eigvalsh(ReluNTK()(built.features(problem.X)))[-1])

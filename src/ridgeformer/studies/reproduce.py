@@ -37,5 +37,5 @@ def reproduce(study: Study | str, directory: Any, *, preset: str = "quick", **op
     export(rows, directory / "results.csv")
     export(means, directory / "intervals.csv")
     page: Page = study.page(rows.to_pylist(), means.to_pylist())
-    write_page(page, directory)
+    write_page(page, directory / "report.html")
     return report, page

@@ -1,23 +1,38 @@
-"""Pages from finished results. No mathematics is done here: what is shown was measured elsewhere."""
+"""Everything a person sees: pages, terminal pictures, the trace viewer, the explorer. No mathematics is done here.
+
+`parts` is the vocabulary of every page (Section, Table, Picture, Strip, Facts, Fragment), `figures` draws curves, bars
+and heat maps, `page` renders and writes, `ridgeformer.core.words` writes numbers and counts.
+"""
 
 from ridgeformer.views.audit_page import audit_page, render, write
-from ridgeformer.views.figures import PALETTE, styled
-from ridgeformer.views.page import Page, render_page, write_page
-from ridgeformer.views.sections import Fragment, Picture, Section, Strip, Table, Thumbnail
+from ridgeformer.views.figures import GREY, PALETTE, Figure, bars, broken, curve, draw, heat_map, log_axis, styled
+from ridgeformer.views.page import render_page, write_page
+from ridgeformer.views.parts import Facts, Fragment, Page, Part, Picture, Section, Strip, Table, Thumbnail, thumbnail
 
 __all__ = [
+    "GREY",
     "PALETTE",
+    "Facts",
+    "Figure",
     "Fragment",
     "Page",
+    "Part",
     "Picture",
     "Section",
     "Strip",
     "Table",
     "Thumbnail",
     "audit_page",
+    "bars",
+    "broken",
+    "curve",
+    "draw",
+    "heat_map",
+    "log_axis",
     "render",
     "render_page",
     "styled",
+    "thumbnail",
     "write",
     "write_page",
 ]

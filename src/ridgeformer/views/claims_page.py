@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 
-import plotly.graph_objects as go
-
 from ridgeformer.claims import Claim, Judgement, Plot, Trial, Verdict
-from ridgeformer.views.figures import PALETTE, styled
-from ridgeformer.views.writing import fill, write_html
+from ridgeformer.views.figures import PALETTE, Figure, curve, draw
+from ridgeformer.views.page import fill, write_html
 
 __all__ = [
     "claim_figure",
@@ -42,16 +40,15 @@ def write_claims_page(judgements: Sequence[Judgement], path: Path) -> Path:
     return write_html(render_claims(judgements), path)
 
 
-def claim_figure(plot: Plot) -> go.Figure:
-    """Return a claim's plot as a plotly figure."""
-    figure = go.Figure()
-    curves = [(*curve, "solid") for curve in plot.solid.items()] + [(*curve, "dash") for curve in plot.dashed.items()]
-    for number, (name, y, dash) in enumerate(curves):
-        line = {"color": PALETTE[number % len(PALETTE)], "dash": dash}
-        figure.add_scatter(x=list(plot.at), y=list(y), name=name, mode="lines", line=line)
-    figure.update_xaxes(title=plot.x, type="log" if "x" in plot.log else "linear")
-    figure.update_yaxes(title=plot.y, type="log" if "y" in plot.log else "linear", exponentformat="power")
-    return styled(figure)
+def claim_figure(plot: Plot) -> Figure:
+    """Return a claim's plot as a figure: measured curves solid, comparisons dashed."""
+    curves = [(*named, "solid") for named in plot.solid.items()] + [(*named, "dash") for named in plot.dashed.items()]
+    traces = [
+        curve(plot.at[: len(y)], y, name, PALETTE[number % len(PALETTE)], dash=dash)
+        for number, (name, y, dash) in enumerate(curves)
+    ]
+    x, y = ({"title": getattr(plot, axis), "type": "log" if axis in plot.log else "linear"} for axis in "xy")
+    return draw(traces, x, y | {"exponentformat": "power"})
 
 
 def summary(judgements: Sequence[Judgement]) -> str:

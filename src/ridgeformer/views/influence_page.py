@@ -1,65 +1,46 @@
-"""The page of an influence answer: the words, the points, and their images."""
+"""The page of an influence answer: the sentences, the points, and their images."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
+from ridgeformer.core.words import count, number
 from ridgeformer.datasets import Dataset
-from ridgeformer.views.figures import styled
-from ridgeformer.views.page import Page, render_page
-from ridgeformer.views.sections import Picture, Section, Table
-from ridgeformer.views.writing import write_html
+from ridgeformer.influence.answer import Answer
+from ridgeformer.views.parts import Page, Part, Section, Strip, Table, thumbnail
 
-if TYPE_CHECKING:  # influence stands beside the report, not below it
-    from ridgeformer.influence.answer import Answer, Point
-
-__all__ = ["influence_page", "write_influence_page"]
+__all__ = ["influence_page", "influence_strip", "influence_table"]
 
 
 def influence_page(answer: Answer, dataset: Dataset) -> Page:
     """Return the page; images are shown where the rows of the dataset are images."""
-    sides = (("Helpful", answer.helpful), ("Harmful", answer.harmful))
-    rows = tuple((name, str(p.row), p.label, f"{p.score:.4g}") for name, points in sides for p in points)
-    pictures: tuple[Picture, ...] = ()
-    if dataset.image_shape is not None:
-        pictures = tuple(_picture(answer, dataset, name, points) for name, points in sides if points)
+    parts: list[Part] = [] if dataset.image_shape is None else [influence_strip(answer, dataset)]
     return Page(
         f"What made the prediction at row {answer.row} of {answer.name}",
-        f"{answer.model}, {answer.training_rows:,} training rows, ridge {answer.ridge:.2e}",
+        f"{answer.model}, {count(answer.training_rows, 'training row')}, ridge {number(answer.ridge)}",
         answer.sentences,
-        (
-            Section("The points", (), Table(("", "row", "label", "score"), rows), pictures),
-            Section("What was done to the data", answer.notes),
-        ),
+        (Section("The points", [*parts, influence_table(answer)]), Section("What was done to the data", answer.notes)),
     )
 
 
-def write_influence_page(answer: Answer, dataset: Dataset, path: Path) -> Path:
-    """Write the page; an old one is replaced in one step."""
-    return write_html(render_page(influence_page(answer, dataset)), path)
+def influence_table(answer: Answer) -> Table:
+    """Return the most helpful and the most harmful training rows with their scores."""
+    sides = (("helps", answer.helpful), ("harms", answer.harmful))
+    rows = [(side, point.row, point.label, point.score) for side, points in sides for point in points]
+    return Table.of({"": "", "training row": "", "label": "", "score": "+.4f"}, rows, "influence")
 
 
-def _picture(answer: Answer, dataset: Dataset, name: str, points: tuple[Point, ...]) -> Picture:
-    shown = [(f"asked: row {answer.row} ({answer.truth})", answer.row)]
-    shown += [(f"row {point.row} ({point.label})", point.row) for point in points]
-    figure = make_subplots(rows=1, cols=len(shown), subplot_titles=[title for title, _ in shown])
-    for column, (_, row) in enumerate(shown, start=1):
-        figure.add_trace(_image(dataset, row), row=1, col=column)
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False, autorange="reversed", scaleanchor="x")
-    caption = f"{name} points, the strongest first, beside the row asked about."
-    return Picture(styled(figure), caption, f"Images of the row asked about and of the {name.lower()} points.")
-
-
-def _image(dataset: Dataset, row: int) -> go.Heatmap | go.Image:
-    assert dataset.image_shape is not None
-    image = dataset.X[row].reshape(dataset.image_shape)
-    if image.ndim == 2:
-        return go.Heatmap(z=image, colorscale="gray", showscale=False, hoverinfo="skip")
-    top = float(dataset.X.max()) or 1.0
-    return go.Image(z=np.rint(np.clip(image / top, 0, 1) * 255).astype(np.uint8), hoverinfo="skip")
+def influence_strip(answer: Answer, dataset: Dataset) -> Strip:
+    """Return the row asked about, then the training rows that help and harm its prediction most."""
+    note = f"row {answer.row}, predicted {answer.predicted}"
+    images = [thumbnail(dataset, answer.row, f"asked: {answer.truth}", note, "asked")]
+    for mark, points in (("helps", answer.helpful), ("harms", answer.harmful)):
+        for point in points:
+            note = f"row {point.row}, {point.score:+.3f}"
+            images.append(thumbnail(dataset, point.row, f"{mark}: {point.label}", note, mark))
+    right = "correctly" if answer.truth == answer.predicted else "wrongly"
+    return Strip(
+        tuple(images),
+        f"What to see: the row asked about ({answer.truth}, {right} predicted {answer.predicted}), then the training "
+        f"rows that help most and those that harm most. These {len(images) - 1} make up {100 * answer.share:.0f} % of "
+        "all influence on it.",
+        "influence",
+    )

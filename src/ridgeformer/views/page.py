@@ -1,68 +1,123 @@
-"""A page from finished results: a title, the answer in sentences, and sections that show why."""
+"""Pages as HTML: one self-contained file without outside requests, written in one step."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from errno import EISDIR
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from ridgeformer.claims import Claim
-from ridgeformer.views.sections import Section, csv_link
-from ridgeformer.views.thumbnails import png
-from ridgeformer.views.writing import fill, write_html
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from latex2mathml.converter import convert
 
-__all__ = ["Page", "render_page", "write_page"]
+from ridgeformer.core.errors import RidgeformerError
+from ridgeformer.views.figures import figure_json
+from ridgeformer.views.parts import Page, Section, csv_link, png
 
-
-@dataclass(frozen=True, eq=False)
-class Page:
-    """What a page says.
-
-    Attributes:
-        title: The largest words on it.
-        subtitle: One line below.
-        answer: The answer in sentences, most important first.
-        sections: What shows why.
-        claims: Records it rests on, for the reader to open.
-        colophon: Last line, such as when and by which version it was made.
-    """
-
-    title: str
-    subtitle: str
-    answer: tuple[str, ...]
-    sections: tuple[Section, ...]
-    claims: tuple[Claim, ...] = ()
-    colophon: str = ""
+__all__ = ["fill", "formula", "render_page", "require_place", "tidy", "write_html", "write_page"]
 
 
 def render_page(page: Page) -> str:
-    """Return a page as text."""
-    anchors = _anchors(page.sections)
+    """Return a page as HTML."""
     leads = [_lead(sentence) for sentence in page.answer]
     return fill(
-        "page.html.j2", **vars(page), anchors=anchors, csv_link=csv_link, png=png,
+        "page.html.j2", **vars(page), anchors=_anchors(page.sections), csv_link=csv_link, png=png,
         leads=leads if all(words for words, _ in leads) else None,
     )  # fmt: skip
 
 
-def write_page(page: Page, directory: Path) -> Path:
-    """Write `report.html` into the directory and return its path; an old one is replaced in one step.
+def write_page(page: Page, path: Path) -> Path:
+    """Write a page to a file, replacing an old one in one step, and return the path.
 
     Raises:
-        RidgeformerError: the directory cannot be written to.
+        RidgeformerError: it cannot be written there.
     """
-    return write_html(render_page(page), directory / "report.html")
+    return write_html(render_page(page), path)
+
+
+def fill(template: str, **values: Any) -> str:
+    """Return a template of this package, filled in; plotly's script is part of the page."""
+    environment = Environment(
+        loader=PackageLoader("ridgeformer.views", "."),
+        autoescape=select_autoescape(["html", "j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["tidy"] = tidy
+    script = (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+    return environment.get_template(template).render(
+        plotly_js=script, figure_json=figure_json, formula=formula, **values
+    )
+
+
+def tidy(sentence: str) -> str:
+    r"""Return a sentence whose numbers stay on one line with their per cent sign.
+
+    Example:
+        >>> tidy("98 % of them")
+        '98\xa0% of them'
+    """
+    return sentence.replace(" %", "\u00a0%")
+
+
+def formula(latex: str, display: str = "block") -> str:
+    """Return a formula as MathML, on a line of its own or "inline"; browsers typeset it without a script.
+
+    Example:
+        >>> formula(r"x^2").startswith("<math")
+        True
+    """
+    return convert(latex, display=display)
+
+
+def require_place(path: Path) -> None:
+    """Refuse a path where no page can be written, before the work for it begins; nothing is left there.
+
+    Raises:
+        RidgeformerError: it cannot be written there.
+    """
+    try:
+        above = next(folder for folder in path.absolute().parents if folder.exists())
+        with tempfile.TemporaryFile(dir=above):
+            pass
+        if path.is_dir():
+            raise IsADirectoryError(EISDIR, "it is a folder")
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+
+
+def write_html(text: str, path: Path) -> Path:
+    """Write a page, replacing an old one in one step.
+
+    Raises:
+        RidgeformerError: it cannot be written there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".page-") as work:
+            page = Path(work) / "page.html"
+            page.write_text(text, encoding="utf-8")
+            return page.replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+
+
+def _cannot_write(path: Path, error: OSError) -> RidgeformerError:
+    return RidgeformerError(f"cannot write {path} ({error.strerror}): choose another place.")
 
 
 def _anchors(sections: Sequence[Section]) -> list[str]:
-    """Return an address within the page for every section; those of the same name are numbered."""
-    found: list[str] = []
+    """Return an address within the page for every section; equal titles are numbered."""
+    anchors: list[str] = []
     for section in sections:
         name = section.anchor or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
-        count = sum(other == name or other.startswith(f"{name}--") for other in found)
-        found.append(f"{name}--{count + 1}" if count else name)
-    return found
+        count = sum(other == name or other.startswith(f"{name}--") for other in anchors)
+        anchors.append(f"{name}--{count + 1}" if count else name)
+    return anchors
 
 
 def _lead(sentence: str) -> tuple[str, str]:

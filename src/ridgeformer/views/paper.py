@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from ridgeformer.core.errors import RidgeformerError
-from ridgeformer.views.page import Page
-from ridgeformer.views.sections import Picture, Strip
-from ridgeformer.views.thumbnails import as_bytes
+from ridgeformer.views.figures import WHISKER, Figure, Trace
+from ridgeformer.views.parts import Page, Picture, Strip, as_bytes
 
 __all__ = ["draw_for_paper", "write_figures"]
 
@@ -48,53 +46,53 @@ def write_figures(page: Page, directory: Path) -> tuple[Path, ...]:
     return tuple(written)
 
 
-def draw_for_paper(figure: go.Figure) -> Any:
+def draw_for_paper(figure: Figure) -> Any:
     """Return a figure of lines and bars as one of matplotlib's, with the same numbers, names and axes.
 
     Raises:
         RidgeformerError: matplotlib is not installed.
     """
     plain, axes = _sheet(SIZE)
-    bars = [trace for trace in figure.data if trace.type == "bar"]
-    labels = list(dict.fromkeys(label for trace in bars for label in trace.y))
-    for trace in figure.data:
-        if trace.type == "bar":
-            _bar(axes, trace, labels, bars.index(trace), len(bars))
+    bars = [trace for trace in figure["data"] if trace["type"] == "bar"]
+    labels = list(dict.fromkeys(label for trace in bars for label in trace["y"]))
+    for trace in figure["data"]:
+        name = trace.get("name") if trace.get("showlegend", True) else None
+        if trace["type"] == "bar":
+            _draw_bars(axes, trace, labels, next(i for i, one in enumerate(bars) if one is trace), len(bars))
         elif not bars:
-            x = np.arange(len(trace.y)) if trace.x is None else trace.x
-            look = {"color": trace.line.color, "linestyle": DASHES[trace.line.dash or "solid"]}
-            axes.plot(
-                x, trace.y, label=trace.name, marker="o" if "markers" in (trace.mode or "") else None, ms=3, **look
-            )
+            x = np.arange(len(trace["y"])) if trace.get("x") is None else trace["x"]
+            look = {"color": trace["line"]["color"], "linestyle": DASHES[trace["line"].get("dash", "solid")]}
+            marker = "o" if "markers" in trace["mode"] else None
+            axes.plot(x, trace["y"], label=name, marker=marker, ms=3, **look)
         else:  # a line across bars, such as a threshold
-            axes.axvline(trace.x[0], color=trace.line.color, linestyle="--", label=trace.name)
-    _dress(axes, figure, labels)
+            axes.axvline(trace["x"][0], color=trace["line"]["color"], linestyle="--", label=name)
+    _set_axes(axes, figure["layout"], labels)
     return plain
 
 
-def _bar(axes: Any, trace: Any, labels: list[str], number: int, count: int) -> None:
+def _draw_bars(axes: Any, trace: Trace, labels: list[str], number: int, count: int) -> None:
     height = 0.8 / count
-    places = [labels.index(label) + (number - (count - 1) / 2) * height for label in trace.y]
-    error = trace.error_x
-    above = None if error.array is None else np.asarray(error.array)
-    below = above if error.arrayminus is None else np.asarray(error.arrayminus)
-    whiskers = None if above is None else [below, above]
-    look = {"xerr": whiskers, "error_kw": {"lw": 0.8, "ecolor": "#7a8496"}, "label": trace.name}
-    axes.barh(places, trace.x, height, color=trace.marker.color, **look)
+    places = [labels.index(label) + (number - (count - 1) / 2) * height for label in trace["y"]]
+    error = trace.get("error_x")
+    whiskers = None if error is None else [error["arrayminus"], error["array"]]
+    look = {"xerr": whiskers, "error_kw": {"lw": 0.8, "ecolor": WHISKER}, "label": trace["name"]}
+    axes.barh(places, trace["x"], height, color=trace["marker"]["color"], **look)
 
 
-def _dress(axes: Any, figure: go.Figure, labels: list[str]) -> None:
-    for side, axis in (("x", figure.layout.xaxis), ("y", figure.layout.yaxis)):
-        getattr(axes, f"set_{side}label")((axis.title.text or "").replace("<br>", " "))
-        if axis.type == "log":
+def _set_axes(axes: Any, layout: dict[str, Any], labels: list[str]) -> None:
+    for side in ("x", "y"):
+        axis = layout[f"{side}axis"]
+        getattr(axes, f"set_{side}label")(axis["title"]["text"].replace("<br>", " "))
+        if axis.get("type") == "log":
             getattr(axes, f"set_{side}scale")("log")
-        if axis.range is not None:
-            getattr(axes, f"set_{side}lim")(*axis.range)
+        if axis.get("range") is not None:
+            ends = [10**end for end in axis["range"]] if axis.get("type") == "log" else axis["range"]
+            getattr(axes, f"set_{side}lim")(*ends)
     if labels:
         axes.set_yticks(range(len(labels)), [label.replace("<br>", "\n") for label in labels])
-        if figure.layout.yaxis.autorange == "reversed":
+        if layout["yaxis"].get("autorange") == "reversed":
             axes.invert_yaxis()
-    if figure.layout.showlegend is not False:
+    if layout.get("showlegend", True):
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, frameon=False)
 
 
@@ -108,9 +106,9 @@ def _strip(strip: Strip) -> Any:
 
 
 def _figures(page: Page) -> Iterator[tuple[str, Any]]:
-    """Yield every named figure and strip of a page, drawn; a figure is let go before the next is made."""
+    """Yield every named figure and strip of a page, drawn one at a time."""
     for section in page.sections:
-        for part in section.body:
+        for part in section.parts:
             if isinstance(part, Picture) and part.name:
                 yield part.name, draw_for_paper(part.figure)
             elif isinstance(part, Strip) and part.name:

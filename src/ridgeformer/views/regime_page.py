@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import plotly.graph_objects as go
 
-from ridgeformer.views.figures import PALETTE, styled
-from ridgeformer.views.page import Page, render_page
-from ridgeformer.views.sections import Picture, Section, Table
-from ridgeformer.views.writing import write_html
+from ridgeformer.views.figures import PALETTE, Figure, styled
+from ridgeformer.views.parts import Page, Picture, Section, Table
 
 if TYPE_CHECKING:  # regime stands beside the report, not below it
     from ridgeformer.regime import GramSpectrum, RegimeAnswer
@@ -24,7 +21,6 @@ __all__ = [
     "spectra_table",
     "training_table",
     "widths_table",
-    "write_regime_page",
 ]
 
 DISTANCES = ("additive", "frobenius", "multiplicative", "whitened")
@@ -42,11 +38,6 @@ def regime_page(found: RegimeAnswer) -> Page:
         found.sentences,
         tuple(sections),
     )
-
-
-def write_regime_page(found: RegimeAnswer, path: Path) -> Path:
-    """Write the page; an old one is replaced in one step."""
-    return write_html(render_page(regime_page(found)), path)
 
 
 def criteria_table(found: RegimeAnswer) -> Table:
@@ -178,7 +169,7 @@ def _said(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)
 
 
-def _widths_figure(found: RegimeAnswer) -> go.Figure:
+def _widths_figure(found: RegimeAnswer) -> Figure:
     figure, widths = go.Figure(), [width for width, _ in found.at_widths]
     own = found.measured.kernel_start
     for name, colour in zip(DISTANCES, PALETTE, strict=False):
@@ -201,7 +192,7 @@ def _widths_figure(found: RegimeAnswer) -> go.Figure:
     return styled(figure)
 
 
-def _training_figure(found: RegimeAnswer) -> go.Figure:
+def _training_figure(found: RegimeAnswer) -> Figure:
     figure = go.Figure()
     curves = {"the network": found.measured.curve, "its linearisation": found.measured.linearised_curve}
     for (name, curve), colour, dash in zip(curves.items(), PALETTE, ("solid", "dash"), strict=False):
@@ -213,7 +204,7 @@ def _training_figure(found: RegimeAnswer) -> go.Figure:
     return styled(figure)
 
 
-def _spectra_figure(found: RegimeAnswer) -> go.Figure:
+def _spectra_figure(found: RegimeAnswer) -> Figure:
     figure = go.Figure()
     for (name, spectrum), colour in zip(_spectra_of(found).items(), PALETTE, strict=False):
         values = spectrum.nonzero / spectrum.nonzero[0]

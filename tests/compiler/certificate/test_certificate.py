@@ -3,7 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ridgeformer.compiler.certificate.certificate import Certificate, Finding, merge, percent
+from ridgeformer.compiler.certificate.certificate import Certificate, Finding, merge
+from ridgeformer.core.words import percent_at_most
 
 
 def finding(measured, bound, met=True):
@@ -80,6 +81,6 @@ def test_the_verdict_leads_with_what_is_proved(made, verdict):
 
 @pytest.mark.parametrize("fraction", [1e-12, 3.14e-5, 0.0123, 0.1, 0.999, 1.0, 2.4401, 99.5, 12345.6, 7e9])
 def test_a_percentage_is_never_rounded_down(fraction):
-    shown = float(percent(fraction).removesuffix(" %").replace(",", "")) / 100
+    shown = float(percent_at_most(fraction).removesuffix(" %").replace(",", "")) / 100
     assert fraction <= shown * (1 + 1e-12)
     assert shown <= max(1.1 * fraction, 1e-6)

@@ -12,6 +12,7 @@ import pytest
 import tiny_studies
 import torch
 
+from ridgeformer.algorithms import Auto
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
@@ -72,15 +73,17 @@ def test_rows_that_are_alike_do_not_stop_it(client):
 
 def test_large_logits_by_name(client):
     X, y = rows(20)
-    here, there = (solve(Exponential(1 / 400), X, y, exp(399), method="pcg", engine=name) for name in ("tiles", "dask"))
+    here, there = (
+        solve(Exponential(1 / 400), X, y, exp(399), algorithm="pcg", engine=name) for name in ("tiles", "dask")
+    )
     assert there.log_scale == here.log_scale > 0
     torch.testing.assert_close(there.alpha, here.alpha, rtol=1e-10, atol=0)
 
 
 def test_the_same_answer_and_again_with_a_worker_killed_mid_solve(client):
     X, y = rows(120)
-    here = solve(KERNEL, X, y, 5.0, method="direct")
-    asked = {"engine": "dask", "tol": 1e-12, "preconditioner": PivotedCholesky(rank=60)}
+    here = solve(KERNEL, X, y, 5.0, algorithm="direct")
+    asked = {"engine": "dask", "tol": 1e-12, "algorithm": Auto(preconditioner=PivotedCholesky(rank=60))}
     there = solve(KERNEL, X, y, 5.0, **asked)
     assert (there.plan.engine, there.status.value) == ("dask", "converged")
     torch.testing.assert_close(there.alpha, here.alpha, rtol=1e-10, atol=1e-10)
@@ -117,9 +120,14 @@ def test_an_error_of_a_task_is_handed_on(client):
 def test_the_plan_budgets_only_what_is_held_here():
     X, _ = rows(3000)
     task = describe(KERNEL, X, 1, 1.0, free=100 << 20)
-    plan = choose(task, "auto", "dask")
-    assert (plan.method, plan.engine, plan.working, plan.rank) == ("mixed_pcg", "dask", "float32", default_rank(3000))
-    assert plan.needed < choose(task, "auto", "tiles").needed
+    plan = choose(task, Auto(), "dask")
+    assert (plan.algorithm.name, plan.engine, plan.working, plan.rank) == (
+        "mixed_pcg",
+        "dask",
+        "float32",
+        default_rank(3000),
+    )
+    assert plan.needed < choose(task, Auto(), "tiles").needed
     again = retry(task, plan, Status.BREAKDOWN)
     assert (again.engine, again.working) == ("dask", "float64")
 

@@ -3,6 +3,7 @@ import torch
 from engine_case import columns, rows
 
 from ridgeformer import errors
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving import PivotedCholesky, RidgeSystem, solve
@@ -103,7 +104,12 @@ def test_blocks_save_steps_where_the_spectrum_falls_slowly():
     y = X[:, 0]
     steps = {
         block: solve(
-            Exponential(0.1), X, y, 1.0, method="pcg", preconditioner=PivotedCholesky(60, block=block), tol=1e-6
+            Exponential(0.1),
+            X,
+            y,
+            1.0,
+            algorithm=ConjugateGradients(preconditioner=PivotedCholesky(60, block)),
+            tol=1e-6,
         ).steps
         for block in (0, 100)
     }

@@ -9,7 +9,7 @@ from markupsafe import escape
 from small_audits import small_audit
 
 from ridgeformer.auditing.skipped import Skipped
-from ridgeformer.views import Picture, Strip, Table, audit_page
+from ridgeformer.views import Page, Picture, Strip, Table, audit_page, render
 from ridgeformer.views.audit_page.claims import claims_section
 from ridgeformer.views.audit_page.compiled import compiled_section
 from ridgeformer.views.audit_page.data import data_section
@@ -18,19 +18,18 @@ from ridgeformer.views.audit_page.influence import influence_section
 from ridgeformer.views.audit_page.regime import regime_section
 from ridgeformer.views.audit_page.settings import settings_section
 from ridgeformer.views.audit_page.size import depth_figure, size_section
-from ridgeformer.views.page import Page, render_page
-from ridgeformer.views.writing import tidy
+from ridgeformer.views.page import render_page, tidy
 
 ORDER = ["data", "fit", "compiled", "size", "regime", "influence", "claims", "settings"]
 
 
 def pictures(section):
-    return [part for part in section.body if isinstance(part, Picture)]
+    return [part for part in section.parts if isinstance(part, Picture)]
 
 
 def words(section):
     said = []
-    for part in section.body:
+    for part in section.parts:
         said += [part] if isinstance(part, str) else list(getattr(part, "sentences", ()))
         said += [getattr(part, "caption", "")]
     return " ".join(said)
@@ -40,7 +39,7 @@ def words(section):
 def test_sections_in_order_and_every_figure_says_what_to_see(name):
     page = audit_page(small_audit(name))
     assert [section.anchor for section in page.sections] == ORDER
-    shown = [part for section in page.sections for part in section.body if isinstance(part, Picture | Strip)]
+    shown = [part for section in page.sections for part in section.parts if isinstance(part, Picture | Strip)]
     assert len(shown) >= 7
     for part in shown:
         assert part.caption.startswith("What to see: ")
@@ -48,12 +47,12 @@ def test_sections_in_order_and_every_figure_says_what_to_see(name):
         assert part.name
     names = [part.name for part in shown]
     assert len(names) == len(set(names))
-    assert all(part.name for section in page.sections for part in section.body if isinstance(part, Table))
+    assert all(part.name for section in page.sections for part in section.parts if isinstance(part, Table))
 
 
 def test_the_page_is_complete_in_itself_and_small_enough():
     audit = small_audit("digits")
-    text = report.render(audit)
+    text = render(audit)
     own = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
     for sentence in audit.sentences:
         rest = sentence.partition(": ")[2]
@@ -65,42 +64,42 @@ def test_the_page_is_complete_in_itself_and_small_enough():
 def test_names_from_outside_are_escaped():
     wine = small_audit("wine")
     dataset = replace(wine.data.dataset, name="<script>alert(1)</script>")
-    text = report.render(replace(wine, data=replace(wine.data, dataset=dataset)))
+    text = render(replace(wine, data=replace(wine.data, dataset=dataset)))
     assert "<script>alert(1)" not in text
     assert "&lt;script&gt;alert(1)" in text
 
 
 def test_images_are_shown_where_rows_are_images():
     digits = small_audit("digits")
-    (examples,) = [part for part in data_section(digits).body if isinstance(part, Strip)]
-    assert [image.title for image in examples.images] == list(digits.source.classes)
-    (points,) = [part for part in influence_section(digits).body if isinstance(part, Strip)]
+    (examples,) = [part for part in data_section(digits).parts if isinstance(part, Strip)]
+    assert [image.title for image in examples.images] == list(digits.data.dataset.classes)
+    (points,) = [part for part in influence_section(digits).parts if isinstance(part, Strip)]
     assert [image.mark for image in points.images] == ["asked", "helps", "helps", "harms", "harms"]
-    asked = digits.source.X[digits.attribution.row].reshape(8, 8)
-    np.testing.assert_allclose(points.images[0].pixels, asked / digits.source.X.max())
-    assert not [part for part in data_section(small_audit("wine")).body if isinstance(part, Strip)]
+    asked = digits.data.dataset.X[digits.attribution.row].reshape(8, 8)
+    np.testing.assert_allclose(points.images[0].pixels, asked / digits.data.dataset.X.max())
+    assert not [part for part in data_section(small_audit("wine")).parts if isinstance(part, Strip)]
 
 
 def test_the_bars_are_the_scores():
     wine = small_audit("wine")
-    (bars,) = fits_figure(wine).data
-    assert list(bars.x) == pytest.approx([100 * fit.test_score for fit in wine.fits[::-1]])
+    (bars,) = fits_figure(wine)["data"]
+    assert list(bars["x"]) == pytest.approx([100 * fit.test_score for fit in wine.fits[::-1]])
     assert "exact p = " in words(fits_section(wine))
     intervals = [fit.interval for fit in wine.fits[::-1]]
-    assert np.add(bars.x, bars.error_x.array) == pytest.approx([100 * high for _, high in intervals])
-    assert np.subtract(bars.x, bars.error_x.arrayminus) == pytest.approx([100 * low for low, _ in intervals])
+    assert np.add(bars["x"], bars["error_x"]["array"]) == pytest.approx([100 * high for _, high in intervals])
+    assert np.subtract(bars["x"], bars["error_x"]["arrayminus"]) == pytest.approx([100 * low for low, _ in intervals])
 
 
 def test_a_certificate_that_does_not_hold_is_said():
     wine = small_audit("wine")
-    (table,) = [part for part in compiled_section(wine).body if isinstance(part, Table)]
+    (table,) = [part for part in compiled_section(wine).parts if isinstance(part, Table)]
     assert [row[-1].startswith("Proved within ") for row in table.rows] == [True, True]
     assert not table.alarms
     model = wine.compiled[0]
     checks = tuple(replace(check, holds=check.name != "accuracy") for check in model.certificate.checks)
     bad = replace(model.certificate, checks=checks)
     audit = replace(wine, compiled=(replace(model, certificate=bad), wine.compiled[1]))
-    (table,) = [part for part in compiled_section(audit).body if isinstance(part, Table)]
+    (table,) = [part for part in compiled_section(audit).parts if isinstance(part, Table)]
     assert [row[-1].startswith("Not shown to be accurate") for row in table.rows] == [True, False]
     assert table.alarms == {table.rows[0][-1]}
     page = render_page(Page("title", "subtitle", ("answer",), (compiled_section(audit),)))
@@ -112,17 +111,18 @@ def test_a_violated_rate_is_said():
     assert "below their bound at every step" in words(size_section(wine))
     bad = replace(wine, convergence=replace(wine.convergence, bound_holds=False))
     assert "EXCEED their bound" in words(size_section(bad))
-    assert [len(trace.y) for trace in depth_figure(wine).data[:4]] == [len(c.errors) for c in wine.convergence.curves]
+    drawn = [len(trace["y"]) for trace in depth_figure(wine)["data"][:4]]
+    assert drawn == [len(curve.errors) for curve in wine.convergence.curves]
 
 
 def test_the_regime_in_bars_table_and_verdicts():
     wine = small_audit("wine")
     section = regime_section(wine)
-    relu, attended, limit = pictures(section)[0].figure.data
+    relu, attended, limit = pictures(section)[0].figure["data"]
     drifts = [one.measured.kernel_drift for one in wine.regime.of("mlp-attn")]
-    assert attended.x[0] == pytest.approx(100 * np.mean(drifts))
-    assert (len(relu.x), len(limit.x)) == (4, 4)
-    tables = [part for part in section.body if isinstance(part, Table)]
+    assert attended["x"][0] == pytest.approx(100 * np.mean(drifts))
+    assert (len(relu["x"]), len(limit["x"])) == (4, 4)
+    tables = [part for part in section.parts if isinstance(part, Table)]
     assert [len(table.head) for table in tables] == [1 + 2 * len(wine.regime.widths), 6]
     assert words(section).count("described by its kernel") == 2
 
@@ -130,10 +130,10 @@ def test_the_regime_in_bars_table_and_verdicts():
 def test_flip_rates_are_shown_with_their_controls():
     wine = small_audit("wine")
     section = influence_section(wine)
-    noise, redrawn, attacked, adaptive = pictures(section)[0].figure.data
-    assert (len(noise.x), len(redrawn.x), len(attacked.x), len(adaptive.x)) == (3, 2, 3, 3)
+    noise, redrawn, attacked, adaptive = pictures(section)[0].figure["data"]
+    assert (len(noise["x"]), len(redrawn["x"]), len(attacked["x"]), len(adaptive["x"])) == (3, 2, 3, 3)
     first = wine.malleability.of("the certified fit", wine.malleability.sizes[0], "adaptive")
-    assert adaptive.x[0] == pytest.approx(100 * first.mean)
+    assert adaptive["x"][0] == pytest.approx(100 * first.mean)
 
 
 def test_what_was_left_out_says_why():
@@ -141,7 +141,7 @@ def test_what_was_left_out_says_why():
     bad = replace(wine, **dict.fromkeys(("regime", "attribution", "malleability"), Skipped("row 3 is all zeros.")))
     assert words(regime_section(bad)).count("row 3 is all zeros") == 1
     assert words(influence_section(bad)).count("row 3 is all zeros") == 2
-    assert "row 3 is all zeros" in report.render(bad)
+    assert "row 3 is all zeros" in render(bad)
 
 
 def test_claims_lead_to_their_cards_and_useful_ones_come_first():
@@ -154,7 +154,7 @@ def test_claims_lead_to_their_cards_and_useful_ones_come_first():
 
 def test_settings_versions_and_seconds_of_every_stage():
     wine = small_audit("wine")
-    timing, settings, versions = [part for part in settings_section(wine).body if isinstance(part, Table)]
+    timing, settings, versions = [part for part in settings_section(wine).parts if isinstance(part, Table)]
     assert [row[0] for row in timing.rows] == list(wine.seconds)
     assert {row[0] for row in settings.values} == set(vars(wine.settings))
     assert "torch" in {row[0] for row in versions.rows}

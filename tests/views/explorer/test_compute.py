@@ -39,7 +39,7 @@ def fit(state, keep=None):
     """Exact kernel ridge regression by `rf.solve`, of all points or of those to keep."""
     kernel, X, Xq = kernel_and_rows(state)
     keep = torch.arange(len(X)) if keep is None else keep
-    solution = rf.solve(kernel, X[keep], pose(state).y[keep], ridge=state.ridge, method="direct")
+    solution = rf.solve(kernel, X[keep], pose(state).y[keep], ridge=state.ridge, algorithm="direct")
     return solution.predict(Xq).numpy() + pose(state).mean
 
 

@@ -7,8 +7,8 @@ from viewer_models import MODELS, model_of, view_of
 
 from ridgeformer.language.program import Program
 from ridgeformer.language.roles import SUPPORT
+from ridgeformer.views.page import formula
 from ridgeformer.views.viewer.formulas import formulas
-from ridgeformer.views.writing import formula
 
 
 @pytest.mark.parametrize("name", MODELS)

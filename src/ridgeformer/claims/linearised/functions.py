@@ -32,7 +32,7 @@ RIDGES = np.geomspace(1e-8, 1e2, 31)
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class Halves:
     """Half of the rows to train on and half to test on, in the right singular basis of the former."""
 
     train: Tensor
@@ -41,39 +41,39 @@ class Split:
     seed: int
 
 
-def split(seed: int) -> Split:
+def split(seed: int) -> Halves:
     """Draw rows of digits, and rotate them into the basis in which C = X'X is diagonal."""
     train, test = datasets.load("digits").sample(L13_ROWS, seed).split(0.5, seed)
     X, Z = (torch.from_numpy(datasets.unit_rows(part.X)) for part in (train, test))
     _, singular, Vt = torch.linalg.svd(X, full_matrices=False)
     rank = gram_spectrum(X).rank
-    return Split(X @ Vt[:rank].T, Z @ Vt[:rank].T, singular[:rank], seed)
+    return Halves(X @ Vt[:rank].T, Z @ Vt[:rank].T, singular[:rank], seed)
 
 
-Features = Callable[[Tensor, Split], Tensor]
+Features = Callable[[Tensor, Halves], Tensor]
 
 
-def _plain(rows: Tensor, data: Split) -> Tensor:
+def _plain(rows: Tensor, data: Halves) -> Tensor:
     return rows
 
 
-def _attended(rows: Tensor, data: Split) -> Tensor:
+def _attended(rows: Tensor, data: Halves) -> Tensor:
     """Return C x, the attention of x over the training rows."""
     return rows * data.singular.square()
 
 
-def _misaligned(rows: Tensor, data: Split) -> Tensor:
+def _misaligned(rows: Tensor, data: Halves) -> Tensor:
     """Return the null model: the same spectrum of C, turned at random, so that it knows nothing of the data."""
     size = len(data.singular)
     draw = torch.randn(size, size, generator=torch_generator(data.seed, "L13", "null"), dtype=torch.float64)
     return rows @ torch.linalg.qr(draw).Q * data.singular.square()
 
 
-def _unit_attended(rows: Tensor, data: Split) -> Tensor:
+def _unit_attended(rows: Tensor, data: Halves) -> Tensor:
     return normalise_rows(_attended(rows, data))
 
 
-def _unit_misaligned(rows: Tensor, data: Split) -> Tensor:
+def _unit_misaligned(rows: Tensor, data: Halves) -> Tensor:
     return normalise_rows(_misaligned(rows, data))
 
 
@@ -142,7 +142,7 @@ def chosen_ridges(values: Tensor, Q: Tensor, y: Tensor) -> Tensor:
     return ridges[torch.stack(errors).argmin(0)]
 
 
-def _errors(name: str, data: Split, noise: float = NOISE) -> Tensor:
+def _errors(name: str, data: Halves, noise: float = NOISE) -> Tensor:
     """Return relative squared test errors at the ridge that leave-one-out chooses, (blocks, targets)."""
     kernel, features = KERNELS[name]
     H, Hz = features(data.train, data), features(data.test, data)
@@ -154,7 +154,7 @@ def _errors(name: str, data: Split, noise: float = NOISE) -> Tensor:
     return ((fitted - test).square().sum(0) / test.square().sum(0)).reshape(BLOCKS, TARGETS)
 
 
-def _targets(data: Split, noise: float) -> tuple[Tensor, Tensor]:
+def _targets(data: Halves, noise: float) -> tuple[Tensor, Tensor]:
     """Return targets along a fifth of the spectrum each: noisy on the training rows, clean on the test rows."""
     generator = torch_generator(data.seed, "L13", "targets")
     rank = len(data.singular)

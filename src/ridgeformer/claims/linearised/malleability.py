@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from ridgeformer import datasets
 from ridgeformer.claims.checks import drawn
 from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
 from ridgeformer.core.statistics import mean_interval
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence import (
     AttentionFeatures,
     Network,
@@ -23,7 +23,7 @@ from ridgeformer.influence import (
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.influence.features import Features
 from ridgeformer.influence.published import FLIPS
-from ridgeformer.regime import Problem, Training, gram_spectrum, normalise_rows, problem_from
+from ridgeformer.regime import Training, gram_spectrum, normalise_rows
 
 # -- L11: attention is two to nine times more malleable than ReLU ----------------------------------
 
@@ -55,7 +55,13 @@ def flip_rates(reading: Reading, dataset: Dataset, seeds: int) -> dict[str, np.n
     for features in MODELS.values():
         rates: dict[str, list[float]] = {name: [] for name in found}
         for seed in range(seeds):
-            p = problem_from(dataset, rows=L11_ROWS, test_rows=L11_QUERIES, seed=seed, unit_rows=not reading.pixels)
+            p = Split.for_networks(
+                dataset,
+                rows=L11_ROWS,
+                test_rows=L11_QUERIES,
+                seed=seed,
+                preprocessing="none" if reading.pixels else "unit_rows",
+            )
             made = network_malleability(
                 reading.network,
                 p.X,
@@ -199,17 +205,17 @@ SIZES = (0.1, 0.3)
 NETWORK = Network(relative_ridge=1e-3)
 
 
-def reshaped(seed: int, power: float) -> Problem:
+def reshaped(seed: int, power: float) -> Split:
     """Return digits whose singular values are raised to a power, rows of unit length again."""
-    drawn_rows = problem_from(datasets.load("digits"), rows=L19_ROWS, test_rows=L19_QUERIES, seed=seed)
+    drawn_rows = Split.for_networks(datasets.load("digits"), rows=L19_ROWS, test_rows=L19_QUERIES, seed=seed)
     rank = gram_spectrum(drawn_rows.X).rank
     _, singular, Vt = torch.linalg.svd(drawn_rows.X, full_matrices=False)
     change = (Vt[:rank].T * singular[:rank] ** (power - 1)) @ Vt[:rank]
     X, Xt = (normalise_rows(rows @ change) for rows in (drawn_rows.X, drawn_rows.Xt))
-    return Problem(X, drawn_rows.y, Xt, drawn_rows.yt, drawn_rows.classification)
+    return replace(drawn_rows, X=X, Xt=Xt)
 
 
-def _gap(problem: Problem, eps: float, seed: int) -> float:
+def _gap(problem: Split, eps: float, seed: int) -> float:
     """Return the flips of attention minus those of ReLU, in points."""
     relu, attention = (
         network_malleability(
@@ -298,7 +304,7 @@ TRAINED = Network(WIDTH, Training("descent", rate=1.0, epochs=60, l2=0.0))
 FRESH = Network(WIDTH)
 
 
-def _attacked(network: Network, problem: Problem, seed: int) -> float:
+def _attacked(network: Network, problem: Split, seed: int) -> float:
     found = network_malleability(
         network,
         problem.X,
@@ -313,7 +319,7 @@ def _attacked(network: Network, problem: Problem, seed: int) -> float:
     return 100 * found.attacked.flips_top
 
 
-def _by_training(problem: Problem, seed: int) -> float:
+def _by_training(problem: Split, seed: int) -> float:
     """Return which share of the top influences changes sign from the start of training to its end, nobody attacking."""
     moments = influence_over_time(
         TRAINED, problem.X, problem.y, problem.Xt, problem.yt, [], features=AttentionFeatures(), seed=seed
@@ -325,7 +331,7 @@ def check_l26(cases: int) -> Evidence:
     """Measure three things that the sentence could mean."""
     seeds = range(drawn(cases, 8))
     problems = [
-        problem_from(datasets.load("digits"), rows=L26_ROWS, test_rows=L26_QUERIES, seed=s, classes=("3", "8"))
+        Split.for_networks(datasets.load("digits"), rows=L26_ROWS, test_rows=L26_QUERIES, seed=s, classes=("3", "8"))
         for s in seeds
     ]
     before, after = (

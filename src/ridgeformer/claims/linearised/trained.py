@@ -12,28 +12,27 @@ from ridgeformer import datasets
 from ridgeformer.claims.checks import drawn, holds, within
 from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     Along,
     Architecture,
     Attention,
-    Problem,
     Training,
     finite_relu_ntk,
     follow_training,
     gram_spectrum,
     kernel_distances,
     measure,
-    problem_from,
     published_width,
 )
 
 ROWS = 60
 
 
-def three_or_eight(sample: int = 0) -> Problem:
+def three_or_eight(sample: int = 0) -> Split:
     """Return digits 3 and 8: 60 rows to train on, 60 to test on, of unit length, targets +-1."""
-    return problem_from(datasets.load("digits"), rows=ROWS, test_rows=ROWS, seed=sample, classes=("3", "8"))
+    return Split.for_networks(datasets.load("digits"), rows=ROWS, test_rows=ROWS, seed=sample, classes=("3", "8"))
 
 
 # -- L10: truncated attention restores convergence -------------------------------------------------
@@ -128,7 +127,7 @@ def _distances(rows: Tensor, seeds: int) -> dict[str, list[float]]:
     return {name: [getattr(d, name) for d in found] for name in ("multiplicative", "additive")}
 
 
-def _trained(problem: Problem, architecture: Architecture, seeds: int) -> list[float]:
+def _trained(problem: Split, architecture: Architecture, seeds: int) -> list[float]:
     """Return the relative distance of trained outputs from the limit kernel's at the same training time, one a seed."""
     found = [follow_training(problem, architecture, width=TRAINED, seed=s, lengths=[STEPS])[0] for s in range(seeds)]
     return [one.relative for one in found]

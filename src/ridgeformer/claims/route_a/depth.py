@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import bounds, compiler
+from ridgeformer.algorithms import Neumann
 from ridgeformer.claims.checks import (
     Numbers,
     holds,
@@ -81,8 +82,8 @@ def check_a3(cases: int) -> Evidence:
     """Run the series with small and with large ridges, and search for violations of its rate."""
     X, y, _ = unit_task(A3_SUPPORTS, 3, 1, "A3")
     size = float(norm(KERNEL(X)))
-    small = [solve(KERNEL, X, y, ridge, method="neumann", max_steps=100) for ridge in SMALL]
-    large = [solve(KERNEL, X, y, factor * size, method="neumann", tol=1e-8) for factor in (1.01, 1.5, 10.0)]
+    small = [solve(KERNEL, X, y, ridge, algorithm=Neumann(steps=100)) for ridge in SMALL]
+    large = [solve(KERNEL, X, y, factor * size, algorithm="neumann", tol=1e-8) for factor in (1.01, 1.5, 10.0)]
     refused = sum(_refuses(ridge, X, y) for ridge in SMALL)
     figures = (
         Figure("norm(Kt) for 12 unit rows: the ridge must exceed it", size),
@@ -227,7 +228,7 @@ def conjugate_gradient_steps(kappa: float) -> int:
         return float((alpha[:, 0] - exact).norm()) <= ACCURACY * float(exact.norm())
 
     X = torch.diag((eigenvalues - 1).clamp_min(0).sqrt())
-    return solve(DotProduct(), X, torch.ones_like(exact), 1.0, method="cg", tol=1e-15, callback=near).steps
+    return solve(DotProduct(), X, torch.ones_like(exact), 1.0, algorithm="cg", tol=1e-15, callback=near).steps
 
 
 def _contraction(kappa: Tensor, root: bool) -> Tensor:

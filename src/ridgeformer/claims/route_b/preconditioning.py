@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer import compiler
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.checks import Numbers, drawn, holds, inequality, prescribed, spectrum_of, try_to_break
 from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.claims.descent import eigenvalues_and_kappa
@@ -85,7 +86,7 @@ def check_b4(cases: int) -> Evidence:
     runs = [{solver: _residuals(solver, number) for solver in ("cg", "pcg")} for number in range(drawn(cases, 5))]
     first = runs[0]
     worse = sum(run["pcg"][-1] > run["cg"][-1] for run in runs)
-    nystrom, plain = (_steps_with(*how) for how in (("pcg", Nystrom(rank=FEATURES + 8)), ("cg", None)))
+    nystrom, plain = (_steps_with(how) for how in (Nystrom(rank=FEATURES + 8), None))
     helped, unhelped = _badly_scaled()
     figures = (
         Figure("relative residual of the Jacobi network after 40 steps", first["pcg"][-1]),
@@ -135,17 +136,18 @@ def _residuals(solver: str, number: int) -> list[float]:
     return ((y - alpha @ X @ X.T - RIDGE * alpha).norm(dim=1) / y.norm()).tolist()
 
 
-def _steps_with(method: str, preconditioner: Nystrom | None) -> int:
+def _steps_with(preconditioner: Nystrom | None) -> int:
     data = synthetic(SUPPORTS, FEATURES, spectrum=SPECTRUM, noise=1.0, seed=0)
-    return solve(DotProduct(), data.X, data.y, RIDGE, method=method, preconditioner=preconditioner, tol=ACCURACY).steps
+    algorithm = ConjugateGradients(preconditioner=preconditioner)
+    return solve(DotProduct(), data.X, data.y, RIDGE, algorithm=algorithm, tol=ACCURACY).steps
 
 
 def _badly_scaled() -> tuple[int, int]:
     """Return the steps with and without Jacobi for orthogonal rows of very different lengths."""
     data = synthetic(FEATURES, FEATURES, spectrum=np.ones(FEATURES), seed=0)
     X = np.geomspace(1e-2, 1e2, FEATURES)[:, None] * data.X
-    how = (("pcg", "jacobi"), ("cg", None))
-    found = [solve(DotProduct(), X, data.y, RIDGE, method=m, preconditioner=p, tol=ACCURACY).steps for m, p in how]
+    how = (ConjugateGradients(preconditioner="jacobi"), ConjugateGradients())
+    found = [solve(DotProduct(), X, data.y, RIDGE, algorithm=one, tol=ACCURACY).steps for one in how]
     return found[0], found[1]
 
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.certificate.accuracy import Proof
-from ridgeformer.compiler.certificate.certificate import percent
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.textbook import iterates
 from ridgeformer.compiler.certificate.vanilla import diagonal, kept_of_a_query
 from ridgeformer.compiler.programs.stationary import chebyshev_coefficients
+from ridgeformer.core.words import percent_at_most
 
 __all__ = ["advise"]
 
@@ -70,8 +70,8 @@ def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None
         lost = np.abs(evidence.problem.f.numpy() - proof.exact).max(0) / np.where(proof.sizes > 0, proof.sizes, 1.0)
         if float(lost.max()) > tolerance:
             return (
-                f"its sketch of {spec.projected} features to {spec.carried} alone costs {percent(float(lost.max()))}: "
-                "give a larger width"
+                f"its sketch of {spec.projected} features to {spec.carried} alone costs "
+                f"{percent_at_most(float(lost.max()))}: give a larger width"
             )
     return None
 

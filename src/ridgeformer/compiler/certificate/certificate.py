@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from decimal import ROUND_CEILING, Decimal
 from math import isfinite
 from typing import Any, Literal
 
@@ -12,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeformer.compiler.certificate.rounding import MODEL
+from ridgeformer.core.words import percent_at_most
 
-__all__ = ["Certificate", "Check", "Curve", "Finding", "Kind", "merge", "percent"]
+__all__ = ["Certificate", "Check", "Curve", "Finding", "Kind", "merge"]
 
 Array = NDArray[np.float64]
 
@@ -133,8 +133,8 @@ class Certificate:
         others = ", ".join(check.name for check in self.failed if check.name != "accuracy")
         if self.accurate:
             but = f", but other checks fail: {others}" if others else ""
-            return f"Proved within {percent(self.within)} of exact ridge regression{but}."
-        only = f"proved only within {percent(self.within)} of exact ridge regression"
+            return f"Proved within {percent_at_most(self.within)} of exact ridge regression{but}."
+        only = f"proved only within {percent_at_most(self.within)} of exact ridge regression"
         if not isfinite(self.within):
             only = "no distance from exact ridge regression could be proved"
         todo = f"; {self.advice}" if self.advice else ""
@@ -158,7 +158,7 @@ class Certificate:
     def _scale(self) -> str:
         return (
             "Per cent are of the largest exact prediction of each output over the queries; tolerance "
-            f"{percent(self.tolerance)}."
+            f"{percent_at_most(self.tolerance)}."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -180,20 +180,6 @@ class Certificate:
                 for name, curve in self.curves.items()
             },
         }
-
-
-def percent(fraction: float) -> str:
-    """Return a fraction as a percentage of two digits, rounded up so that a bound stays one.
-
-    Example:
-        >>> percent(0.00801), percent(2.4411), percent(1e-13), percent(0.0), percent(7e9)
-        ('0.81 %', '250 %', '0.0001 %', '0 %', '7e+11 %')
-    """
-    if fraction == 0 or not isfinite(fraction):
-        return "0 %" if fraction == 0 else "no finite %"
-    value = max(100 * Decimal(repr(fraction)), Decimal("0.0001"))
-    rounded = value.quantize(Decimal(1).scaleb(value.adjusted() - 1), rounding=ROUND_CEILING).normalize()
-    return f"{rounded:,f} %" if rounded < 10**6 else f"{float(rounded):.2g} %"
 
 
 def merge(tasks: Iterable[Sequence[Finding]]) -> tuple[tuple[Check, ...], dict[str, Curve]]:

@@ -91,4 +91,4 @@ def solve_exactly(spec: Specification, projection: Tensor | None, X: Tensor, y: 
     Raises:
         InputError: a problem that float64 cannot hold.
     """
-    return solve(kernel_of(spec, projection, X), X, y, spec.ridge, method="direct")
+    return solve(kernel_of(spec, projection, X), X, y, spec.ridge, algorithm="direct")

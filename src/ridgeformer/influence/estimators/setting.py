@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
 from ridgeformer.core.checks import as_matrix, as_query, as_targets, positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
@@ -51,10 +52,8 @@ class Setting:
         """
         system, sketch = self.system, self.sketch.factor
         small = system.n <= SMALL
-        return solve(
-            system.kernel, system.X, columns, system.ridge, method="pcg" if small else "mixed_pcg",
-            tol=tol, preconditioner=sketch if small else None, seed=self.seed,
-        )  # fmt: skip
+        algorithm = ConjugateGradients(preconditioner=sketch) if small else MixedConjugateGradients()
+        return solve(system.kernel, system.X, columns, system.ridge, algorithm=algorithm, tol=tol, seed=self.seed)
 
     def error(self, solution: Solution) -> Tensor:
         """Return how far each entry of a solution can be from exact, (n, columns).

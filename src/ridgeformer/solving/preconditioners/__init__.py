@@ -5,8 +5,6 @@ A new one is a file with a builder class, and one line in `PRECONDITIONERS`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.solving.preconditioners.base import Builder, Preconditioner
 from ridgeformer.solving.preconditioners.identity import Identity
@@ -33,13 +31,15 @@ PRECONDITIONERS: dict[str, Builder] = {
 }
 
 
-def builder(choice: Any) -> Builder:
-    """Return the builder of a preconditioner given by name or as itself.
+def builder(choice: object) -> Builder:
+    """Return the builder of a preconditioner given by name or as itself; None is the identity.
 
     Example:
         >>> builder("jacobi").name
         'jacobi'
     """
+    if choice is None:
+        return Identity()
     if isinstance(choice, str):
         if choice not in PRECONDITIONERS:
             raise unknown_name("preconditioner", choice, PRECONDITIONERS)

@@ -14,7 +14,8 @@ from ridgeformer.views.audit_page.influence import influence_section
 from ridgeformer.views.audit_page.regime import regime_section
 from ridgeformer.views.audit_page.settings import settings_section
 from ridgeformer.views.audit_page.size import size_section
-from ridgeformer.views.page import Page, render_page, write_page
+from ridgeformer.views.page import render_page, write_page
+from ridgeformer.views.parts import Page
 
 __all__ = ["audit_page", "render", "write"]
 
@@ -52,5 +53,5 @@ def render(audit: Audit) -> str:
 
 
 def write(audit: Audit, directory: Path) -> Path:
-    """Write the page of an audit as `write_page` does."""
-    return write_page(audit_page(audit), directory)
+    """Write the page of an audit as `report.html` into a directory and return its path."""
+    return write_page(audit_page(audit), directory / "report.html")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ridgeformer.auditing import Audit
-from ridgeformer.views.sections import Section, Table
+from ridgeformer.views.parts import Section, Table
 
 __all__ = ["claims_section"]
 

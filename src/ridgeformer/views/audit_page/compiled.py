@@ -7,9 +7,9 @@ import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
 from ridgeformer.auditing.skipped import Skipped
-from ridgeformer.compiler.certificate.certificate import percent
-from ridgeformer.views.figures import PALETTE, log_axis, styled
-from ridgeformer.views.sections import Fragment, Part, Picture, Section, Table
+from ridgeformer.core.words import percent_at_most
+from ridgeformer.views.figures import PALETTE, Figure, log_axis, styled
+from ridgeformer.views.parts import Fragment, Part, Picture, Section, Table
 from ridgeformer.views.viewer import render_viewer, trace_view
 
 __all__ = ["compiled_figure", "compiled_section"]
@@ -28,7 +28,7 @@ def compiled_section(audit: Audit) -> Section:
             _table(audit),
             f"Proved means: no answer on these held-out rows is further from exact ridge regression than this "
             "percentage of the largest exact answer of its output, whatever the weights are. The certificate is red "
-            f"above {percent(first.certificate.tolerance)}, or if another check of the network fails.",
+            f"above {percent_at_most(first.certificate.tolerance)}, or if another check of the network fails.",
             Picture(compiled_figure(audit), _caption(audit),
                     "Error of two compiled transformers against the step, each below its dashed bound.", "compiled"),
             *_watch(audit),
@@ -37,7 +37,7 @@ def compiled_section(audit: Audit) -> Section:
     )  # fmt: skip
 
 
-def compiled_figure(audit: Audit) -> go.Figure:
+def compiled_figure(audit: Audit) -> Figure:
     """Return the error of the compiled transformers after every step, each under its bound."""
     figure = go.Figure()
     for model, colour in zip(audit.compiled, PALETTE, strict=False):

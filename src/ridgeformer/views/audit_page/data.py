@@ -6,9 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
-from ridgeformer.views.figures import PALETTE, log_axis, styled
-from ridgeformer.views.sections import Picture, Section, Strip, Table
-from ridgeformer.views.thumbnails import thumbnail
+from ridgeformer.views.figures import PALETTE, Figure, log_axis, styled
+from ridgeformer.views.parts import Picture, Section, Strip, Table, thumbnail
 
 __all__ = ["data_section", "spectrum_figure"]
 
@@ -41,7 +40,7 @@ def data_section(audit: Audit) -> Section:
     )  # fmt: skip
 
 
-def spectrum_figure(audit: Audit) -> go.Figure:
+def spectrum_figure(audit: Audit) -> Figure:
     """Return the eigenvalues of the Gram and kernel matrices, with the ridge as a line."""
     figure, s = go.Figure(), audit.spectra
     curves = {"rows, X X'": s.gram, "kernel of attention, K": s.kernel}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
-from ridgeformer.auditing.answer import best_baseline, describe_comparison, show_score
-from ridgeformer.views.figures import PALETTE, styled
-from ridgeformer.views.sections import Picture, Section, Table
+from ridgeformer.auditing.answer import best_baseline, describe_comparison
+from ridgeformer.core.words import show_score
+from ridgeformer.views.figures import PALETTE, Figure, styled
+from ridgeformer.views.parts import Picture, Section, Table
 
 __all__ = ["fits_figure", "fits_section"]
 
@@ -35,7 +36,7 @@ def fits_section(audit: Audit) -> Section:
     )  # fmt: skip
 
 
-def fits_figure(audit: Audit) -> go.Figure:
+def fits_figure(audit: Audit) -> Figure:
     """Return the held-out scores as bars, the certified fit on top."""
     fits = audit.fits[::-1]
     scale = 100 if audit.data.dataset.task == "classification" else 1
@@ -59,8 +60,8 @@ def fits_figure(audit: Audit) -> go.Figure:
     )
     unit = "right on held-out rows, %" if scale == 100 else "R² on held-out rows"
     figure.update_xaxes(title=unit)
-    styled(figure).update_layout(height=290, showlegend=False, hovermode="closest", margin={"l": 180})
-    return figure
+    figure.update_layout(height=290, showlegend=False, hovermode="closest")
+    return styled(figure)
 
 
 def _caption(audit: Audit) -> str:

@@ -9,9 +9,8 @@ from ridgeformer.auditing.malleability import CONTROLS, Malleable
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.influence import Answer
 from ridgeformer.influence.answer import Point
-from ridgeformer.views.figures import PALETTE, broken, styled
-from ridgeformer.views.sections import Facts, Part, Picture, Section, Strip, Table, Thumbnail
-from ridgeformer.views.thumbnails import thumbnail
+from ridgeformer.views.figures import PALETTE, Figure, broken, styled
+from ridgeformer.views.parts import Facts, Part, Picture, Section, Strip, Table, Thumbnail, thumbnail
 
 __all__ = ["flips_figure", "influence_section"]
 
@@ -35,7 +34,7 @@ def _one_prediction(audit: Audit) -> list[Part]:
         "is what the prediction loses if the fit is made without it, exactly and without fitting again.",
         Facts(answer.sentences),
     ]
-    if audit.source.image_shape is not None:
+    if audit.data.dataset.image_shape is not None:
         parts.append(_strip(audit, answer))
     return [*parts, _points_table(answer)]
 
@@ -43,11 +42,11 @@ def _one_prediction(audit: Audit) -> list[Part]:
 def _strip(audit: Audit, answer: Answer) -> Strip:
     def image(point: Point, mark: str) -> Thumbnail:
         return thumbnail(
-            audit.source, point.row, f"{mark}: {point.label}", f"row {point.row}, {point.score:+.3f}", mark
+            audit.data.dataset, point.row, f"{mark}: {point.label}", f"row {point.row}, {point.score:+.3f}", mark
         )
 
     note = f"row {answer.row}, predicted {answer.predicted}"
-    asked = thumbnail(audit.source, answer.row, f"asked: {answer.truth}", note, "asked")
+    asked = thumbnail(audit.data.dataset, answer.row, f"asked: {answer.truth}", note, "asked")
     helps = [image(point, "helps") for point in answer.helpful]
     harms = [image(point, "harms") for point in answer.harmful]
     right = "rightly" if answer.truth == answer.predicted else "wrongly"
@@ -85,7 +84,7 @@ def _malleability(audit: Audit) -> list[Part]:
     ]  # fmt: skip
 
 
-def flips_figure(found: Malleable) -> go.Figure:
+def flips_figure(found: Malleable) -> Figure:
     """Return the flip rates at the first size as grouped bars; whiskers reach over all draws."""
     figure, size = go.Figure(), found.sizes[0]
     for control, words in CONTROLS.items():
@@ -101,7 +100,8 @@ def flips_figure(found: Malleable) -> go.Figure:
         figure.add_bar(x=means, y=names, orientation="h", name=words, **look)
     figure.update_xaxes(title="changes of sign, %", range=[0, 101])
     figure.update_yaxes(autorange="reversed")
-    return styled(figure).update_layout(barmode="group", hovermode="y unified")
+    figure.update_layout(barmode="group", hovermode="y unified")
+    return styled(figure)
 
 
 def _flips_caption(found: Malleable) -> str:

@@ -12,8 +12,8 @@ from ridgeformer.auditing.kernel_regime import NETWORKS, KernelRegime
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.regime import Criterion, Measurement, OutputDistance
 from ridgeformer.regime.words import CLOSE, MEANINGS, obstacles
-from ridgeformer.views.figures import PALETTE, broken, log_axis, styled
-from ridgeformer.views.sections import Facts, Picture, Section, Table
+from ridgeformer.views.figures import PALETTE, Figure, broken, log_axis, styled
+from ridgeformer.views.parts import Facts, Picture, Section, Table
 
 __all__ = ["distance_figure", "limit_figure", "regime_section"]
 
@@ -72,7 +72,7 @@ def regime_section(audit: Audit) -> Section:
     )  # fmt: skip
 
 
-def distance_figure(regime: KernelRegime) -> go.Figure:
+def distance_figure(regime: KernelRegime) -> Figure:
     """Return the distances of the widest networks as grouped bars; whiskers reach over all draws."""
     figure = go.Figure()
     for (network, words), colour in zip(NETWORKS.items(), PALETTE, strict=False):
@@ -94,10 +94,11 @@ def distance_figure(regime: KernelRegime) -> go.Figure:
     )  # fmt: skip
     figure.update_xaxes(title="relative distance, %", rangemode="tozero")
     figure.update_yaxes(autorange="reversed")
-    return styled(figure).update_layout(barmode="group", hovermode="y unified")
+    figure.update_layout(barmode="group", hovermode="y unified")
+    return styled(figure)
 
 
-def limit_figure(regime: KernelRegime) -> go.Figure:
+def limit_figure(regime: KernelRegime) -> Figure:
     """Return the distance of kernels at initialisation from their limit, as ridge regression and as entries see it."""
     figure = go.Figure()
     shown: list[float] = []

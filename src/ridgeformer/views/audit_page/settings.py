@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ridgeformer.auditing import Audit
-from ridgeformer.views.sections import Section, Table
+from ridgeformer.views.parts import Section, Table
 
 __all__ = ["settings_section"]
 

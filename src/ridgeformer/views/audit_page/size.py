@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 
 from ridgeformer.auditing import Audit
 from ridgeformer.auditing.convergence import TARGET
-from ridgeformer.views.figures import PALETTE, log_axis, styled
-from ridgeformer.views.sections import Picture, Section, Table
+from ridgeformer.views.figures import PALETTE, Figure, log_axis, styled
+from ridgeformer.views.parts import Picture, Section, Table
 
 __all__ = ["depth_figure", "size_section", "width_figure"]
 
@@ -38,7 +38,7 @@ def size_section(audit: Audit) -> Section:
     )  # fmt: skip
 
 
-def width_figure(audit: Audit) -> go.Figure:
+def width_figure(audit: Audit) -> Figure:
     """Return the worst relative error of the best features of each number, with the bound of claim W4."""
     found, d_eff = audit.claims, audit.spectra.d_eff
     figure = go.Figure()
@@ -64,7 +64,7 @@ def width_figure(audit: Audit) -> go.Figure:
     return styled(figure)
 
 
-def depth_figure(audit: Audit) -> go.Figure:
+def depth_figure(audit: Audit) -> Figure:
     """Return the error of every method against the step, with the bound for conjugate gradients."""
     figure = go.Figure()
     for curve, colour in zip(audit.convergence.curves, PALETTE, strict=False):

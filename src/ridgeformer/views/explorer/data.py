@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.auditing import Settings
-from ridgeformer.auditing.prepare import prepare
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.datasets import Dataset
+from ridgeformer.datasets import Dataset, Split
 from ridgeformer.views.explorer.cache import remember
 from ridgeformer.views.explorer.state import DRAWN, State
 from ridgeformer.views.explorer.uploads import find_upload
@@ -175,27 +173,27 @@ def _table_on_a_line(dataset: Dataset, rows: int) -> Task:
 def _rows(dataset: Dataset, rows: int, output: int) -> Task:
     held = max(1, min(HELD_OUT, round(0.3 * dataset.n)))
     total = min(dataset.n, rows + held)
-    found = prepare(dataset, Settings(max_rows=max(total, 1), test_fraction=held / total))
+    split = Split.of(dataset, max_rows=total, test_fraction=held / total)
     names = dataset.classes or tuple(f"output {j}" for j in range(dataset.outputs))
     if output >= len(names):
         raise InputError(f"{dataset.name} has no output {output}: it has {len(names)}, counted from 0.")
     kind = f"class {names[output]} against the rest, +1 or -1" if dataset.classes else names[output]
     labels = (
-        tuple(f"training row {i}" for i in range(len(found.X)))
-        if found.labels is None
-        else tuple(f"training row {i} ({names[int(code)]})" for i, code in enumerate(found.labels))
+        tuple(f"training row {i}" for i in range(len(split.X)))
+        if split.labels is None
+        else tuple(f"training row {i} ({names[int(code)]})" for i, code in enumerate(split.labels))
     )
     return Task(
         name=dataset.name,
-        X=found.X,
-        y=found.y[:, output],
-        Xq=found.Xt,
-        mean=float(found.mean[output]),
-        truth=(found.yt[:, output] + found.mean[output]).numpy(),
+        X=split.X,
+        y=split.y[:, output],
+        Xq=split.Xt,
+        mean=float(split.mean[output]),
+        truth=(split.yt[:, output] + split.mean[output]).numpy(),
         x=None,
         grid=None,
         outputs=names,
         labels=labels,
-        notes=(*found.notes, f"What is predicted: {kind}."),
+        notes=(*split.notes, f"What is predicted: {kind}."),
         image_shape=dataset.image_shape,
     )

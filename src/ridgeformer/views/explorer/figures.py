@@ -9,13 +9,12 @@ import base64
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from ridgeformer.auditing.spectra import Spectra
 from ridgeformer.views.explorer.compute import Influenced, Run
 from ridgeformer.views.explorer.stream import Pattern, View
-from ridgeformer.views.figures import PALETTE, styled
+from ridgeformer.views.figures import PALETTE, draw
 
 __all__ = [
     "attention_figure",
@@ -46,9 +45,7 @@ GAP = 0.1
 SHOWN = 6
 """Helpful and harmful points named."""
 
-DRESS: Plot = {
-    k: v for k, v in styled(go.Figure()).to_plotly_json()["layout"].items() if k not in ("template", "height")
-}
+DRESS: Plot = {k: v for k, v in draw([], "", "")["layout"].items() if k != "height"}
 
 
 def prediction_figure(run: Run, without: Array | None, point: int | None) -> Plot:

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
+from ridgeformer.views.page import fill, formula, write_html
 from ridgeformer.views.viewer.records import Array, TraceView
-from ridgeformer.views.writing import fill, formula, write_html
 
 __all__ = ["render_viewer", "view_data", "write_viewer"]
 
@@ -38,7 +38,7 @@ def render_viewer(view: TraceView, *, start: Any = 0) -> str:
     start = whole(start, "start", 0)
     if start > len(view.sublayers):
         raise InputError(f"start is {start} and the run has {len(view.sublayers)} sublayers: choose one of those.")
-    return fill("trace_viewer/viewer.html.j2", **_parts(view, start))
+    return fill("viewer/viewer.html.j2", **_parts(view, start))
 
 
 def write_viewer(view: TraceView, path: Path, *, start: Any = 0) -> Path:
@@ -49,7 +49,7 @@ def write_viewer(view: TraceView, path: Path, *, start: Any = 0) -> Path:
     """
     title = "Watch a transformer solve a regression"
     body = Markup(render_viewer(view, start=start))  # our own template made it
-    return write_html(fill("trace_viewer/viewer_page.html.j2", title=title, body=body), path)
+    return write_html(fill("viewer/viewer_page.html.j2", title=title, body=body), path)
 
 
 def view_data(view: TraceView) -> dict[str, Any]:

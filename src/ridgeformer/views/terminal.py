@@ -1,24 +1,30 @@
-"""A claim's plot as text, for the terminal."""
+"""Curves and images as characters, for the terminal."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ridgeformer.claims import Plot
 
-__all__ = ["draw"]
+__all__ = ["blocks", "draw_curves", "side_by_side"]
 
 HEIGHT = 14
 MARKS = "*o+x#@"
+SHADES = " ░▒▓█"
+LARGEST = 14
+"""Most rows and columns of characters of an image; larger images are averaged down."""
 
 
-def draw(plot: Plot, width: int = 80) -> str:
+def draw_curves(plot: Plot, width: int = 80) -> str:
     """Return the curves as characters on a grid, with the ends of both axes and a legend.
 
     Example:
-        >>> print(draw(Plot("x", "y", at=[0, 1, 2], solid={"y = x": [0, 1, 2]}), 40).splitlines()[-1])
+        >>> print(draw_curves(Plot("x", "y", at=[0, 1, 2], solid={"y = x": [0, 1, 2]}), 40).splitlines()[-1])
         * y = x
     """
     named = {**plot.solid, **plot.dashed}
@@ -77,3 +83,33 @@ def _place(value: float, ends: tuple[float, float], count: int) -> int:
 
 def _label(value: float, log: bool) -> str:
     return f"{10**value:.3g}" if log else f"{value:.3g}"
+
+
+def blocks(image: NDArray[np.float64]) -> list[str]:
+    """Return an image, (height, width) or with channels, as lines; a pixel is two characters wide, bright is full.
+
+    Example:
+        >>> blocks(np.array([[0.0, 1.0], [0.5, 0.25]]))
+        ['  ██', '▒▒░░']
+    """
+    grey = image.mean(axis=2) if image.ndim == 3 else image
+    for axis in (0, 1):
+        parts = np.array_split(grey, min(LARGEST, grey.shape[axis]), axis=axis)
+        grey = np.stack([part.mean(axis=axis) for part in parts], axis=axis)
+    low, high = float(grey.min()), float(grey.max())
+    levels = np.rint((grey - low) / ((high - low) or 1.0) * (len(SHADES) - 1)).astype(int)
+    return ["".join(SHADES[level] * 2 for level in row) for row in levels]
+
+
+def side_by_side(titles: Sequence[str], pictures: Sequence[list[str]], width: int) -> str:
+    """Return as many titled pictures of one size beside each other as a line of `width` characters holds.
+
+    Example:
+        >>> print(side_by_side(["a", "b"], [["##"], ["%%"]], 12))
+        a    b
+        ##   %%
+    """
+    column = max([*map(len, titles), *(len(line) for picture in pictures for line in picture)], default=0) + 3
+    count = max(1, width // column)
+    rows = [list(titles[:count]), *zip(*pictures[:count], strict=True)]
+    return "\n".join("".join(f"{cell:<{column}}" for cell in row).rstrip() for row in rows)

@@ -1,12 +1,13 @@
 import torch
 from solver_case import IterativeCase, problem
 
+from ridgeformer.algorithms import Chebyshev
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Status, solve
 
 
 class TestChebyshev(IterativeCase):
-    method = "chebyshev"
+    algorithm = Chebyshev()
 
 
 def test_error_polynomial_is_chebyshevs():
@@ -20,9 +21,7 @@ def test_error_polynomial_is_chebyshevs():
         X,
         y,
         1.0,
-        method="chebyshev",
-        spectrum=(low, high),
-        max_steps=6,
+        algorithm=Chebyshev(steps=6, spectrum=(low, high)),
         tol=1e-15,
         keep_iterates=True,
     )
@@ -37,5 +36,5 @@ def test_error_polynomial_is_chebyshevs():
 
 def test_a_spectrum_given_too_short_diverges_and_says_so():
     X, y = problem()
-    solution = solve(Exponential(1.0), X, y, 0.1, method="chebyshev", spectrum=(0.1, 5.0))
+    solution = solve(Exponential(1.0), X, y, 0.1, algorithm=Chebyshev(spectrum=(0.1, 5.0)))
     assert solution.status is Status.DIVERGED

@@ -2,12 +2,13 @@ import pytest
 import torch
 from solver_case import IterativeCase, problem
 
+from ridgeformer.algorithms import Neumann
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Status, solve
 
 
 class TestNeumann(IterativeCase):
-    method = "neumann"
+    algorithm = Neumann()
     ridge = 200.0
 
 
@@ -17,7 +18,7 @@ def test_diverges_within_a_handful_of_steps_with_the_measured_norm(ridge):
     X, y = problem()
     norm = float(torch.linalg.eigvalsh(Exponential(1.0)(X))[-1])
     assert norm > 31
-    solution = solve(Exponential(1.0), X, y, ridge, method="neumann")
+    solution = solve(Exponential(1.0), X, y, ridge, algorithm="neumann")
     assert solution.status is Status.DIVERGED
     assert solution.steps <= 5
     assert solution.spectrum.high - ridge == pytest.approx(norm, rel=1e-6)
@@ -28,9 +29,8 @@ def test_diverges_within_a_handful_of_steps_with_the_measured_norm(ridge):
 def test_partial_sums_are_the_series():
     X, y = problem()
     K = Exponential(1.0)(X)
-    iterates = solve(
-        Exponential(1.0), X, y, 200.0, method="neumann", max_steps=4, tol=1e-15, keep_iterates=True
-    ).iterates
+    algorithm = Neumann(steps=4)
+    iterates = solve(Exponential(1.0), X, y, 200.0, algorithm=algorithm, tol=1e-15, keep_iterates=True).iterates
     term, total = y / 200.0, torch.zeros_like(y)
     for partial in iterates:
         total = total + term

@@ -1,0 +1,7 @@
+from solver_case import IterativeCase
+
+from ridgeformer.algorithms import HeavyBall
+
+
+class TestHeavyBall(IterativeCase):
+    algorithm = HeavyBall()

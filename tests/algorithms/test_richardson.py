@@ -1,0 +1,16 @@
+from solver_case import IterativeCase, problem
+
+from ridgeformer.algorithms import Richardson
+from ridgeformer.kernels import Exponential
+from ridgeformer.solving import Status, solve
+
+
+class TestRichardson(IterativeCase):
+    algorithm = Richardson()
+
+
+def test_a_step_size_given_too_large_diverges_and_says_so():
+    X, y = problem()
+    solution = solve(Exponential(1.0), X, y, 0.1, algorithm=Richardson(step_size=2 / 5.1))
+    assert solution.status is Status.DIVERGED
+    assert "algorithm='cg'" in solution.advice

@@ -1,0 +1,199 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from ridgeformer import datasets, errors
+from ridgeformer.datasets import Dataset, Split
+from ridgeformer.datasets.split import oddities
+
+
+def test_statistics_come_from_the_training_rows_only():
+    data = Split.of(datasets.load("diabetes"))
+    assert float(data.X.mean(0).abs().max()) < 1e-12
+    assert float(data.y.mean().abs()) < 1e-10
+    assert float(data.Xt.mean(0).abs().max()) > 1e-3
+
+
+def test_images_get_unit_rows():
+    data = Split.of(datasets.load("digits"))
+    torch.testing.assert_close(data.X.norm(dim=1), torch.ones(len(data.X), dtype=torch.float64))
+
+
+def test_a_large_dataset_is_sampled_and_the_notes_say_so():
+    data = Split.of(datasets.load("digits"), max_rows=200)
+    assert len(data.X) + len(data.Xt) == 200
+    assert any("Only 200 of 1,797 rows" in note for note in data.notes)
+
+
+def test_rows_keep_their_numbers():
+    digits = datasets.load("digits")
+    data = Split.of(digits, max_rows=200, preprocessing="none")
+    assert len(set(data.rows) | set(data.rows_t)) == 200
+    np.testing.assert_array_equal(data.X.numpy(), digits.X[data.rows])
+    np.testing.assert_array_equal(data.Xt.numpy(), digits.X[data.rows_t])
+    assert digits.y[data.rows].tolist() == data.labels.tolist()
+    assert digits.y[data.rows_t].tolist() == data.labels_t.tolist()
+    whole = Split.of(datasets.load("diabetes"))
+    torch.testing.assert_close(whole.yt[:, 0] + whole.mean, torch.from_numpy(datasets.load("diabetes").y[whole.rows_t]))
+
+
+@pytest.mark.parametrize("rows", [200, 1797])
+def test_it_draws_as_a_dataset_does(rows):
+    digits = datasets.load("digits")
+    drawn = digits.sample(rows, 3) if rows < digits.n else digits
+    train, test = drawn.split(0.25, 3)
+    data = Split.of(digits, max_rows=rows, test_fraction=0.25, seed=3, preprocessing="none")
+    np.testing.assert_array_equal(data.X.numpy(), train.X)
+    np.testing.assert_array_equal(data.Xt.numpy(), test.X)
+
+
+@pytest.mark.parametrize("row", range(0, 178, 23))
+@pytest.mark.parametrize("preprocessing", ["unit_rows", "standardise"])
+def test_a_row_set_aside_leaves_no_trace_in_the_training_rows(row, preprocessing):
+    wine = datasets.load("wine")
+    data = Split.of(wine, held_out=row, max_rows=100, preprocessing=preprocessing)
+    assert row not in data.rows
+    assert data.rows_t[-1] == row
+    assert len(data.X) + len(data.Xt) == 100
+    X, y = wine.X.copy(), wine.y.copy()
+    X[row], y[row] = 1e6, (y[row] + 1) % 3
+    other = Split.of(replace(wine, X=X, y=y), held_out=row, max_rows=100, preprocessing=preprocessing)
+    for name in ("X", "y", "mean", "labels"):
+        assert torch.equal(getattr(data, name), getattr(other, name))
+    np.testing.assert_array_equal(data.rows_t, other.rows_t)
+
+
+@pytest.mark.parametrize("row", [-1, 178, True])
+def test_no_such_row(row):
+    with pytest.raises(errors.InputError, match=r"wine has no row .*: it has rows 0 to 177"):
+        Split.of(datasets.load("wine"), held_out=row)
+
+
+def test_scores_are_those_of_scikit_learn():
+    from sklearn.metrics import accuracy_score, r2_score
+
+    digits, diabetes = (Split.of(datasets.load(name)) for name in ("digits", "diabetes"))
+    outputs = torch.randn(digits.yt.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = accuracy_score(digits.labels_t, (outputs + digits.mean).argmax(1))
+    assert digits.score(outputs) == pytest.approx(expected)
+    assert digits.error(outputs) == pytest.approx(1 - expected)
+    guess = 0.5 * diabetes.yt + 3
+    assert diabetes.score(guess) == pytest.approx(r2_score(diabetes.yt, guess))
+    assert diabetes.error(diabetes.yt + 2) == pytest.approx(4)
+
+
+def test_rows_in_words():
+    wine, diabetes = (Split.of(datasets.load(name)) for name in ("wine", "diabetes"))
+    assert wine.describe_target(0) == wine.classes[int(wine.labels_t[0])]
+    assert wine.describe_outputs(wine.y[3]) == wine.describe_target(3, train=True)
+    assert float(diabetes.describe_target(5)) == pytest.approx(diabetes.dataset.y[diabetes.rows_t[5]])
+
+
+def test_networks_are_given_unit_rows_that_nobody_else_has():
+    split = Split.for_networks(datasets.load("digits"), rows=60, test_rows=40, seed=3)
+    assert (split.X.shape, split.y.shape) == ((60, 64), (60, 10))
+    assert (split.Xt.shape, split.yt.shape) == ((40, 64), (40, 10))
+    torch.testing.assert_close(split.X.norm(dim=1), torch.ones(60, dtype=torch.float64))
+    assert not set(split.rows) & set(split.rows_t)
+
+
+def test_networks_classes_are_coded_as_asked():
+    digits = datasets.load("digits")
+    three = Split.for_networks(digits, rows=30, test_rows=10, classes=("1", "4", "7"), coding="one_hot")
+    assert three.y.shape == (30, 3)
+    assert three.y.sum(1).unique().tolist() == [1.0]
+    assert three.error(three.yt) == 0
+    two = Split.for_networks(digits, rows=30, test_rows=10, classes=("4", "1"))
+    assert sorted(two.y.unique().tolist()) == [-1.0, 1.0]
+    assert two.classes == ("1", "4")
+    assert two.error(two.yt) == 0
+    assert two.error(-two.yt) == 1
+
+
+def test_standardised_unit_rows():
+    split = Split.for_networks(datasets.load("digits"), rows=60, test_rows=40, preprocessing="both")
+    plain = Split.for_networks(datasets.load("digits"), rows=60, test_rows=40, preprocessing="none")
+    X, Xt = datasets.standardise(plain.X, plain.Xt)
+    np.testing.assert_allclose(split.Xt.numpy(), datasets.unit_rows(Xt))
+    np.testing.assert_allclose(split.X.numpy(), datasets.unit_rows(X))
+
+
+def test_a_small_dataset_is_taken_whole():
+    split = Split.for_networks(datasets.load("wine"), rows=5_000, test_rows=10, at_most=True)
+    assert (len(split.X), len(split.Xt)) == (119, 59)
+
+
+@pytest.mark.parametrize("name", ["wine", "digits", "diabetes"])
+def test_a_draw_for_networks_keeps_both_parts_apart(name):
+    split = Split.of(datasets.load(name), max_rows=150)
+    drawn = split.draw_for_networks(40, 20, seed=1)
+    assert set(drawn.rows) <= set(split.rows)
+    assert set(drawn.rows_t) <= set(split.rows_t)
+    torch.testing.assert_close(drawn.X.norm(dim=1), torch.ones(40, dtype=torch.float64))
+    assert drawn.error(drawn.yt) == 0
+    if split.classes:
+        assert sorted(drawn.y.unique().tolist()) == [-1.0, 1.0]
+        assert drawn.labels.tolist() == split.dataset.y[drawn.rows].tolist()
+    else:
+        assert float(drawn.y.square().mean()) == pytest.approx(1.0, rel=0.3)
+
+
+def test_bad_data():
+    digits, wine = datasets.load("digits"), datasets.load("wine")
+    with pytest.raises(errors.InputError, match="needs at least 10"):
+        Split.of(Dataset("tiny", np.eye(3), np.arange(3.0)))
+    with pytest.raises(errors.UnknownNameError, match="did you mean 'standardise'"):
+        Split.of(wine, preprocessing="standardize")
+    with pytest.raises(errors.InputError, match="strictly between 0 and 1"):
+        Split.of(wine, test_fraction=1.0)
+    with pytest.raises(errors.InputError, match="ask for fewer"):
+        Split.for_networks(digits, rows=1500, test_rows=1000)
+    with pytest.raises(errors.InputError, match="one class"):
+        Split.for_networks(digits, rows=20, test_rows=10, classes=("3",))
+    with pytest.raises(errors.UnknownNameError, match="class 'x'"):
+        Split.for_networks(digits, rows=20, test_rows=10, classes=("x", "3"))
+    with pytest.raises(errors.UnknownNameError, match="coding"):
+        Split.for_networks(digits, rows=20, test_rows=10, coding="twohot")
+    zero = Dataset("zero", np.vstack([np.eye(3), np.zeros((1, 3))]), np.arange(4.0))
+    with pytest.raises(errors.InputError, match="all zeros"):
+        Split.for_networks(zero, rows=3, test_rows=1)
+
+
+def parts(X, y, test, **options):
+    data = Dataset("mine", np.array(X, dtype=float), np.array(y), **options)
+    chosen = np.isin(np.arange(data.n), test)
+    return data.subset(~chosen), data.subset(chosen)
+
+
+def test_ordinary_rows_have_none():
+    assert oddities(*parts([[1, 2], [3, 4], [5, 6]], [1.0, 2.0, 3.0], [2])) == ()
+
+
+def test_constant_columns_are_named():
+    X = np.column_stack([np.arange(4.0), *(np.full(4, j) for j in range(7))])
+    (said,) = oddities(*parts(X, [1.0, 2.0, 3.0, 4.0], [3]))
+    assert (
+        said == "7 of the 8 features are the same in every training row and say nothing: x1, x2, x3, x4, x5 and 2 more."
+    )
+
+
+def test_repeats_leaks_and_disagreement():
+    said = oddities(*parts([[1, 1], [2, 3], [1, 1], [4, 5], [2, 3]], [1.0, 2.0, 1.0, 4.0, 9.0], [2, 4]))
+    assert said == (
+        "2 of the 5 rows repeat an earlier row; 2 of the 2 held-out rows are also training rows, which flatters "
+        "scores.",
+        "1 of the repeats have another target, so no method can get every row right.",
+    )
+
+
+def test_repeats_within_the_training_rows_leak_nothing():
+    (said,) = oddities(*parts([[1, 1], [1, 1], [4, 5], [6, 7]], [1.0, 1.0, 4.0, 2.0], [3]))
+    assert said == "1 of the 4 rows repeat an earlier row."
+
+
+def test_classes_that_no_training_row_has():
+    options = {"task": "classification", "classes": ("a", "b", "c")}
+    (said,) = oddities(*parts([[1, 2], [3, 4], [5, 6]], [0, 1, 2], [2], **options))
+    assert said == "No training row is of class c, so none can be predicted."
