@@ -43,7 +43,8 @@ def main() -> None:
     lines = ["# The ledger", "", "Written by `make figures` from a run of every check.", "", summary(findings), ""]
     lines += ["| id | claim | verdict | figure |", "|---|---|---|---|"]
     lines += [
-        f"| {f.claim.id} | {f.claim.title} | {f.claim.full_verdict} | {key_figure(f).replace('|', '/')} |" for f in findings
+        f"| {f.claim.id} | {f.claim.title} | {f.claim.full_verdict} | {key_figure(f).replace('|', '/')} |"
+        for f in findings
     ]
     for finding in findings:
         lines += ["", *card(finding)]

@@ -11,9 +11,9 @@ from typing import Any
 
 from ridgeformer.studies.registry import find_study
 from ridgeformer.studies.runners import Runner, choose_runner
-from ridgeformer.studies.store import LIBRARY, Row, Store
+from ridgeformer.studies.store import LIBRARY, Store, StoredResult
 from ridgeformer.studies.study import Study
-from ridgeformer.studies.task import Status, Task
+from ridgeformer.studies.task import StudyTask, TaskStatus
 
 __all__ = ["Progress", "Report", "run"]
 
@@ -60,7 +60,7 @@ class Report:
     store: Path
     total: int
     computed: int
-    failures: tuple[Row, ...]
+    failures: tuple[StoredResult, ...]
     notes: tuple[str, ...]
     seconds: float
 
@@ -116,7 +116,7 @@ def run(
                 runner.close()
         keys = {task.key for task in tasks}
         rows = kept.results(study.name, study.version)
-        failures = tuple(row for row in rows if row.key in keys and row.status != Status.DONE)
+        failures = tuple(row for row in rows if row.key in keys and row.status != TaskStatus.DONE)
     seconds = time.perf_counter() - begin
     return Report(study.name, preset, Path(store), len(tasks), loop.computed, failures, notes, seconds)
 
@@ -126,10 +126,10 @@ class _Loop:
     """Claim, start, collect, record, until every task is recorded, here or by another process."""
 
     store: Store
-    tasks: list[Task]
+    tasks: list[StudyTask]
     watch: Callable[[Progress], object]
-    queue: deque[Task] = field(init=False)
-    elsewhere: list[Task] = field(default_factory=list)
+    queue: deque[StudyTask] = field(init=False)
+    elsewhere: list[StudyTask] = field(default_factory=list)
     running: set[str] = field(default_factory=set)
     done: int = 0
     failed: int = 0
@@ -171,7 +171,7 @@ class _Loop:
             time.sleep(POLL)
         self._say()
 
-    def _unrecorded(self, tasks: list[Task]) -> list[Task]:
+    def _unrecorded(self, tasks: list[StudyTask]) -> list[StudyTask]:
         """Count the tasks that are recorded and return the others."""
         recorded = self.store.statuses(tasks[0].study) if tasks else {}
         for task in tasks:
@@ -179,9 +179,9 @@ class _Loop:
                 self._count(recorded[task.key])
         return [task for task in tasks if task.key not in recorded]
 
-    def _count(self, status: Status) -> None:
-        self.done += status == Status.DONE
-        self.failed += status != Status.DONE
+    def _count(self, status: TaskStatus) -> None:
+        self.done += status == TaskStatus.DONE
+        self.failed += status != TaskStatus.DONE
 
     def _say(self) -> None:
         left = len(self.tasks) - self.done - self.failed

@@ -16,9 +16,9 @@ from pyarrow import csv, parquet
 from ridgeformer.core.errors import InputError, RidgeformerError, unknown_name
 from ridgeformer.core.statistics import LEVEL, mean_interval, proportion_interval
 from ridgeformer.studies.registry import find_study
-from ridgeformer.studies.store import Row, Store
+from ridgeformer.studies.store import Store, StoredResult
 from ridgeformer.studies.study import Study
-from ridgeformer.studies.task import Status, as_json
+from ridgeformer.studies.task import TaskStatus, as_json
 
 __all__ = ["export", "intervals", "table"]
 
@@ -46,7 +46,7 @@ def table(study: Study | str, store: Any, *, preset: str | None = None, version:
     if preset is not None:
         keys = {task.key for task in study.tasks(preset)}
         found = [row for row in found if row.key in keys]
-    found = sorted((row for row in found if row.status == Status.DONE), key=_order)
+    found = sorted((row for row in found if row.status == TaskStatus.DONE), key=_order)
     params = list(dict.fromkeys(name for row in found for name in row.point))
     rows = [
         dict.fromkeys(params) | row.point | {"seed": row.seed} | _apart(values, [*params, "seed"])
@@ -126,7 +126,7 @@ def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:
     return path
 
 
-def _order(row: Row) -> list[tuple[str, str, float, str]]:
+def _order(row: StoredResult) -> list[tuple[str, str, float, str]]:
     """Return what rows are sorted by: each parameter in its turn, numbers by size, then the seed."""
     pairs = [*row.point.items(), ("seed", row.seed)]
     return [

@@ -44,7 +44,7 @@ def claim_figure(plot: Plot) -> Figure:
     """Return a claim's plot as a figure: measured curves solid, comparisons dashed."""
     curves = [(*named, "solid") for named in plot.solid.items()] + [(*named, "dash") for named in plot.dashed.items()]
     traces = [
-        curve(plot.at[: len(y)], y, name, PALETTE[number % len(PALETTE)], dash=dash)
+        curve(list(plot.at[: len(y)]), list(y), name, PALETTE[number % len(PALETTE)], dash=dash)
         for number, (name, y, dash) in enumerate(curves)
     ]
     x, y = ({"title": getattr(plot, axis), "type": "log" if axis in plot.log else "linear"} for axis in "xy")

@@ -32,7 +32,7 @@ def draw_curves(plot: Plot, width: int = 80) -> str:
     curves = [
         [
             (_scaled(x, log_x), _scaled(y, log_y))
-            for x, y in zip(plot.at, values, strict=False)
+            for x, y in zip(map(float, plot.at), map(float, values), strict=False)
             if _drawable(x, log_x) and _drawable(y, log_y)
         ]
         for values in named.values()
