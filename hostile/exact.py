@@ -14,7 +14,7 @@ import torch
 from flint import arb, arb_mat, ctx, fmpq
 from torch import Tensor
 
-from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
 
 __all__ = ["BITS", "ExactRegression", "UndecidedError", "exceeds", "kernel_ball", "norm"]
 
@@ -60,7 +60,7 @@ def dot(x: list[fmpq], z: list[fmpq]) -> fmpq:
 
 def transformed(kernel: Kernel, rows: Rows) -> tuple[Rows, Rows]:
     """Return the rows as they stand left and right in a kernel's dot products: U x, or x and C^(order-1) x."""
-    if isinstance(kernel, Exponential) and kernel.projection is not None:
+    if isinstance(kernel, Exponential | Gaussian) and kernel.projection is not None:
         U = rational(kernel.projection)
         rows = [[dot(u, x) for u in U] for x in rows]
     if not isinstance(kernel, GramPower):
@@ -78,6 +78,9 @@ def kernel_ball(kernel: Kernel, x: list[fmpq], z: list[fmpq]) -> Any:
         return arb(dot(x, z))
     if isinstance(kernel, Exponential):
         return (arb(dot(x, z)) / arb(kernel.temperature) - arb(kernel.log_scale)).exp()
+    if isinstance(kernel, Gaussian):
+        gap = [a - b for a, b in zip(x, z, strict=True)]
+        return (-arb(dot(gap, gap)) / (2 * arb(kernel.temperature))).exp()
     if isinstance(kernel, ReluNTK):
         return _relu(dot(x, z), dot(x, x), dot(z, z), kernel.both_layers)
     raise TypeError(f"no exact form of {kernel!r}")

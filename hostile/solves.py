@@ -28,7 +28,7 @@ from ridgeformer.algorithms import (
 )
 from ridgeformer.core.errors import NotPositiveSemidefiniteError
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
 from ridgeformer.solving import Solution, Status, UnansweredWarning, solve
 from ridgeformer.solving.arguments import TOLERANCE
 from ridgeformer.solving.engines import ENGINES, build_engine, stored, tiles, triangle
@@ -103,7 +103,7 @@ def _rows(rng: np.random.Generator, n: int, d: int, hard: bool) -> Any:
 
 
 def _kernel(rng: np.random.Generator, X: Tensor, hard: bool) -> Kernel:
-    kind, d = rng.integers(6), X.shape[1]
+    kind, d = rng.integers(8), X.shape[1]
     if kind == 0:
         return DotProduct()
     if kind == 1:
@@ -115,6 +115,8 @@ def _kernel(rng: np.random.Generator, X: Tensor, hard: bool) -> Kernel:
     square = float(X.double().square().sum(1).mean()) or 1.0
     tau = max(square, 1e-280) * float(10 ** (rng.uniform(-4, 2) if hard else rng.uniform(-1, 1)))
     projection = torch.from_numpy(rng.standard_normal((int(rng.integers(1, 5)), d))) if rng.random() < 0.3 else None
+    if kind >= 6:
+        return Gaussian(min(tau, 1e300), projection)
     shift = float(rng.uniform(-50, 50)) if hard and rng.random() < 0.2 else 0.0
     return Exponential(min(tau, 1e300), projection, shift)
 

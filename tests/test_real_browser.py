@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ASKS_FOR_A_BROWSER = """
-from real_browser import chromium, needs_chromium
+from tests.real_browser import chromium, needs_chromium
 
 @needs_chromium
 def test_it():
@@ -24,7 +24,7 @@ def test_without_a_chromium(tmp_path, asked, code, outcome):
     hidden = {"CHROMIUM": str(tmp_path / "chromium"), "RIDGEFORMER_BROWSER_TESTS": asked}
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", "-p", "no:dash", "test_page.py"],
-        cwd=tmp_path, env=os.environ | hidden | {"PYTHONPATH": str(Path(__file__).parent)},
+        cwd=tmp_path, env=os.environ | hidden | {"PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert found.returncode == code, found.stdout

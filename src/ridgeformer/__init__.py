@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
-    from ridgeformer.kernels import DotProduct, Exponential, GramPower, ReluNTK
+    from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
     from ridgeformer.solving import Solution, Status
     from ridgeformer.solving.solve import solve
 
@@ -52,6 +52,7 @@ __all__ = [
     "Direct",
     "DotProduct",
     "Exponential",
+    "Gaussian",
     "GramPower",
     "HeavyBall",
     "MixedConjugateGradients",
@@ -97,7 +98,7 @@ _HOMES = {
     "compiler": ("Certificate", "CompiledTransformer", "certify", "compile", "load"),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
-    "kernels": ("DotProduct", "Exponential", "GramPower", "ReluNTK"),
+    "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
     "solving": ("Solution", "Status", "solve"),
 }
 """The module each name is imported from on first use; importing torch alone takes a second."""

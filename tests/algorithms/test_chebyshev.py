@@ -1,9 +1,9 @@
 import torch
-from solver_case import IterativeCase, problem
 
 from ridgeformer.algorithms import Chebyshev
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Status, solve
+from tests.solving.solver_case import IterativeCase, problem
 
 
 class TestChebyshev(IterativeCase):

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg
 import torch
-from solver_case import IterativeCase, problem
 
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving import Status, solve
+from tests.solving.solver_case import IterativeCase, problem
 
 
 class TestCG(IterativeCase):

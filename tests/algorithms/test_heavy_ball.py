@@ -1,6 +1,5 @@
-from solver_case import IterativeCase
-
 from ridgeformer.algorithms import HeavyBall
+from tests.solving.solver_case import IterativeCase
 
 
 class TestHeavyBall(IterativeCase):

@@ -1,6 +1,5 @@
-from solver_case import IterativeCase
-
 from ridgeformer.algorithms import Nesterov
+from tests.solving.solver_case import IterativeCase
 
 
 class TestNesterov(IterativeCase):

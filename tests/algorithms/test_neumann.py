@@ -1,10 +1,10 @@
 import pytest
 import torch
-from solver_case import IterativeCase, problem
 
 from ridgeformer.algorithms import Neumann
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Status, solve
+from tests.solving.solver_case import IterativeCase, problem
 
 
 class TestNeumann(IterativeCase):

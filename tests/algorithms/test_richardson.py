@@ -1,8 +1,7 @@
-from solver_case import IterativeCase, problem
-
 from ridgeformer.algorithms import Richardson
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Status, solve
+from tests.solving.solver_case import IterativeCase, problem
 
 
 class TestRichardson(IterativeCase):

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_audits import small_audit
 
 from ridgeformer.auditing.answer import _describes, _quality, _robustness, _size, answer, best_baseline
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.core.words import one_part_in
+from tests.auditing.small_audits import small_audit
 
 
 def test_five_sentences_made_of_the_numbers():

@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 import torch
-from small_audits import SMALL, small_audit
 
 from ridgeformer.auditing.attribution import examine_attribution, hardest_row
+from tests.auditing.small_audits import SMALL, small_audit
 
 
 def test_the_row_asked_about_is_held_out_and_the_hardest():

@@ -1,10 +1,9 @@
 import json
 
-from small_audits import SMALL, small_audit
-
 from ridgeformer import datasets
 from ridgeformer.auditing import audit
 from ridgeformer.auditing.audit import STAGES
+from tests.auditing.small_audits import SMALL, small_audit
 
 
 def test_same_seed_same_numbers_and_progress_names_every_stage_once():

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_audits import SMALL, small_audit
 
 from ridgeformer.auditing.kernel_regime import NETWORKS, examine_regime
 from ridgeformer.core.errors import InputError
+from tests.auditing.small_audits import SMALL, small_audit
 
 
 def test_every_network_width_and_draw():

@@ -1,7 +1,7 @@
 import pytest
-from small_audits import SMALL, small_audit
 
 from ridgeformer.auditing.malleability import CONTROLS, examine_malleability
+from tests.auditing.small_audits import SMALL, small_audit
 
 
 @pytest.mark.parametrize("name", ["wine", "diabetes"])

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from small_audits import small_audit
 
 from ridgeformer.auditing.watched import MOST_STEPS, QUERIES, SUPPORTS
 from ridgeformer.solving import solve
+from tests.auditing.small_audits import small_audit
 
 
 @pytest.mark.parametrize("name", ["wine", "diabetes"])

@@ -12,6 +12,10 @@ from ridgeformer.bounds import (
     chebyshev_error_factor,
     chebyshev_steps,
     condition_number_bound,
+    heavy_ball_error_factor,
+    heavy_ball_steps,
+    nesterov_error_factor,
+    nesterov_steps,
     neumann_error_factor,
     neumann_ratio,
     neumann_terms,
@@ -66,6 +70,39 @@ def richardson(matrix, b, lowest, highest, steps):
     return np.array(iterates)
 
 
+def heavy_ball(matrix, b, lowest, highest, steps):
+    """Polyak's iteration with its best coefficients, from zero."""
+    low, high = np.sqrt(lowest), np.sqrt(highest)
+    alpha = change = np.zeros_like(b)
+    iterates = [alpha]
+    for _ in range(steps):
+        change = ((high - low) / (high + low)) ** 2 * change + 4 / (low + high) ** 2 * (b - matrix @ alpha)
+        alpha = alpha + change
+        iterates.append(alpha)
+    return np.array(iterates)
+
+
+def nesterov(matrix, b, lowest, highest, steps):
+    """Nesterov's iteration for strongly convex quadratics, from zero."""
+    momentum = (np.sqrt(highest) - np.sqrt(lowest)) / (np.sqrt(highest) + np.sqrt(lowest))
+    alpha = change = np.zeros_like(b)
+    iterates = [alpha]
+    for _ in range(steps):
+        ahead = alpha + momentum * change
+        alpha, before = ahead + (b - matrix @ ahead) / highest, alpha
+        change = alpha - before
+        iterates.append(alpha)
+    return np.array(iterates)
+
+
+STATIONARY = (
+    (chebyshev, chebyshev_error_factor),
+    (richardson, richardson_error_factor),
+    (heavy_ball, heavy_ball_error_factor),
+    (nesterov, nesterov_error_factor),
+)
+
+
 def energy_norms(vectors, matrix):
     return np.sqrt(np.maximum(np.einsum("ti,ij,tj->t", vectors, matrix, vectors), 0))
 
@@ -110,14 +147,14 @@ def test_conjugate_gradients_attain_the_chebyshev_factor(steps, log_kappa):
 
 @cases(160)
 @given(problems(max_log_scale=3, min_log_ridge=-3))
-def test_chebyshev_and_richardson_obey_their_rates(problem):
+def test_iterations_with_fixed_coefficients_obey_their_rates(problem):
     n, steps = problem.n, 12
     matrix = problem.kernel + problem.ridge * np.eye(n)
     lowest, highest = problem.spectrum[-1] + problem.ridge, problem.spectrum[0] + problem.ridge
     kappa = float(highest / lowest)
     b = problem.rng.standard_normal(n) * 10.0 ** problem.rng.uniform(-2, 2, n)
     solution = resolvent(problem.kernel, problem.ridge) @ b
-    for iterate, factor in ((chebyshev, chebyshev_error_factor), (richardson, richardson_error_factor)):
+    for iterate, factor in STATIONARY:
         gaps = iterate(matrix, b, lowest, highest, steps) - solution
         factors = np.array([factor(kappa, t) for t in range(steps + 1)]) + 1e-9
         assert (np.linalg.norm(gaps, axis=1) <= factors * np.linalg.norm(solution)).all()
@@ -132,6 +169,16 @@ def test_chebyshev_and_richardson_attain_their_rates_at_both_ends(kappa, end):
         errors = np.linalg.norm(iterate(matrix, b, 1.0, kappa, 12) - np.eye(2)[end], axis=1)
         expected = [factor(kappa, t) for t in range(13)]
         assert errors == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@cases(50)
+@given(KAPPAS)
+def test_momentum_attains_its_rate_at_the_largest_and_nesterov_at_the_smallest_eigenvalue(kappa):
+    matrix = np.diag([1.0, kappa])
+    for iterate, factor, end in ((heavy_ball, heavy_ball_error_factor, 1), (nesterov, nesterov_error_factor, 0)):
+        solution = np.eye(2)[end]
+        errors = np.linalg.norm(iterate(matrix, matrix @ solution, 1.0, kappa, 12) - solution, axis=1)
+        assert errors == pytest.approx([factor(kappa, t) for t in range(13)], rel=1e-7, abs=1e-9)
 
 
 @cases(60)
@@ -161,6 +208,8 @@ def test_steps_are_the_fewest_that_suffice(kappa, eps):
         (cg_steps, cg_error_factor),
         (chebyshev_steps, chebyshev_error_factor),
         (richardson_steps, richardson_error_factor),
+        (heavy_ball_steps, heavy_ball_error_factor),
+        (nesterov_steps, nesterov_error_factor),
     ):
         steps = steps_for(kappa, eps)
         assert factor(kappa, steps) <= eps
@@ -177,6 +226,8 @@ def test_a_perfectly_conditioned_system_takes_one_step():
     assert [cg_error_factor(1.0, t) for t in (0, 1, 5)] == [2.0, 0.0, 0.0]
     assert [chebyshev_error_factor(1.0, t) for t in (0, 1, 5)] == [1.0, 0.0, 0.0]
     assert [richardson_error_factor(1.0, t) for t in (0, 1, 5)] == [1.0, 0.0, 0.0]
+    assert [heavy_ball_error_factor(1.0, t) for t in (0, 1, 5)] == [1.0, 0.0, 0.0]
+    assert [nesterov_error_factor(1.0, t) for t in (0, 1, 5)] == [1.0, 0.0, 0.0]
     assert cg_steps(1.0, 1e-9) == chebyshev_steps(1.0, 1e-9) == richardson_steps(1.0, 1e-9) == 1
 
 

@@ -3,7 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeformer.bounds import logit_sketch_bound, logit_sketch_floor, resolvent_error_bound, sketch_error_floor
+from ridgeformer.bounds import (
+    gaussian_logit_sketch_bound,
+    gaussian_logit_sketch_floor,
+    logit_sketch_bound,
+    logit_sketch_floor,
+    resolvent_error_bound,
+    sketch_error_floor,
+)
 from ridgeformer.core.errors import InputError, LogitRangeError, NotPositiveSemidefiniteError, ShapeError
 
 from .spectra import cases, norm, resolvent, symmetric
@@ -96,6 +103,44 @@ def test_each_side_of_the_minimum_is_attained(n, shared, lost):
     orthogonal_lost = shared * ones + lost * eye, shared * ones
     error = norm(np.exp(orthogonal_lost[0]) - np.exp(orthogonal_lost[1]))
     assert logit_sketch_bound(*orthogonal_lost) == pytest.approx(error, rel=1e-9)
+
+
+def _gaussian(logits):
+    diagonal = np.diagonal(logits)
+    return np.exp(logits - diagonal[:, None] / 2 - diagonal / 2)
+
+
+@cases(340)
+@given(sketched())
+def test_the_gaussian_bound_and_floor_enclose_the_error(pairs):
+    for logits, kept in pairs:
+        error = norm(_gaussian(logits) - _gaussian(kept))
+        slack = 1e-13 * len(logits) * (1 + np.abs(logits).max())
+        assert error <= gaussian_logit_sketch_bound(logits, kept) * (1 + 1e-12) + slack
+        assert error >= gaussian_logit_sketch_floor(logits, kept) * (1 - 1e-12) - slack
+
+
+@cases(60)
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1))
+def test_the_gaussian_bound_is_attained_if_all_rows_become_one_point(n, seed):
+    rows = np.random.default_rng(seed).standard_normal((n, 3))
+    logits, kept = symmetric(rows @ rows.T), np.zeros((n, n))
+    assert gaussian_logit_sketch_bound(logits, kept) == pytest.approx(norm(_gaussian(logits) - 1.0), rel=1e-9)
+
+
+@cases(60)
+@given(st.floats(0.1, 3), st.floats(0, 3))
+def test_the_gaussian_floor_is_attained_by_two_rows(lost, apart):
+    """Two rows at a distance that the sketch keeps, which lose orthogonal parts."""
+    rows = np.array([[0.0, lost, 0.0], [apart, 0.0, lost]])
+    logits, kept = _logits(rows, np.eye(3)[:, :1])
+    error = norm(_gaussian(logits) - _gaussian(kept))
+    assert gaussian_logit_sketch_floor(logits, kept) == pytest.approx(error, rel=1e-9, abs=1e-12)
+
+
+def test_the_gaussian_bound_holds_for_logits_of_any_size():
+    rows = 1e6 * np.eye(3)
+    assert gaussian_logit_sketch_bound(*_logits(rows, np.eye(3)[:, :1])) == pytest.approx(2.0)
 
 
 def test_errors_say_what_to_do():

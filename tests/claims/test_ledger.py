@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 
 import pytest
-from findings import BY_ID, finding
 
 from ridgeformer.claims import CLAIMS, NORMAL_CASES, Evidence, Figure, Origin, Trial, Verdict, judge, run_claims
 from ridgeformer.claims.checks import ROUND_OFF
 from ridgeformer.claims.linearised import functions, spectra
 from ridgeformer.claims.route_b import preconditioning
+from tests.claims.findings import BY_ID, finding
 
 LOOSE = {preconditioning._b4_sluis.words, spectra._l3_upper.words, functions._l16_remainder.words}
 """Bounds that are proved and not attained."""

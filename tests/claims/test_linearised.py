@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from findings import BY_ID, finding
 
 from ridgeformer import datasets
 from ridgeformer.claims import DEEP_CASES, try_to_break
@@ -13,6 +12,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.published import FLIPS
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import gram_spectrum, published_width, relu_ntk_of_weights
+from tests.claims.findings import BY_ID, finding
 
 CORRECTED = [
     spectra._l3_lower,

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from findings import finding
 
 from ridgeformer import bounds
 from ridgeformer.algorithms import Chebyshev, Richardson
@@ -14,6 +13,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
 from ridgeformer.solving import solve
+from tests.claims.findings import finding
 
 
 def cases(inequality, count=50):

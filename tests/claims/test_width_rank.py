@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from findings import BY_ID, finding
 
 from ridgeformer.claims import Verdict
 from ridgeformer.claims.checks import Numbers
 from ridgeformer.claims.width_rank import effective_dimension, networks
+from tests.claims.findings import BY_ID, finding
 
 
 def test_w1_nothing_carried_costs_everything():

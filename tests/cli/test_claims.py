@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from findings import BY_ID
 
 from ridgeformer import claims
 from ridgeformer.claims import Verdict
+from tests.claims.findings import BY_ID
 
 
 def test_a_few_claims(run):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TINY, GRUMPY = "tests.studies.tiny_studies:STUDY", "tests.studies.tiny_studies:GRUMPY"
 
 
 def test_list_and_show(run):
@@ -24,15 +25,13 @@ def test_list_and_show(run):
 
 
 def test_run_resume_show_and_export(run, tmp_path):
-    code, out, err = run("studies", "run", "tiny_studies:STUDY", "--preset", "quick", "--store", "a.db")
+    code, out, err = run("studies", "run", TINY, "--preset", "quick", "--store", "a.db")
     assert (code, err) == (0, "")
     assert out.startswith("tiny: 150 of 150 tasks have a result, 150 of them computed now")
-    assert (
-        "0 of them computed" in run("studies", "run", "tiny_studies:STUDY", "--preset", "quick", "--store", "a.db")[1]
-    )
-    facts = json.loads(run("studies", "show", "tiny_studies:STUDY", "--store", "a.db", "--json")[1])
+    assert "0 of them computed" in run("studies", "run", TINY, "--preset", "quick", "--store", "a.db")[1]
+    facts = json.loads(run("studies", "show", TINY, "--store", "a.db", "--json")[1])
     assert facts["store"]["done"] == {"quick": 150}
-    export = ("studies", "export", "tiny_studies:STUDY", "--store", "a.db", "--out")
+    export = ("studies", "export", TINY, "--store", "a.db", "--out")
     assert run(*export, "t.csv")[1] == "150 rows: t.csv\n"
     assert len((tmp_path / "t.csv").read_text().splitlines()) == 151
     facts = json.loads(run(*export, "t.parquet", "--format", "parquet", "--intervals", "--json")[1])
@@ -41,16 +40,16 @@ def test_run_resume_show_and_export(run, tmp_path):
 
 
 def test_failures_are_listed_and_the_exit_code_is_1(run):
-    code, out, _ = run("studies", "run", "tiny_studies:GRUMPY", "--preset", "quick", "--store", "a.db")
+    code, out, _ = run("studies", "run", GRUMPY, "--preset", "quick", "--store", "a.db")
     assert code == 1
     text = " ".join(out.split())
     assert "5 of 6 tasks have a result" in text
     assert 'failed: {"x":3}, seed 0: ValueError: three is not to my taste' in text
-    assert "three is not to my taste" in run("studies", "show", "tiny_studies:GRUMPY", "--store", "a.db")[1]
+    assert "three is not to my taste" in run("studies", "show", GRUMPY, "--store", "a.db")[1]
 
 
 def test_json_lines(run):
-    code, out, _ = run("studies", "run", "tiny_studies:GRUMPY", "--preset", "quick", "--store", "a.db", "--json")
+    code, out, _ = run("studies", "run", GRUMPY, "--preset", "quick", "--store", "a.db", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert code == 1
     assert [line["event"] for line in lines] == ["progress", "end"]
@@ -77,8 +76,8 @@ def test_wrong_names(run):
 
 def test_ctrl_c_prints_the_command_that_resumes(tmp_path):
     store = tmp_path / "a.db"
-    command = ["studies", "run", "tiny_studies:STUDY", "--preset", "quick", "--store", str(store)]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "studies")])
+    command = ["studies", "run", TINY, "--preset", "quick", "--store", str(store)]
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     child = subprocess.Popen(
         [sys.executable, "-m", "ridgeformer", *command], stderr=subprocess.PIPE, text=True,
         env=os.environ | {"PYTHONPATH": path, "TINY_SLEEP": "0.5", "TINY_LOG": str(tmp_path / "log")},

@@ -2,11 +2,11 @@ import math
 
 import pytest
 import torch
-from tasks import MODELS, model, relative, task
 
 import ridgeformer as rf
 from ridgeformer import errors
 from ridgeformer.kernels import DotProduct, Exponential
+from tests.compiler.tasks import MODELS, model, relative, task
 
 GOOD = {"features": 3, "ridge": 0.1, "steps": 4}
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from tasks import MODELS, model, task
 
 from ridgeformer.compiler.layout import arrange, lives
 from ridgeformer.language.program import Attend, Gate
+from tests.compiler.tasks import MODELS, model, task
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tasks import MODELS, model, task
 
 import ridgeformer as rf
 from ridgeformer import errors
 from ridgeformer.compiler import saving
+from tests.compiler.tasks import MODELS, model, task
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -34,12 +34,12 @@ def test_a_fresh_process_computes_the_same_bits(tmp_path):
     script = (
         "import sys, torch, ridgeformer as rf\n"
         "sys.path.insert(0, sys.argv[2])\n"
-        "from tasks import task\n"
+        "from tests.compiler.tasks import task\n"
         "print(rf.load(sys.argv[1])(*task()).numpy().tobytes().hex())\n"
     )
-    here = __file__.rsplit("/", 1)[0]
+    root = __file__.rsplit("/", 3)[0]
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path), here], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(tmp_path), root], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == net(X, y, Xq).numpy().tobytes().hex()
 

@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
-from tasks import model, task
 
 from ridgeformer import errors
+from tests.compiler.tasks import model, task
 
 
 def call(net, X, y, Xq):

@@ -3,13 +3,13 @@ import pickle
 
 import pytest
 import torch
-from tasks import MODELS, kernel_of, model, problem_with_condition, relative, task, textbook_cg
 
 import ridgeformer as rf
 from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.roles import QUERY
+from tests.compiler.tasks import MODELS, kernel_of, model, problem_with_condition, relative, task, textbook_cg
 
 
 @pytest.mark.parametrize("name", ["linear cg", "softmax cg", "softmax cg, aggregator"])

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from influence_case import assert_equal, problem
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, RawFeatures, adversarial_rows, fit
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.kernels import Exponential
+from tests.influence.influence_case import assert_equal, problem
 
 
 @pytest.mark.parametrize("features", [RawFeatures(), AttentionFeatures()])

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from influence_case import assert_equal, problem
 
 from ridgeformer import errors
 from ridgeformer.influence import RawFeatures, influence
 from ridgeformer.influence.baseline import as_share, baseline
 from ridgeformer.kernels import Exponential
+from tests.influence.influence_case import assert_equal, problem
 
 
 def made(tau=0.2):

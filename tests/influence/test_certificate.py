@@ -1,6 +1,5 @@
 import pytest
 import torch
-from influence_case import KERNELS, problem
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence import AttentionFeatures
@@ -8,6 +7,7 @@ from ridgeformer.influence.attacks.balls import BALLS
 from ridgeformer.influence.certificate import certified_eps
 from ridgeformer.influence.pair import choose_pair, factors
 from ridgeformer.kernels import DotProduct
+from tests.influence.influence_case import KERNELS, problem
 
 POINTS = range(4)
 

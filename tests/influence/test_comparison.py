@@ -2,10 +2,10 @@ import math
 
 import pytest
 import torch
-from influence_case import draw
 from scipy.stats import spearmanr
 
 from ridgeformer.influence.comparison import compare, rank_correlation, top_rows
+from tests.influence.influence_case import draw
 
 
 def test_every_figure_is_what_a_plain_loop_counts():

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, problem
 from torch.autograd import gradcheck
 
 from ridgeformer import errors
 from ridgeformer.influence import influence
 from ridgeformer.influence.differentiable import differentiable_influence
 from ridgeformer.kernels import DotProduct, Exponential
+from tests.influence.influence_case import KERNELS, assert_equal, problem
 
 
 @pytest.mark.parametrize("name", KERNELS)

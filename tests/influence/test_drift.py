@@ -1,11 +1,11 @@
 import pytest
 import torch
-from influence_case import draw
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.attacks.balls import BALLS
 from ridgeformer.influence.drift import Expansion, drift
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from tests.influence.influence_case import draw
 
 Z = draw(6, 3, purpose="Z")
 G = Expansion(draw(1, 3, purpose="x"), Z, draw(6, purpose="a"), 0.4)

@@ -1,10 +1,10 @@
 import torch
-from influence_case import draw
 from torch import nn
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.empirical_kernel import EmpiricalNTK
 from ridgeformer.regime import NetworkNTK, ReluNetwork
+from tests.influence.influence_case import draw
 
 
 def test_it_is_the_closed_form_of_a_relu_layer_between_any_rows():

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, draw, problem, refit, without
 
 from ridgeformer import errors
 from ridgeformer.influence import exact, fit, influence, leave_one_out
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving.ridge_path import leave_one_out_path
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem, refit, without
 
 
 @pytest.mark.parametrize("name", KERNELS)

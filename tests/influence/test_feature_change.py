@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from influence_case import assert_equal, problem
 
 from ridgeformer.influence import AttentionFeatures, RawFeatures, feature_change
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
+from tests.influence.influence_case import assert_equal, problem
 
 STEP = 1e-30
 

@@ -1,8 +1,8 @@
 import torch
-from influence_case import problem
 
 from ridgeformer.influence import AttentionFeatures, RawFeatures, UnitRows
 from ridgeformer.kernels import DotProduct, GramPower
+from tests.influence.influence_case import problem
 
 
 def test_dot_products_of_attention_features_are_the_third_gram_power():

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from influence_case import problem
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, Network, malleability, network_malleability
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Training, network_kernel
+from tests.influence.influence_case import problem
 
 
 def classes(n=30, q=6):

@@ -2,12 +2,12 @@ import math
 
 import pytest
 import torch
-from influence_case import KERNELS, problem
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, RawFeatures, leave_one_out, smallest_flipping_eps
 from ridgeformer.influence.attacks import FGSM, PGD
 from ridgeformer.kernels import DotProduct, Exponential
+from tests.influence.influence_case import KERNELS, problem
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, problem, refit, without
 
 from ridgeformer import errors
 from ridgeformer.influence import fit, group_influence, leave_group_out, leave_one_out
+from tests.influence.influence_case import KERNELS, assert_equal, problem, refit, without
 
 
 @pytest.mark.parametrize("name", KERNELS)

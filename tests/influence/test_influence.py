@@ -1,8 +1,8 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, problem, refit, without
 
 from ridgeformer.influence import cross_entropy, influence, squared_loss
+from tests.influence.influence_case import KERNELS, assert_equal, problem, refit, without
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from influence_case import assert_equal, problem, refit, without
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, RawFeatures, adversarial_rows, influence, intervene
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.kernels import Exponential
+from tests.influence.influence_case import assert_equal, problem, refit, without
 
 
 def classes(n=30, q=8):

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, draw, problem, refit
 
 from ridgeformer import errors
 from ridgeformer.influence import label_change
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem, refit
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,7 +1,7 @@
 import torch
-from influence_case import draw
 
 from ridgeformer.influence import cross_entropy, squared_loss
+from tests.influence.influence_case import draw
 
 
 def test_squared_loss_sums_over_outputs():

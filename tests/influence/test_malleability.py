@@ -1,11 +1,11 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, problem, refit, without
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, RawFeatures, malleability
 from ridgeformer.influence.attacks import FGSM, PGD
 from ridgeformer.kernels import Exponential, ReluNTK
+from tests.influence.influence_case import KERNELS, assert_equal, problem, refit, without
 
 
 def classes(n=30, q=6):

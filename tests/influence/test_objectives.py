@@ -1,10 +1,10 @@
 import torch
-from influence_case import assert_equal, draw, problem
 
 from ridgeformer.influence import AttentionFeatures, RawFeatures, fit, squared_loss
 from ridgeformer.influence.objectives import influence_reversal, training_loss
 from ridgeformer.influence.scores import score
 from ridgeformer.kernels import Exponential
+from tests.influence.influence_case import assert_equal, draw, problem
 
 TOP = torch.tensor([3, 8])
 

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from influence_case import assert_equal, problem
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, Network, compare, influence, influence_over_time
 from ridgeformer.influence.comparison import top_rows
 from ridgeformer.regime import Training, network_kernel
+from tests.influence.influence_case import assert_equal, problem
 
 HOW = Training("descent", rate=0.5, epochs=6, l2=0.0)
 

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from influence_case import KERNELS, assert_equal, draw, problem
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, RawFeatures, influence
 from ridgeformer.influence.pair import choose_pair, factors
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
 
 
 @pytest.mark.parametrize("name", KERNELS)

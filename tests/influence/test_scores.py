@@ -1,11 +1,11 @@
 import pytest
 import torch
-from influence_case import problem
 
 from ridgeformer import errors
 from ridgeformer.influence import influence, squared_loss
 from ridgeformer.influence.scores import check_measure, score
 from ridgeformer.kernels import Exponential
+from tests.influence.influence_case import problem
 
 
 def test_the_true_class_is_the_column_of_the_largest_target():

@@ -1,7 +1,7 @@
 import numpy as np
-from kernel_case import KernelCase
 
 from ridgeformer.kernels import DotProduct
+from tests.kernels.kernel_case import KernelCase
 
 
 class TestDotProduct(KernelCase):

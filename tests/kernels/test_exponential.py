@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from kernel_case import KernelCase
 
 from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
+from tests.kernels.kernel_case import KernelCase
 
 
 class TestExponential(KernelCase):
@@ -88,10 +88,12 @@ def test_only_rows_that_cannot_overflow_go_unchecked():
 def test_only_prepared_rows_have_their_logits_as_dot_products():
     X = torch.eye(3, dtype=torch.float64)
     kernel, rows = Exponential(0.5, log_scale=1.0).prepared(X)
-    torch.testing.assert_close(kernel.entrywise(rows @ rows.T), Exponential(0.5, log_scale=1.0)(X))
-    assert Exponential(0.5).unchecked(X).entrywise is None
-    assert Exponential(1.0, projection=2 * X).unchecked(X).entrywise is None
-    assert Exponential(1.0).entrywise is None
+    every = slice(0, 3)
+    entries = kernel.entrywise(rows)(rows @ rows.T, every, every)
+    torch.testing.assert_close(entries, Exponential(0.5, log_scale=1.0)(X))
+    assert Exponential(0.5).unchecked(X).entrywise(X) is None
+    assert Exponential(1.0, projection=2 * X).unchecked(X).entrywise(X) is None
+    assert Exponential(1.0).entrywise(X) is None
 
 
 def test_large_products_between_rows_that_cancel_are_accepted():

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from kernel_case import KernelCase
 
 from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower
+from tests.kernels.kernel_case import KernelCase
 
 CONTEXT = torch.randn(8, 5, generator=torch_generator(5, "context"), dtype=torch.float64)
 

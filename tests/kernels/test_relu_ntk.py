@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from kernel_case import KernelCase
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
+from tests.kernels.kernel_case import KernelCase
 
 
 def angle(x, z):

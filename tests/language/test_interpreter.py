@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from tasks import MODELS, interpreted, model, task
+
+from tests.compiler.tasks import MODELS, interpreted, model, task
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,9 +1,9 @@
 import numpy as np
 import torch
-from kernel_case import KernelCase
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.regime import NetworkNTK, ReluNetwork, Training, empirical_ntk, network_kernel, relu_ntk_of_weights
+from tests.kernels.kernel_case import KernelCase
 
 
 def draw(n, d, purpose):

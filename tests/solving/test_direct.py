@@ -4,12 +4,12 @@ import pytest
 import scipy.sparse.linalg
 import torch
 from sklearn.kernel_ridge import KernelRidge
-from solver_case import SolverCase, problem, relative
 
 from ridgeformer import errors
 from ridgeformer.algorithms import Direct
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.solving import Status, solve
+from tests.solving.solver_case import SolverCase, problem, relative
 
 
 class TestDirect(SolverCase):

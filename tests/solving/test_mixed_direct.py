@@ -1,11 +1,11 @@
 import pytest
 import torch
-from solver_case import SolverCase, problem
 
 from ridgeformer.algorithms import MixedDirect
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving import Status, mixed_direct, solve
 from ridgeformer.solving.mixed_direct import factorise_in_place, solve_with_factor
+from tests.solving.solver_case import SolverCase, problem
 
 
 class TestMixedDirect(SolverCase):

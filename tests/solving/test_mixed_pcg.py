@@ -1,12 +1,12 @@
 import pytest
 import torch
-from solver_case import IterativeCase, oracle, problem, relative
 
 from ridgeformer.algorithms import MixedConjugateGradients
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, planner, solve
 from ridgeformer.solving.engines import Stored
 from ridgeformer.solving.run import Run
+from tests.solving.solver_case import IterativeCase, oracle, problem, relative
 
 
 class TestMixedPCG(IterativeCase):

@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from solver_case import problem
 
 from ridgeformer import errors
 from ridgeformer.algorithms import resolve
@@ -11,6 +10,7 @@ from ridgeformer.solving import Status, solve
 from ridgeformer.solving.planner import Problem, choose, describe, float32_serves, retry
 from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block
+from tests.solving.solver_case import problem
 
 GIB = 2**30
 BASE = Problem(

@@ -2,7 +2,6 @@ from math import exp
 
 import pytest
 import torch
-from solver_case import problem
 
 from hostile.exact import ExactRegression
 from ridgeformer import errors
@@ -10,6 +9,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve
 from ridgeformer.solving.ridge_path import leave_one_out_path, ridge_path
+from tests.solving.solver_case import problem
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 1.0])

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from solver_case import problem
 
 from ridgeformer import errors
 from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
@@ -14,6 +13,7 @@ from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, Relu
 from ridgeformer.solving import Nystrom, Status, solve
 from ridgeformer.solving.arguments import check_arguments, check_memory
 from ridgeformer.solving.engines import Tiles
+from tests.solving.solver_case import problem
 
 
 def log_spaced(kappa, n=200, seed=0):

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from solver_case import oracle, problem
 
 from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
@@ -9,6 +8,7 @@ from ridgeformer.kernels import Exponential
 from ridgeformer.solving import RidgeSystem, Status, solve, subset
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.run import Output
+from tests.solving.solver_case import oracle, problem
 
 
 def fit(X, y, ridge, centres, seed=0):

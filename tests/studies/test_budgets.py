@@ -4,12 +4,12 @@ import threading
 import time
 
 import pytest
-import tiny_studies
-from tiny_studies import study
 
 from ridgeformer import studies
 from ridgeformer.studies import Status
 from ridgeformer.studies.budgets import OverTimeError, time_limit
+from tests.studies import tiny_studies
+from tests.studies.tiny_studies import study
 
 
 @pytest.fixture(autouse=True)

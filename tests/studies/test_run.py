@@ -6,12 +6,12 @@ import time
 from dataclasses import replace
 
 import pytest
-import tiny_studies
-from tiny_studies import GRUMPY, STUDY, study
 
 from ridgeformer import studies
 from ridgeformer.core.errors import InputError, UnknownNameError
 from ridgeformer.studies import Status, Store
+from tests.studies import tiny_studies
+from tests.studies.tiny_studies import GRUMPY, STUDY, study
 
 
 def csv_bytes(store, path):
@@ -108,7 +108,7 @@ def test_a_larger_preset_uses_what_a_smaller_one_computed(tmp_path):
 def test_a_new_version_is_computed_and_said_and_the_old_one_stays_readable(tmp_path):
     old = study("draw", range(3))
     studies.run(old, store=tmp_path / "a.db", preset="quick")
-    new = replace(old, version=2, function="tiny_studies:grumpy")
+    new = replace(old, version=2, function="tests.studies.tiny_studies:grumpy")
     report = studies.run(new, store=tmp_path / "a.db", preset="quick")
     assert report.computed == 3
     assert "3 results are of version 1 of this study; version 2 computes its own" in report.notes[0]

@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import tiny_studies
 import torch
-from tiny_studies import GRUMPY, STUDY, study
 
 from ridgeformer import studies
 from ridgeformer.core.errors import DataFileError, RidgeformerError
 from ridgeformer.studies import Status, Store, Task
 from ridgeformer.studies.store import SELECT, Row
 from ridgeformer.studies.task import Outcome
+from tests.studies import tiny_studies
+from tests.studies.tiny_studies import GRUMPY, STUDY, study
 
-TASK = Task("tiny", 1, "tiny_studies:draw", {"x": 1}, seed=0)
+TASK = Task("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 1}, seed=0)
 
 
 @pytest.fixture
@@ -192,7 +192,9 @@ def test_a_store_on_a_read_only_disk_is_read_and_not_written(shelf, tmp_path, lo
             with Store(shelf / "a.db") as store:
                 keeper = stack.enter_context(closing(sqlite3.connect(shelf / "a.db")))
                 keeper.execute("SELECT count(*) FROM results").fetchone()
-                assert store.record(Task("tiny", 1, "tiny_studies:draw", {"x": 99}, seed=0), Outcome(Status.DONE))
+                assert store.record(
+                    Task("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 99}, seed=0), Outcome(Status.DONE)
+                )
                 copies = {name: (shelf / name).read_bytes() for name in ("a.db", "a.db-wal")}
             shelf = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             for name, content in copies.items():

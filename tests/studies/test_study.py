@@ -1,10 +1,10 @@
 """Declaring a study."""
 
 import pytest
-from tiny_studies import STUDY, study
 
 from ridgeformer.core.errors import InputError, UnknownNameError
 from ridgeformer.studies import STUDIES, Preset, Study, find_study, product
+from tests.studies.tiny_studies import STUDY, study
 
 
 def test_points_are_joined_with_plus():
@@ -56,7 +56,7 @@ def test_every_registered_study_has_three_presets_that_grow(name):
 
 
 def test_own_studies_by_module_and_name():
-    assert find_study("tiny_studies:STUDY") is STUDY
-    assert isinstance(find_study("tiny_studies:GRUMPY"), Study)
+    assert find_study("tests.studies.tiny_studies:STUDY") is STUDY
+    assert isinstance(find_study("tests.studies.tiny_studies:GRUMPY"), Study)
     with pytest.raises(InputError, match="a Study was expected"):
-        find_study("tiny_studies:draw")
+        find_study("tests.studies.tiny_studies:draw")

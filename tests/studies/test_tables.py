@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
-from tiny_studies import STUDY, study
 
 from ridgeformer import studies
 from ridgeformer.core.errors import InputError, RidgeformerError, UnknownNameError
 from ridgeformer.core.statistics import mean_interval, proportion_interval
 from ridgeformer.studies import Preset, Study, product
+from tests.studies.tiny_studies import STUDY, study
 
 
 def test_columns_are_parameters_seed_values_and_numbers_are_sorted_as_numbers(tmp_path):
@@ -29,15 +29,17 @@ def test_exports_are_exact(tmp_path, format, read):
 
 def test_one_preset_only(tmp_path):
     points = product(x=[1, 2])
-    both = Study("tiny", 1, "-", "tiny_studies:draw", {"quick": Preset(points[:1]), "default": Preset(points)})
+    both = Study(
+        "tiny", 1, "-", "tests.studies.tiny_studies:draw", {"quick": Preset(points[:1]), "default": Preset(points)}
+    )
     studies.run(both, store=tmp_path / "a.db", preset="default")
     assert studies.table(both, tmp_path / "a.db", preset="quick").column("x").to_pylist() == [1]
 
 
 def test_points_with_different_parameters_share_a_table(tmp_path, monkeypatch):
-    monkeypatch.setattr("tiny_studies.draw", lambda seed, **params: {"n": len(params)})
+    monkeypatch.setattr("tests.studies.tiny_studies.draw", lambda seed, **params: {"n": len(params)})
     presets = {"quick": Preset(product(a=[1, "x"], b=[[1, 2]]) + product(a=[2]))}
-    mixed = Study("tiny", 1, "-", "tiny_studies:draw", presets)
+    mixed = Study("tiny", 1, "-", "tests.studies.tiny_studies:draw", presets)
     studies.run(mixed, store=tmp_path / "a.db", preset="quick")
     table = studies.table(mixed, tmp_path / "a.db")
     assert sorted(table.column("a").to_pylist()) == ['"x"', "1", "2"]
@@ -46,7 +48,7 @@ def test_points_with_different_parameters_share_a_table(tmp_path, monkeypatch):
 
 
 def test_a_value_called_like_a_parameter_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("tiny_studies.draw", lambda x, seed: {"x": 1})
+    monkeypatch.setattr("tests.studies.tiny_studies.draw", lambda x, seed: {"x": 1})
     small = study("draw", [1])
     studies.run(small, store=tmp_path / "a.db", preset="quick")
     with pytest.raises(InputError, match="both called 'x'"):

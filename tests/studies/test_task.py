@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny_studies import study
 
 from ridgeformer.core.errors import InputError
 from ridgeformer.studies import Result, Status, Task
 from ridgeformer.studies.task import as_json, execute, find_object
+from tests.studies.tiny_studies import study
 
-TASK = Task("tiny", 1, "tiny_studies:draw", {"x": 1, "y": 0.5}, seed=0)
+TASK = Task("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 1, "y": 0.5}, seed=0)
 
 
 def test_the_key_depends_on_everything_that_matters_and_on_no_order():
@@ -39,7 +39,7 @@ def test_a_task_runs_on_one_thread_and_gives_the_threads_back(monkeypatch):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        monkeypatch.setattr("tiny_studies.grumpy", lambda x, seed: {"threads": torch.get_num_threads()})
+        monkeypatch.setattr("tests.studies.tiny_studies.grumpy", lambda x, seed: {"threads": torch.get_num_threads()})
         (task,) = study("grumpy", [1]).tasks("quick")
         assert json.loads(execute(task).values) == [{"threads": 1}]
         assert torch.get_num_threads() == 2
@@ -52,7 +52,7 @@ def test_a_task_runs_on_one_thread_and_gives_the_threads_back(monkeypatch):
     [(3, "a dictionary of values"), ([1], "a dictionary of values"), ({"x": torch.ones(1)}, "only plain numbers")],
 )
 def test_results_that_cannot_be_stored_are_failures(monkeypatch, returned, message):
-    monkeypatch.setattr("tiny_studies.grumpy", lambda x, seed: returned)
+    monkeypatch.setattr("tests.studies.tiny_studies.grumpy", lambda x, seed: returned)
     (task,) = study("grumpy", [1]).tasks("quick")
     outcome = execute(task)
     assert outcome.status == Status.FAILED
@@ -61,7 +61,7 @@ def test_results_that_cannot_be_stored_are_failures(monkeypatch, returned, messa
 
 def test_rows_and_tensors(monkeypatch):
     result = Result([{"step": 1}, {"step": 2}], {"w": torch.ones(2).t()})
-    monkeypatch.setattr("tiny_studies.grumpy", lambda x, seed: result)
+    monkeypatch.setattr("tests.studies.tiny_studies.grumpy", lambda x, seed: result)
     (task,) = study("grumpy", [1]).tasks("quick")
     outcome = execute(task)
     assert outcome.values == '[{"step":1},{"step":2}]'

@@ -71,7 +71,12 @@ def die(x, seed):
 
 def study(function, values, seeds=1, **options):
     return Study(
-        "tiny", 1, "Small.", f"tiny_studies:{function}", {"quick": Preset(product(x=values), seeds)}, **options
+        "tiny",
+        1,
+        "Small.",
+        f"tests.studies.tiny_studies:{function}",
+        {"quick": Preset(product(x=values), seeds)},
+        **options,
     )
 
 
@@ -95,6 +100,6 @@ def claim_and_wait(store, ready):
 def context():
     """Processes that start in milliseconds, from one server that has imported everything."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["tiny_studies", "ridgeformer.studies.runners.processes", "distributed.nanny"])
+    found.set_forkserver_preload([__name__, "ridgeformer.studies.runners.processes", "distributed.nanny"])
     forkserver.ensure_running()
     return found

@@ -1,10 +1,10 @@
 """The audit's page in a real browser: no error, no request, right on wide, narrow, dark and paper."""
 
 import pytest
-from small_audits import small_audit
 
-from real_browser import chromium, needs_chromium, new_page
 from ridgeformer.views import write
+from tests.auditing.small_audits import small_audit
+from tests.real_browser import chromium, needs_chromium, new_page
 
 pytestmark = needs_chromium
 

@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from findings import finding
 
 from ridgeformer.claims import CLAIMS
 from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.views.claims_page import render_claims, write_claims_page
 from ridgeformer.views.page import formula
+from tests.claims.findings import finding
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import sys
 
 import numpy as np
 import pytest
-from small_audits import small_audit
 
 from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.views import audit_page, bars, curve, draw
 from ridgeformer.views.paper import draw_for_paper, write_figures
+from tests.auditing.small_audits import small_audit
 
 
 def test_lines_keep_numbers_names_and_axes():

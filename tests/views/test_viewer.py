@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 import ridgeformer as rf
-from real_browser import chromium, needs_chromium, new_page
 from ridgeformer.views.viewer import trace_view, write_viewer
+from tests.real_browser import chromium, needs_chromium, new_page
+from tests.views.viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 pytestmark = needs_chromium
 

@@ -140,6 +140,14 @@ class Iterative(Algorithm):
             precondition: M^-1, for algorithms that take one.
         """
 
+    @abstractmethod
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return a bound on the error after so many steps from zero, relative to that of zero, in the A-norm.
+
+        Holds in exact arithmetic, for every right-hand side, if the eigenvalues of A (of M^-1 A, with a preconditioner)
+        lie in `spectrum`. Infinite where the options given promise nothing for it.
+        """
+
     def diverges(self, spectrum: Spectrum, ridge: float) -> bool:
         """Return whether it diverges on a matrix with an eigenvalue spectrum[1] for almost all targets."""
         return False

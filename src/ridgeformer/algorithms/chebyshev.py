@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
@@ -28,6 +29,8 @@ class Chebyshev(Accelerated):
 
     name: ClassVar[str] = "chebyshev"
     family: ClassVar[str] = "Chebyshev iteration"
+
+    error_factor = staticmethod(bounds.chebyshev_error_factor)
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the coefficients of Chebyshev's three-term recursion."""

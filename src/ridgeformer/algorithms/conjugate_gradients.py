@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import (
     Iterate,
     Iterative,
@@ -38,6 +39,10 @@ class ConjugateGradients(Preconditioned, Iterative):
     def title(self) -> str:
         """Conjugate gradients, plain or preconditioned."""
         return self.family if self.preconditioner is None else f"preconditioned {self.family}"
+
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return the classical rate, `bounds.cg_error_factor`."""
+        return bounds.cg_error_factor(spectrum[1] / spectrum[0], steps)
 
     def patience(self, n: int) -> int:
         """Return ten times the steps of exact arithmetic, between 1,000 and 20,000."""

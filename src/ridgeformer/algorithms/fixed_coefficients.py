@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from torch import Tensor
@@ -77,6 +78,18 @@ class Accelerated(FixedCoefficients):
                 "bounds on the eigenvalues of K + ridge I."
             )
         object.__setattr__(self, "spectrum", (low, high))
+
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return the error factor for the interval the coefficients are made for, if it holds the spectrum."""
+        low, high = self.spectrum or spectrum
+        if not low <= spectrum[0] <= spectrum[1] <= high:
+            return inf
+        return self.error_factor(high / low, steps)
+
+    @staticmethod
+    @abstractmethod
+    def error_factor(kappa: float, steps: int) -> float:
+        """Return the worst case over an interval [low, high], kappa = high/low."""
 
     def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
         """Say that an eigenvalue lies outside the interval."""

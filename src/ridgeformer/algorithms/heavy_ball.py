@@ -8,6 +8,7 @@ from itertools import repeat
 from math import sqrt
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
@@ -24,6 +25,8 @@ class HeavyBall(Accelerated):
 
     name: ClassVar[str] = "heavy_ball"
     family: ClassVar[str] = "heavy-ball momentum"
+
+    error_factor = staticmethod(bounds.heavy_ball_error_factor)
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""

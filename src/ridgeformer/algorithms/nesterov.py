@@ -8,6 +8,7 @@ from itertools import repeat
 from math import sqrt
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
@@ -19,12 +20,14 @@ class Nesterov(Accelerated):
     """change = beta change - eta gradient(alpha + beta change), in the form for strongly convex quadratics.
 
     eta = 1 / high and beta = (sqrt(kappa) - 1)/(sqrt(kappa) + 1), kappa = high / low. From change = 0 the error after
-    t steps is at most (1 + t + m t) m^t times the first, m = 1 - 1/sqrt(kappa), in the A-norm, if the spectrum lies in
-    [low, high].
+    t steps is at most (1 + t/sqrt(kappa)) (1 - 1/sqrt(kappa))^t times the first, in the A-norm, if the spectrum lies in
+    [low, high]; attained at the smallest eigenvalue.
     """
 
     name: ClassVar[str] = "nesterov"
     family: ClassVar[str] = "Nesterov's accelerated gradient"
+
+    error_factor = staticmethod(bounds.nesterov_error_factor)
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""

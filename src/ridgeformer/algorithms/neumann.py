@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 
@@ -27,6 +28,10 @@ class Neumann(FixedCoefficients):
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, 1 / ridge))
+
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return `bounds.neumann_error_factor`, above 1 where the series diverges."""
+        return bounds.neumann_error_factor(max(spectrum[1] - ridge, 0.0), ridge, steps)
 
     def diverges(self, spectrum: Spectrum, ridge: float) -> bool:
         """Return whether ||K|| >= ridge, from an eigenvalue spectrum[1] of A."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
+from math import inf
 from typing import ClassVar
 
+from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 from ridgeformer.core.checks import positive
@@ -47,6 +49,15 @@ class Richardson(FixedCoefficients):
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, self.step_size or 2 / sum(spectrum)))
+
+    def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
+        """Return max |1 - eta eigenvalue|^t over the spectrum, which is attained at one of its ends."""
+        if self.step_size is None:
+            return bounds.richardson_error_factor(spectrum[1] / spectrum[0], steps)
+        try:
+            return max(abs(1 - self.step_size * end) for end in spectrum) ** steps
+        except OverflowError:
+            return inf
 
     def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
         """Say which step size would converge."""

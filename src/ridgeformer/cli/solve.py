@@ -40,7 +40,7 @@ __all__ = ["solve"]
 def solve(
     data: Data,
     kernel: Annotated[
-        str, typer.Option(help="dot_product, exponential, gram_power, relu_ntk or relu_ntk_both.")
+        str, typer.Option(help="dot_product, exponential, gaussian, gram_power, relu_ntk or relu_ntk_both.")
     ] = "exponential",
     temperature: Annotated[str, typer.Option(help="A number, or auto: the mean squared row length.")] = "auto",
     order: Annotated[int, typer.Option(help="Of gram_power; 3 is linearised attention.")] = 3,

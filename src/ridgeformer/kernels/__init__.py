@@ -14,7 +14,9 @@ from ridgeformer.core.errors import unknown_name
 from ridgeformer.kernels.base import FeatureKernel, Kernel
 from ridgeformer.kernels.dot_product import DotProduct
 from ridgeformer.kernels.exponential import Exponential
+from ridgeformer.kernels.gaussian import Gaussian
 from ridgeformer.kernels.gram_power import GramPower
+from ridgeformer.kernels.logit_kernel import LogitKernel
 from ridgeformer.kernels.relu_ntk import ReluNTK
 
 __all__ = [
@@ -22,8 +24,10 @@ __all__ = [
     "DotProduct",
     "Exponential",
     "FeatureKernel",
+    "Gaussian",
     "GramPower",
     "Kernel",
+    "LogitKernel",
     "ReluNTK",
     "build_kernel",
     "mean_square_length",
@@ -32,6 +36,7 @@ __all__ = [
 KERNELS: dict[str, Callable[[Tensor, float, int], Kernel]] = {
     "dot_product": lambda X, temperature, order: DotProduct(),
     "exponential": lambda X, temperature, order: Exponential(temperature),
+    "gaussian": lambda X, temperature, order: Gaussian(temperature),
     "gram_power": lambda X, temperature, order: GramPower(order, X),
     "relu_ntk": lambda X, temperature, order: ReluNTK(),
     "relu_ntk_both": lambda X, temperature, order: ReluNTK(both_layers=True),

@@ -128,9 +128,11 @@ class Kernel(ABC):
         """Return this kernel, without checks that hold for all rows of X and need not be made for some of them."""
         return self
 
-    @property
-    def entrywise(self) -> Callable[[Tensor], Tensor] | None:
-        """What makes entries of the dot products of rows, in place, if the kernel is a function of those; else None."""
+    def entrywise(self, X: Float[Tensor, "n d"]) -> Callable[[Tensor, slice, slice], Tensor] | None:
+        """Return what turns the dot products of some rows of X with some others into entries, in place.
+
+        It is called with the dot products and the two slices. None where the kernel is no function of dot products.
+        """
         return None
 
     def within_range(self, X: Float[Tensor, "n d"]) -> Kernel:

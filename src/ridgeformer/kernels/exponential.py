@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, positive
-from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
-from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel, gamma, underflow
+from ridgeformer.core.errors import InputError, LogitRangeError
+from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
+from ridgeformer.kernels.logit_kernel import LogitKernel
 
 __all__ = ["Exponential"]
 
@@ -25,7 +25,7 @@ COMFORTABLE_LOGIT = {torch.float32: 30.0, torch.float64: 300.0}
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential(Kernel):
+class Exponential(LogitKernel):
     """k(x, z) = exp(<U x, U z> / temperature - log_scale), the kernel of a softmax attention head.
 
     Softmax attention with queries U x and keys U z is this kernel divided by its row sums. With
@@ -44,36 +44,15 @@ class Exponential(Kernel):
         tensor([[2.7183, 1.0000], [1.0000, 1.0000]], dtype=torch.float64)
     """
 
-    temperature: float
-    projection: Any = None
     log_scale: float = 0.0
 
     name: ClassVar[str] = "exponential"
     semidefinite: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        tau = positive(self.temperature, "temperature", "logits are divided by it")
-        object.__setattr__(self, "temperature", tau)
+        super().__post_init__()
         if not isinstance(self.log_scale, int | float) or not -inf < self.log_scale < inf:
             raise InputError(f"log_scale is {self.log_scale!r}; a finite number was expected.")
-        if self.projection is not None:
-            object.__setattr__(self, "projection", as_matrix(self.projection, "projection"))
-
-    def project(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
-        """Return the rows U x."""
-        if self.projection is None:
-            return X
-        if self.projection.shape[1] != X.shape[1]:
-            raise ShapeError(
-                f"projection has shape {tuple(self.projection.shape)} and X has {X.shape[1]} features: "
-                "give U as (projected, features)."
-            )
-        return X @ self.projection.to(dtype=X.dtype, device=X.device).T
-
-    def scaled(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
-        """Return the rows U x / sqrt(temperature), whose dot products are the logits."""
-        projected = self.project(X)
-        return projected if self.temperature == 1 else projected / sqrt(self.temperature)
 
     def logits(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
         """Return <U x_i, U z_j> / temperature - log_scale, refusing what exp cannot hold."""
@@ -85,19 +64,15 @@ class Exponential(Kernel):
         self._check_range(left, right, logits)
         return logits
 
-    def dense(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
-        """Return the exponential of the logits."""
-        return self.logits(X, Z).exp_()
+    def attention_logits(self, rows: Float[Tensor, "n p"]) -> tuple[None, float]:
+        """Return no key bias, and the sink's logit: log_scale."""
+        return None, self.log_scale
 
     def diagonal(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return exp(|U x_i|^2 / temperature - log_scale)."""
         own = self.own_logits(X) - self.log_scale
         self._refuse(own)
         return own.exp()
-
-    def own_logits(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """Return |U x_i|^2 / temperature, some rows at a time so that no second X is made."""
-        return torch.cat([self.project(rows).square().sum(1) for rows in X.split(512)]) / self.temperature
 
     def check_range(self, X: Float[Tensor, "n d"], name: str) -> Float[Tensor, "n d"]:
         """Return X: what the precision cannot hold is decided logit by logit, in `logits`."""
@@ -122,21 +97,6 @@ class Exponential(Kernel):
     def largest_logit(self, X: Float[Tensor, "n d"]) -> float:
         """Return max_i |U x_i|^2 / temperature, which no logit between rows of X exceeds."""
         return float(self.own_logits(X.detach()).max())
-
-    def prepared(self, X: Float[Tensor, "n d"]) -> tuple[Exponential, Float[Tensor, "n c"]]:
-        """Return the kernel at temperature 1 and the rows U x / sqrt(temperature), whose zero features are left out.
-
-        Example:
-            >>> kernel, rows = Exponential(4.0).prepared(torch.tensor([[1.0, 0.0, 2.0], [3.0, 0.0, 0.0]]))
-            >>> kernel.temperature, rows
-            (1.0, tensor([[0.5000, 1.0000],
-                    [1.5000, 0.0000]]))
-        """
-        kernel = replace(self.unchecked(X), temperature=1.0, projection=None)
-        rows = self.project(X)
-        used = torch.stack([(some != 0).any(0) for some in rows.split(512)]).any(0)
-        root = sqrt(self.temperature)
-        return kernel, rows / root if bool(used.all()) else rows[:, used].div_(root)
 
     def unchecked(self, X: Float[Tensor, "n d"]) -> Exponential:
         """Return this kernel, without its look at every block where no logit between rows of X can overflow."""
@@ -232,12 +192,11 @@ class Exponential(Kernel):
 class _WithinRange(Exponential):
     """The kernel on rows none of whose logits can overflow, which need not be looked at block by block."""
 
-    @property
-    def entrywise(self) -> Callable[[Tensor], Tensor] | None:
-        """The exponential, if dot products of rows are the logits."""
+    def entrywise(self, X: Float[Tensor, "n d"]) -> Callable[[Tensor, slice, slice], Tensor] | None:
+        """Return the exponential, if dot products of rows are the logits."""
         if self.temperature != 1 or self.projection is not None:
             return None
-        return lambda dots: dots.sub_(self.log_scale).exp_()
+        return lambda dots, rows, columns: dots.sub_(self.log_scale).exp_()
 
     def _check_range(self, left: Tensor, right: Tensor, logits: Tensor) -> None:
         pass

@@ -11,7 +11,7 @@ from torch import Tensor
 from ridgeformer.algorithms import Algorithm, Auto, Centres, Direct, MixedConjugateGradients, MixedDirect
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import show_bytes
-from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
+from ridgeformer.kernels import FeatureKernel, Kernel, LogitKernel
 from ridgeformer.solving import system
 from ridgeformer.solving.engines import Engine, strips
 from ridgeformer.solving.engines.tiles import COPIED_BYTES, TILE, diagonal64
@@ -306,7 +306,7 @@ def _matrix_free(
 ) -> Plan:
     size, usual = SIZE[working], ceil(LEAN * default_rank(problem.n))
     rank, block = usual, max(600, problem.n // LEAN_BLOCKS)
-    fused = isinstance(problem.kernel, Exponential) and (problem.d <= NARROW or problem.device.type == "cuda")
+    fused = isinstance(problem.kernel, LogitKernel) and (problem.d <= NARROW or problem.device.type == "cuda")
     chosen = engine or ("attention" if fused else "tiles")
     # attention keeps queries, keys, values and outputs of all rows
     attended = 5 * size * problem.n * max(problem.d + 1, 16)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from certified_tasks import build, draw, wrong
 
 import ridgeformer as rf
 from ridgeformer.compiler.certificate import accuracy
 from ridgeformer.compiler.certificate.accuracy import prove
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.core.errors import InputError
+from tests.compiler.certificate.certified_tasks import build, draw, wrong
 
 
 def exact(X, y, Xq, ridge, temperature=1.0):

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from certified_tasks import FEATURES, build, draw, wrong
 
 import ridgeformer as rf
 from ridgeformer import errors
+from tests.compiler.certificate.certified_tasks import FEATURES, build, draw, wrong
 
 PAIRS = [
     ("linear", "cg"), ("linear", "pcg"), ("linear", "richardson"), ("linear", "neumann"), ("linear", "chebyshev"),

@@ -1,12 +1,12 @@
 """The imitation's products are as far off as its tilt makes them."""
 
 import torch
-from certified_tasks import build, draw
 
 import ridgeformer as rf
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.imitation import remainder
 from ridgeformer.compiler.certificate.inexact import measured_error
+from tests.compiler.certificate.certified_tasks import build, draw
 
 
 def test_the_remainder_is_the_difference_of_the_operators():

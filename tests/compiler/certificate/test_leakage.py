@@ -1,11 +1,11 @@
 """A mask that lets a support or the aggregator read a query is caught, wherever it stands."""
 
 import pytest
-from certified_tasks import build, draw
 
 import ridgeformer as rf
 from ridgeformer.compiler.sublayers import Attention
 from ridgeformer.language.roles import AGGREGATOR, ANCHOR, QUERY, SUPPORT, Mask, Rule
+from tests.compiler.certificate.certified_tasks import build, draw
 
 
 def leak(model, head, reader):

@@ -1,7 +1,7 @@
 import torch
-from certified_tasks import build, draw
 
 from ridgeformer.compiler.certificate.evidence import gather
+from tests.compiler.certificate.certified_tasks import build, draw
 
 
 def test_the_scaled_system_has_the_textbook_predictions():

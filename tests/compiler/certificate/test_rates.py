@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from certified_tasks import build, draw, wrong
 
 import ridgeformer as rf
 from ridgeformer import bounds
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.rates import preconditioned_kappa, promise_rate
 from ridgeformer.compiler.certificate.vanilla import diagonal, promise_vanilla
+from tests.compiler.certificate.certified_tasks import build, draw, wrong
 
 
 def test_the_curve_is_the_classical_bound_plus_the_floor():

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 import torch
-from certified_tasks import draw
 
 from ridgeformer.compiler.certificate.reference import LinearFeatures
+from tests.compiler.certificate.certified_tasks import draw
 
 
 def exactly(rows, projection, centred):

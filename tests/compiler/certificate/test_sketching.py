@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from certified_tasks import build, draw, wrong
 
 import ridgeformer as rf
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.sketching import measure_sketch
+from tests.compiler.certificate.certified_tasks import build, draw, wrong
 
 
 def narrow(route, X, kept, sketch, **options):

@@ -1,9 +1,9 @@
 """Equality with the textbook is claimed where it can be, and only there."""
 
 import torch
-from certified_tasks import build, draw, wrong
 
 import ridgeformer as rf
+from tests.compiler.certificate.certified_tasks import build, draw, wrong
 
 
 def test_conjugate_gradients_are_claimed_until_orthogonality_is_lost():

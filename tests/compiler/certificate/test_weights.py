@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from certified_tasks import build, draw
 
 import ridgeformer as rf
 from ridgeformer.compiler.certificate.weights import check_weights
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.roles import QUERY, SUPPORT, Mask, Rule
+from tests.compiler.certificate.certified_tasks import build, draw
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tasks import MODELS, model, task
 
 from ridgeformer.compiler.execution import run_literally
 from ridgeformer.compiler.execution.fast import SEQUENCES, _State
 from ridgeformer.compiler.execution.operations import Operation, Rows, update
 from ridgeformer.compiler.sublayers import GatedMLP
 from ridgeformer.compiler.trace import collect
+from tests.compiler.tasks import MODELS, model, task
 
 
 @pytest.mark.parametrize("tasks", [None, 3])

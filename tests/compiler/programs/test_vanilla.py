@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from tasks import model, relative, task
 
 import ridgeformer as rf
 from ridgeformer.kernels import Exponential
 from ridgeformer.language.roles import QUERY
+from tests.compiler.tasks import model, relative, task
 
 
 def stock_attention(net, heads=3):

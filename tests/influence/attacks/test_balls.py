@@ -1,9 +1,9 @@
 import pytest
 import torch
-from influence_case import draw
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.attacks.balls import BALLS
+from tests.influence.influence_case import draw
 
 DUAL = {"linf": 1, "l2": 2}
 

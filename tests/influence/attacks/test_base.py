@@ -1,9 +1,9 @@
 import pytest
 import torch
-from attack_case import rows
 
 from ridgeformer import errors
 from ridgeformer.influence.attacks import ATTACKS, FGSM, build_attack
+from tests.influence.attacks.attack_case import rows
 
 
 def test_attacks_are_built_by_name():

@@ -1,7 +1,7 @@
 import foolbox
-from attack_case import AttackCase
 
 from ridgeformer.influence.attacks import FGSM
+from tests.influence.attacks.attack_case import AttackCase
 
 
 class TestFGSM(AttackCase):

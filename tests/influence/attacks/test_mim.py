@@ -1,10 +1,10 @@
 import foolbox
 import pytest
 import torch
-from attack_case import AttackCase, objective, rows
 
 from ridgeformer import errors
 from ridgeformer.influence.attacks import MIM, PGD
+from tests.influence.attacks.attack_case import AttackCase, objective, rows
 
 
 class TestMIM(AttackCase):

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from attack_case import rows
 
 from ridgeformer.influence.attacks import RandomNoise
+from tests.influence.attacks.attack_case import rows
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])

@@ -1,9 +1,9 @@
 import pytest
-from digits_case import KERNELS, RIDGE, coverage, digits, exact
-from influence_case import assert_equal
 
 from ridgeformer import errors
 from ridgeformer.influence import nystrom_influence
+from tests.influence.estimators.digits_case import KERNELS, RIDGE, coverage, digits, exact
+from tests.influence.influence_case import assert_equal
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from digits_case import KERNELS, RIDGE, digits, exact
 
 from ridgeformer.influence.estimators.setting import prepare
+from tests.influence.estimators.digits_case import KERNELS, RIDGE, digits, exact
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from digits_case import KERNELS, RIDGE, coverage, digits, exact
-from influence_case import assert_equal
 
 from ridgeformer import errors
 from ridgeformer.influence import pcg_influence
 from ridgeformer.influence.estimators import pcg, setting
+from tests.influence.estimators.digits_case import KERNELS, RIDGE, coverage, digits, exact
+from tests.influence.influence_case import assert_equal
 
 ROWS = [3, 250, 77, 120, 9]
 

@@ -1,13 +1,13 @@
 import pytest
 import torch
-from digits_case import KERNELS, RIDGE, digits
-from influence_case import assert_equal
 
 from ridgeformer import errors
 from ridgeformer.influence import influence, nystrom_influence, pcg_influence, stochastic_influence
 from ridgeformer.influence.estimators import ESTIMATORS
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import system
+from tests.influence.estimators.digits_case import KERNELS, RIDGE, digits
+from tests.influence.influence_case import assert_equal
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

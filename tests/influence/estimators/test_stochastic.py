@@ -1,8 +1,8 @@
 import pytest
-from digits_case import KERNELS, RIDGE, coverage, digits, exact
 
 from ridgeformer import errors
 from ridgeformer.influence import stochastic_influence
+from tests.influence.estimators.digits_case import KERNELS, RIDGE, coverage, digits, exact
 
 
 @pytest.mark.parametrize("name", KERNELS)

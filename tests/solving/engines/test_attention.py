@@ -1,16 +1,20 @@
 import pytest
 import torch
-from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.kernels import Exponential
+from ridgeformer.kernels import Exponential, Gaussian
 from ridgeformer.solving.engines import Attention
 from ridgeformer.solving.engines.attention import attention_product
+from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 
 class TestAttention(EngineCase):
     def build(self, X, working):
         return Attention(self.kernel, X, working)
+
+
+class TestAttentionOfTheGaussianKernel(TestAttention):
+    kernel = Gaussian(0.7)
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 40])

@@ -1,8 +1,8 @@
 import torch
-from engine_case import close, columns, rows
 
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving.engines import Engine
+from tests.solving.engines.engine_case import close, columns, rows
 
 
 class Plain(Engine):

@@ -9,7 +9,6 @@ from math import exp
 import dask
 import distributed
 import pytest
-import tiny_studies
 import torch
 
 from ridgeformer.algorithms import Auto
@@ -34,7 +33,7 @@ def rows(n):
 @pytest.fixture(scope="module")
 def client():
     """Two workers in processes of their own, from the server that has imported everything."""
-    tiny_studies.context()
+    tests.studies.tiny_studies.context()
     with (
         dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from engine_case import rows
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.solving.engines import dots as dots_module
 from ridgeformer.solving.engines.dots import COMPILED_PRICE, PRICE, WORTH, Dots, add_sparse
+from tests.solving.engines.engine_case import rows
 
 N, SIZE = 100, 30
 

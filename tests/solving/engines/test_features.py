@@ -1,7 +1,6 @@
-from engine_case import EngineCase, rows, small_tiles  # noqa: F401
-
 from ridgeformer.kernels import DotProduct, GramPower
 from ridgeformer.solving.engines import Features
+from tests.solving.engines.engine_case import EngineCase, rows, small_tiles  # noqa: F401
 
 
 class TestFeatures(EngineCase):

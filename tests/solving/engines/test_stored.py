@@ -1,15 +1,19 @@
 import pytest
 import torch
-from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
-from ridgeformer.kernels import Exponential
+from ridgeformer.kernels import Exponential, Gaussian
 from ridgeformer.solving.engines import Stored
 from ridgeformer.solving.engines.stored import assemble
+from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 
 class TestStored(EngineCase):
     def build(self, X, working):
         return Stored(self.kernel, X, working)
+
+
+class TestStoredOfTheGaussianKernel(TestStored):
+    kernel = Gaussian(0.7)
 
 
 class TestStoredWithTheFloat64Matrix(EngineCase):

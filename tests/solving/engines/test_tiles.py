@@ -1,15 +1,19 @@
 import pytest
 import torch
-from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
-from ridgeformer.kernels import Exponential, Kernel, ReluNTK
+from ridgeformer.kernels import Exponential, Gaussian, Kernel, ReluNTK
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.engines.tiles import for_each_tile, prepared, symmetric_product
+from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 
 class TestTiles(EngineCase):
     def build(self, X, working):
         return Tiles(self.kernel, X, working)
+
+
+class TestTilesOfTheGaussianKernel(TestTiles):
+    kernel = Gaussian(0.7)
 
 
 class TestTilesOfTheTangentKernel(TestTiles):
@@ -74,7 +78,7 @@ def test_the_number_of_threads_changes_no_bit_of_a_product(kernel, dtype):
 
 def test_the_number_of_threads_changes_no_bit_of_a_tile():
     kernel, X = prepared(Exponential(0.5), rows(n=300))
-    assert kernel.entrywise is not None
+    assert kernel.entrywise(X) is not None
     before = torch.get_num_threads()
     try:
         several = []

@@ -1,17 +1,21 @@
 import pytest
 import torch
-from engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.solving import RidgeSystem
 from ridgeformer.solving.engines import Tiles, Triangle, compiled
 from ridgeformer.solving.engines.strips import STRIP
 from ridgeformer.solving.engines.triangle import KEPT, lost, tile_size
+from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
 
 class TestTriangle(EngineCase):
     def build(self, X, working):
         return Triangle(self.kernel, X, working)
+
+
+class TestTriangleOfTheGaussianKernel(TestTriangle):
+    kernel = Gaussian(0.7)
 
 
 class TestCompiledTriangle(EngineCase):

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from engine_case import columns, rows
 
 from ridgeformer import errors
 from ridgeformer.algorithms import ConjugateGradients
@@ -10,6 +9,7 @@ from ridgeformer.solving import PivotedCholesky, RidgeSystem, solve
 from ridgeformer.solving.engines import Stored, Tiles
 from ridgeformer.solving.preconditioners import pivoted_cholesky
 from ridgeformer.solving.preconditioners.pivoted_cholesky import STRIP, add_to_lower, default_rank, pivoted_factor
+from tests.solving.engines.engine_case import columns, rows
 
 
 def factor_of(X, rank, kernel=Exponential(1.0), seed=0, working=torch.float64, **options):  # noqa: B008

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import dask
 import distributed
 import pytest
-import tiny_studies
-from tiny_studies import STUDY, study
 
 from ridgeformer import studies
 from ridgeformer.core.errors import InputError, RidgeformerError
+from tests.studies import tiny_studies
+from tests.studies.tiny_studies import STUDY, study
 
 SLOW = study("slow", range(24))
 

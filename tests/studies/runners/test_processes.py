@@ -5,13 +5,13 @@ import os
 import signal
 
 import pytest
-import tiny_studies
-from tiny_studies import STUDY, study
 
 from ridgeformer import studies
 from ridgeformer.core.errors import InputError
 from ridgeformer.studies import Status
 from ridgeformer.studies.runners import Processes, processes
+from tests.studies import tiny_studies
+from tests.studies.tiny_studies import STUDY, study
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from markupsafe import escape
-from small_audits import small_audit
 
 from ridgeformer.auditing.skipped import Skipped
 from ridgeformer.views import Page, Picture, Strip, Table, audit_page, render
@@ -19,6 +18,7 @@ from ridgeformer.views.audit_page.regime import regime_section
 from ridgeformer.views.audit_page.settings import settings_section
 from ridgeformer.views.audit_page.size import depth_figure, size_section
 from ridgeformer.views.page import render_page, tidy
+from tests.auditing.small_audits import small_audit
 
 ORDER = ["data", "fit", "compiled", "size", "regime", "influence", "claims", "settings"]
 

@@ -5,9 +5,9 @@ from threading import Thread
 
 from playwright.sync_api import TimeoutError
 
-from real_browser import new_page
 from ridgeformer.views.explorer.server import open_server
 from ridgeformer.views.explorer.state import State
+from tests.real_browser import new_page
 
 AWAITED = """() => {
   if (!window.dash_component_api || !document.querySelector("#attention .main-svg")) return ["the page"];

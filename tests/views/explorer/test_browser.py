@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from served_explorer import Explorer, served
 
 import ridgeformer as rf
-from real_browser import chromium, needs_chromium
 from ridgeformer.views.explorer import compute, words
 from ridgeformer.views.explorer.controls import PRESETS
 from ridgeformer.views.explorer.data import pose
 from ridgeformer.views.explorer.state import DRAWN, State
 from ridgeformer.views.explorer.stream import look, pattern
+from tests.real_browser import chromium, needs_chromium
+from tests.views.explorer.served_explorer import Explorer, served
 
 pytestmark = needs_chromium
 

@@ -3,12 +3,12 @@
 from xml.etree import ElementTree
 
 import pytest
-from viewer_models import MODELS, model_of, view_of
 
 from ridgeformer.language.program import Program
 from ridgeformer.language.roles import SUPPORT
 from ridgeformer.views.page import formula
 from ridgeformer.views.viewer.formulas import formulas
+from tests.views.viewer_models import MODELS, model_of, view_of
 
 
 @pytest.mark.parametrize("name", MODELS)

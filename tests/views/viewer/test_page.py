@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from viewer_models import MODELS, TASK, model_of, view_of
 
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.views.viewer import render_viewer, trace_view, view_data, write_viewer
+from tests.views.viewer_models import MODELS, TASK, model_of, view_of
 
 EVIL = '</script><script>alert("1")</script><b>&'
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 import ridgeformer as rf
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.views.viewer import few_rows, render_viewer, trace_view
+from tests.views.viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 every_model = pytest.mark.parametrize("name", MODELS)
 GIVEN = (TASK.X, TASK.y, TASK.Xq)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from viewer_models import MODELS, cache_of, view_of
 
 from ridgeformer.compiler.sublayers import GATES
+from tests.views.viewer_models import MODELS, cache_of, view_of
 
 
 def side(entries, X):

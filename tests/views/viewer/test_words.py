@@ -1,7 +1,8 @@
 """Every sublayer has a place in the algorithm and a sentence."""
 
 import pytest
-from viewer_models import MODELS, model_of, view_of
+
+from tests.views.viewer_models import MODELS, model_of, view_of
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.kernels import Exponential, FeatureKernel, Kernel
+from ridgeformer.kernels import FeatureKernel, Kernel, LogitKernel
 from ridgeformer.solving.engines.attention import Attention
 from ridgeformer.solving.engines.base import Engine
 from ridgeformer.solving.engines.dask_tiles import DaskTiles
@@ -33,21 +33,25 @@ ENGINES: dict[str, Callable[[Any, Tensor, torch.dtype], Engine]] = {
 }
 """Engines by name, built from a kernel, the rows and the working precision."""
 
-NEEDS: dict[str, Any] = {"attention": Exponential, "features": FeatureKernel}
+NEEDS: dict[str, tuple[type[Kernel], str]] = {
+    "attention": (LogitKernel, "an exponential or Gaussian kernel"),
+    "features": (FeatureKernel, "a kernel with a feature map"),
+}
 
 
 def build_engine(name: str, kernel: Kernel, X: Tensor, working: torch.dtype) -> Engine:
     """Return the named engine for these rows.
 
     Example:
+        >>> from ridgeformer.kernels import Exponential
         >>> build_engine("tiles", Exponential(1.0), torch.zeros(3, 1), torch.float32).n
         3
     """
     if name not in ENGINES:
         raise unknown_name("engine", name, ENGINES)
-    if name in NEEDS and not isinstance(kernel, NEEDS[name]):
+    if name in NEEDS and not isinstance(kernel, NEEDS[name][0]):
         raise InputError(
-            f"the engine {name!r} needs a kernel of type {NEEDS[name].__name__}, and {kernel.name!r} is not one: "
+            f"the engine {name!r} needs {NEEDS[name][1]}, and {kernel.name!r} is not one: "
             "use engine='stored' or 'tiles'."
         )
     return ENGINES[name](kernel, X, working)

@@ -77,11 +77,11 @@ def rows_of_tiles(
     """
     n = len(X)
     starts = [slice(start, min(start + size, n)) for start in range(0, n, size)[::-1]]
-    entrywise = kernel.entrywise if X.device.type == "cpu" and n > size else None
+    entrywise = kernel.entrywise(rounded := X.to(dtype)) if X.device.type == "cpu" and n > size else None
     if entrywise is None:
         yield from (work(rows, _in_turn(kernel, X, dtype, rows, size)) for rows in starts)
         return
-    dots, inference = Dots(X.to(dtype), size, sparse=sparse), torch.is_inference_mode_enabled()
+    dots, inference = Dots(rounded, size, sparse=sparse), torch.is_inference_mode_enabled()
 
     @torch.inference_mode(inference)  # a thread starts without the modes of the one that started it
     def one_row(rows: slice) -> Found:
@@ -102,7 +102,7 @@ def _in_turn(
 
 
 def _by_dots(
-    dots: Dots, entrywise: Callable[[Tensor], Tensor], rows: slice, n: int, dtype: torch.dtype
+    dots: Dots, entrywise: Callable[[Tensor, slice, slice], Tensor], rows: slice, n: int, dtype: torch.dtype
 ) -> Iterator[tuple[slice, Float[Tensor, "a b"]]]:
     count = rows.stop - rows.start
     room = torch.empty(count * dots.size, dtype=dtype)
@@ -110,7 +110,7 @@ def _by_dots(
         columns = slice(begin, min(begin + dots.size, n))
         tile = room[: count * (columns.stop - begin)].view(count, -1)
         dots.fill(tile.numpy(), rows.start, begin)
-        yield columns, entrywise(tile)
+        yield columns, entrywise(tile, rows, columns)
 
 
 def for_each_tile(

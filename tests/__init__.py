@@ -1,0 +1,1 @@
+"""The tests; helpers beside them are imported as tests.ROOM.NAME."""

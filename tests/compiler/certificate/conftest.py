@@ -1,6 +1,0 @@
-"""The helper module beside these tests is importable."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
