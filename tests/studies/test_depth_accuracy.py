@@ -1,14 +1,12 @@
 """The depth study: its numbers are those of the certificates, its page says what was measured."""
 
-import numpy as np
 import pytest
 import torch
 
 import ridgeformer as rf
 from ridgeformer import bounds
 from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
-from ridgeformer.studies.depth_accuracy import ENOUGH, FEATURES, STUDY, SUPPORTS, make_page, measure
-from ridgeformer.views import render_page
+from ridgeformer.studies.depth_accuracy import ENOUGH, FEATURES, STUDY, SUPPORTS, measure
 
 
 def rows_of(**params):
@@ -44,28 +42,3 @@ def test_the_depth_is_the_first_step_below_enough():
     assert len(rows) == 14
     assert rows[0]["depth"] == next(row["step"] for row in rows if row["error"] <= ENOUGH)
     assert rows_of(route="linear", solver="cg", kappa=10.0, dtype="float64", steps=3)[0]["depth"] is None
-
-
-def page_rows(seed=0):
-    points = [p for p in STUDY.presets["quick"].points if p["kappa"] <= 100 and p["dtype"] == "float64"]
-    return [
-        {**point, "seed": seed, **row}
-        for point in points
-        if (point["route"], point["solver"]) in {("linear", "cg"), ("linear", "richardson")}
-        for row in measure(**point, seed=seed)
-    ]
-
-
-def test_the_page_states_powers_and_counts_what_broke():
-    from ridgeformer.studies import tables
-
-    rows = page_rows()
-    means = tables.intervals(tables._as_table(rows), STUDY.within).to_pylist()
-    page = make_page(rows, means)
-    assert "4 compiled transformers ran" in page.answer[0]
-    assert "at every step" in page.answer[0]
-    power = float(page.answer[2].split("to the power ")[1].split(";")[0])
-    assert np.isclose(power, 1.0, atol=0.1), "gradient descent"
-    assert "<script" in render_page(page)
-    rows[5]["error"] = rows[5]["bound"] * 2
-    assert f"but for 1 of {len(rows)} steps" in make_page(rows, means).answer[0]

@@ -9,7 +9,7 @@ import pytest
 
 from ridgeformer import studies
 from ridgeformer.core.errors import InputError, UnknownNameError
-from ridgeformer.studies import Status, Store
+from ridgeformer.studies import Store, TaskStatus
 from tests.studies import tiny_studies
 from tests.studies.tiny_studies import GRUMPY, STUDY, study
 
@@ -88,7 +88,7 @@ def test_a_dead_runs_claims_are_taken_over_while_another_waits(tmp_path):
 def test_failures_are_recorded_and_the_rest_goes_on(tmp_path):
     report = studies.run(GRUMPY, store=tmp_path / "a.db", preset="quick")
     assert (report.total, report.computed, len(report.failures)) == (6, 6, 1)
-    assert report.failures[0].status == Status.FAILED
+    assert report.failures[0].status == TaskStatus.FAILED
     assert report.failures[0].error.splitlines()[-1] == "ValueError: three is not to my taste"
     assert studies.table(GRUMPY, tmp_path / "a.db").column("value").to_pylist() == [0, 1, 2, 4, 5]
 
