@@ -15,7 +15,19 @@ from ridgeformer.claims.checks import (
     try_to_break,
     within,
 )
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Plot, Trial, Verdict, outcome
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Evidence,
+    Figure,
+    Origin,
+    Plot,
+    Trial,
+    Verdict,
+    corrected,
+    interpretation,
+    outcome,
+)
 from ridgeformer.claims.ledger import CLAIMS, Judgement, as_dict, judge, run_claims
 
 __all__ = [
@@ -33,9 +45,11 @@ __all__ = [
     "Trial",
     "Verdict",
     "as_dict",
+    "corrected",
     "drawn",
     "holds",
     "inequality",
+    "interpretation",
     "judge",
     "outcome",
     "run_claims",

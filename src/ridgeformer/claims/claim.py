@@ -1,15 +1,16 @@
 """A claim: what a source says, what is true, and a check that decides between them.
 
-A check returns evidence, which is figures and trials. `outcome` works the verdict out from the evidence by one rule
-for all claims, and the ledger compares it with the verdict on record: a record cannot drift from what the code finds.
+A check yields its evidence: trials, figures and a plot. `outcome` derives the verdict from the evidence by one rule for
+all claims, and the ledger compares it with the verdict on record: a record cannot drift from what the code finds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeAlias
 
 __all__ = ["Claim", "Counterexample", "Evidence", "Figure", "Origin", "Plot", "Trial", "Verdict", "outcome"]
 
@@ -51,6 +52,7 @@ class Figure:
     name: str
     value: float
     shown: str = ""
+    role: str = "figure"
 
     @property
     def agrees(self) -> bool:
@@ -75,6 +77,7 @@ class Trial:
         conclusion: What is concluded, in a few words: a corrected trial with a stated one's conclusion restores it.
         kept: Of a corrected trial: the fraction of the published cases that its changed condition leaves; 1 where only
             a constant or a formula changed.
+        role: "stated" for a trial of the claim as published, "corrected" for one of the corrected statement.
     """
 
     statement: str
@@ -84,6 +87,7 @@ class Trial:
     seed: int | None = None
     conclusion: str = ""
     kept: float = 1.0
+    role: str = "stated"
 
     @property
     def holds(self) -> bool:
@@ -94,6 +98,16 @@ class Trial:
     def fails(self) -> bool:
         """Whether it was seen to fail."""
         return self.violations > 0
+
+
+def corrected(trial: Trial) -> Trial:
+    """Return a trial of the corrected statement."""
+    return replace(trial, role="corrected")
+
+
+def interpretation(name: str, value: float) -> Figure:
+    """Return the value of the claim's quantity under one of the interpretations that its source allows."""
+    return Figure(name, value, role="interpretation")
 
 
 @dataclass(frozen=True)
@@ -118,14 +132,18 @@ class Plot:
     log: str = ""
 
 
+Pieces: TypeAlias = Iterable[Trial | Figure | Plot]
+"""What a check yields."""
+
+
 @dataclass(frozen=True)
 class Evidence:
-    """What a check found.
+    """The evidence of a check.
 
     Attributes:
         stated: Trials of the claim as its source states it; empty if it cannot be tried as it stands.
         corrected: Trials of the corrected statement; for a true claim, of what the project builds on it.
-        interpretations: Values of one quantity under the interpretations that a source allows.
+        interpretations: Values of one quantity under the interpretations that the source allows.
         figures: Measured numbers, the first of which goes into the ledger's line.
         plot: What to look at.
     """
@@ -135,6 +153,20 @@ class Evidence:
     interpretations: tuple[Figure, ...] = ()
     figures: tuple[Figure, ...] = ()
     plot: Plot | None = None
+
+    @classmethod
+    def of(cls, pieces: Pieces) -> Evidence:
+        """Return what a check yielded, sorted by role."""
+        found: list[Trial | Figure | Plot] = list(pieces)
+        trials = [one for one in found if isinstance(one, Trial)]
+        figures = [one for one in found if isinstance(one, Figure)]
+        return cls(
+            stated=tuple(trial for trial in trials if trial.role == "stated"),
+            corrected=tuple(trial for trial in trials if trial.role == "corrected"),
+            interpretations=tuple(figure for figure in figures if figure.role == "interpretation"),
+            figures=tuple(figure for figure in figures if figure.role == "figure"),
+            plot=next((one for one in found if isinstance(one, Plot)), None),
+        )
 
 
 @dataclass(frozen=True)
@@ -162,7 +194,7 @@ class Claim:
         corrected: What is true, in words; empty if the claim stands as it is.
         corrected_formula: The same as a formula (LaTeX).
         condition: Under which condition the true statement holds.
-        check: Makes the evidence; takes the number of cases of each search, and scales its draws with it (`drawn`).
+        check: Yields the evidence; takes the number of cases of each search, and scales its draws with it (`drawn`).
         computed: Why a deeper run has nothing more to try; empty for a check that searches or draws.
         counterexample: Arrays to verify by hand.
         pending: Why the check cannot run yet.
@@ -174,7 +206,7 @@ class Claim:
     stated: str
     formula: str
     verdict: Verdict
-    check: Callable[[int], Evidence]
+    check: Callable[[int], Pieces]
     origin: Origin = Origin.QUOTED
     quote: str = ""
     computed: str = ""
@@ -184,6 +216,10 @@ class Claim:
     condition: str = ""
     counterexample: Counterexample | None = None
     pending: str = ""
+
+    def examine(self, cases: int) -> Evidence:
+        """Run the check."""
+        return Evidence.of(self.check(cases))
 
     @property
     def full_verdict(self) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.claims.checks import drawn, within
-from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.exact import influence
 from ridgeformer.influence.influence import Influence
@@ -27,8 +27,6 @@ def labelled_digits(n: int, queries: int, seed: int) -> tuple[Tensor, Tensor, Te
     y = 1.0 - 2.0 * torch.from_numpy(data.y % 2)
     return X[:n], y[:n].double(), X[n:]
 
-
-# -- I1: leaving one row out without fitting again -------------------------------------------------
 
 I1_ROWS, I1_QUERIES = 25, 5
 I1_RIDGES = (0.01, 1.0)
@@ -48,7 +46,7 @@ def refitted(kernel: Kernel, X: Tensor, y: Tensor, Z: Tensor, ridge: float) -> T
     return torch.stack(columns, 1)
 
 
-def check_i1(cases: int) -> Evidence:
+def check_i1(cases: int) -> Pieces:
     """Compare closed forms with refits, at queries and at the row left out."""
     errors, residuals = [], []
     for seed, kernel, ridge in product(range(drawn(cases, 1)), KERNELS, I1_RIDGES):
@@ -60,16 +58,10 @@ def check_i1(cases: int) -> Evidence:
         left_out = y - again[I1_QUERIES:].diagonal()
         residuals.append((left_out - leave_one_out_path(kernel(X), y[:, None], [ridge])[0, :, 0]).abs())
         residuals.append((left_out - found.residual).abs())
-    return Evidence(
-        stated=(
-            within("f(x) - f_{-i}(x) = (R k(x))_i alpha_i/R_ii", torch.stack(errors), 1e-11),
-            within("y_i - f_{-i}(x_i) = alpha_i/R_ii", torch.stack(residuals), 1e-11),
-        ),
-        figures=(
-            Figure("largest difference from refits, at queries", float(torch.stack(errors).max())),
-            Figure("largest difference from refits, at the row left out", float(torch.stack(residuals).max())),
-        ),
-    )
+    yield within("f(x) - f_{-i}(x) = (R k(x))_i alpha_i/R_ii", torch.stack(errors), 1e-11)
+    yield within("y_i - f_{-i}(x_i) = alpha_i/R_ii", torch.stack(residuals), 1e-11)
+    yield Figure("largest difference from refits, at queries", float(torch.stack(errors).max()))
+    yield Figure("largest difference from refits, at the row left out", float(torch.stack(residuals).max()))
 
 
 I1 = Claim(
@@ -86,8 +78,6 @@ I1 = Claim(
 )
 
 
-# -- I2: the infinitesimal influence and leave-one-out differ by a leverage ------------------------
-
 I2_ROWS, I2_QUERIES = 40, 5
 I2_RIDGES = (0.01, 1.0)
 
@@ -102,7 +92,7 @@ def by_autograd(kernel: Kernel, X: Tensor, y: Tensor, Z: Tensor, ridge: float) -
     return torch.autograd.functional.jacobian(predict, torch.ones_like(y))
 
 
-def check_i2(cases: int) -> Evidence:
+def check_i2(cases: int) -> Pieces:
     """Compare with automatic differentiation in the weights, and with leave-one-out."""
     slopes, quotients, unlike, total, leverages = [], [], 0, 0, []
     for seed, kernel, ridge in product(range(drawn(cases, 1)), KERNELS, I2_RIDGES):
@@ -115,18 +105,12 @@ def check_i2(cases: int) -> Evidence:
         unlike += int((slope.sign() != left_out.sign()).sum())
         total += slope.numel()
         leverages.append(leverage)
-    return Evidence(
-        stated=(
-            within("df(x)/dw_i = l (R k(x))_i alpha_i", torch.stack(slopes), 1e-11),
-            within("leave-one-out is that over 1 - h_ii", torch.stack(quotients), 1e-11),
-            Trial("the two have the same sign", total, unlike),
-            within("0 <= h_ii < 1", (torch.stack(leverages) - 0.5).abs(), 0.5),
-        ),
-        figures=(
-            Figure("largest difference from automatic differentiation", float(torch.stack(slopes).max())),
-            Figure("largest leave-one-out over infinitesimal", float(1 / (1 - torch.stack(leverages).max()))),
-        ),
-    )
+    yield within("df(x)/dw_i = l (R k(x))_i alpha_i", torch.stack(slopes), 1e-11)
+    yield within("leave-one-out is that over 1 - h_ii", torch.stack(quotients), 1e-11)
+    yield Trial("the two have the same sign", total, unlike)
+    yield within("0 <= h_ii < 1", (torch.stack(leverages) - 0.5).abs(), 0.5)
+    yield Figure("largest difference from automatic differentiation", float(torch.stack(slopes).max()))
+    yield Figure("largest leave-one-out over infinitesimal", float(1 / (1 - torch.stack(leverages).max())))
 
 
 I2 = Claim(
@@ -143,8 +127,6 @@ I2 = Claim(
     check=check_i2,
 )
 
-
-# -- I3: what a sign flip of an influence means, and which flips come for free ---------------------
 
 I3_ROWS, I3_QUERIES, RIDGE = 150, 20, 0.1
 NOISES = (0.003, 0.01, 0.03, 0.1)
@@ -175,7 +157,7 @@ def rate_by_size(before: Influence, flipped: Tensor) -> list[float]:
     return [float(part.double().mean()) for part in flipped.flatten()[order].tensor_split(TENTHS)]
 
 
-def check_i3(cases: int) -> Evidence:
+def check_i3(cases: int) -> Pieces:
     """Nudge the rows at random, and sort the flips by the factor that caused them and by size."""
     total, wrong = 0, 0
     found: dict[tuple[str, float], list[list[float]]] = {}
@@ -191,20 +173,16 @@ def check_i3(cases: int) -> Evidence:
     rates = {key: [sum(tenth) / len(tenth) for tenth in zip(*each, strict=True)] for key, each in found.items()}
     free = [tenths[0] <= tenths[-1] for tenths in rates.values()]
     low, high = (rates["exponential", 0.01][tenth] for tenth in (0, -1))
-    return Evidence(
-        stated=(Trial("an influence flips where exactly one factor does, and only there", total, wrong),),
-        corrected=(Trial("random noise flips the smallest tenth oftener than the largest", len(free), sum(free)),),
-        figures=(
-            Figure("flips under random noise of .01, smallest tenth", low),
-            Figure("flips under random noise of .01, largest tenth", high),
-        ),
-        plot=Plot(
-            x="tenth of the influences by absolute size (10 = largest)",
-            y="fraction whose sign changed",
-            at=range(1, TENTHS + 1),
-            solid={f"noise {noise:g}": found for (name, noise), found in rates.items() if name == "exponential"},
-            caption="Noise alone flips the near-zero influences: a flip rate means something beside this control only.",
-        ),
+    yield Trial("an influence flips where exactly one factor does, and only there", total, wrong)
+    yield corrected(Trial("random noise flips the smallest tenth oftener than the largest", len(free), sum(free)))
+    yield Figure("flips under random noise of .01, smallest tenth", low)
+    yield Figure("flips under random noise of .01, largest tenth", high)
+    yield Plot(
+        x="tenth of the influences by absolute size (10 = largest)",
+        y="fraction whose sign changed",
+        at=range(1, TENTHS + 1),
+        solid={f"noise {noise:g}": found for (name, noise), found in rates.items() if name == "exponential"},
+        caption="Noise alone flips the near-zero influences: a flip rate means something beside this control only.",
     )
 
 

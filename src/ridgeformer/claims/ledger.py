@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ridgeformer.claims.checks import NORMAL_CASES
-from ridgeformer.claims.claim import Claim, Evidence, Verdict, outcome
+from ridgeformer.claims.claim import Claim, Evidence, Trial, Verdict, outcome
 from ridgeformer.claims.leave_one_out import I1, I2, I3
 from ridgeformer.claims.linearised.costs import L14, L21, L22, L23
 from ridgeformer.claims.linearised.functions import L13, L15, L16
@@ -89,7 +89,7 @@ def run_claims(
         if watch is not None:
             watch(claim)
         begin = time.perf_counter()
-        evidence = None if claim.pending else claim.check(cases)
+        evidence = None if claim.pending else claim.examine(cases)
         yield judge(claim, evidence, time.perf_counter() - begin)
 
 
@@ -108,5 +108,9 @@ def as_dict(judgement: Judgement) -> dict[str, Any]:
         "problems": list(judgement.problems),
         "seconds": judgement.seconds,
         "figures": {figure.name: figure.value for figure in figures},
-        "trials": {kind: [vars(trial) for trial in found] for kind, found in trials.items()},
+        "trials": {role: [_plain(trial) for trial in found] for role, found in trials.items()},
     }
+
+
+def _plain(trial: Trial) -> dict[str, Any]:
+    return {name: value for name, value in vars(trial).items() if name != "role"}

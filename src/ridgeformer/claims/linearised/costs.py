@@ -10,14 +10,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ridgeformer import bounds
 from ridgeformer.claims.checks import drawn, holds, try_to_break, within
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.route_a.depth import KAPPAS, conjugate_gradient_steps
 from ridgeformer.claims.route_b.rates import RATES
 from ridgeformer.core.seeds import numpy_generator, torch_generator
 from ridgeformer.datasets.synthetic import decaying_spectrum, orthonormal
 from ridgeformer.kernels import GramPower
-
-# -- L14: the numerical checks that every configuration is said to have passed ---------------------
 
 SIZE = 40
 TAU, LARGEST = 1e-12, 1e12
@@ -37,45 +35,39 @@ def inversion_error(A: Tensor) -> float:
     return float((torch.linalg.inv(A) @ A - torch.eye(SIZE, dtype=A.dtype)).norm())
 
 
-def check_l14(cases: int) -> Evidence:
+def check_l14(cases: int) -> Pieces:
     """Run the four checks over condition numbers that the second one admits, and their relative forms."""
     errors = {k: [inversion_error(system(k, seed)) for seed in range(drawn(cases, 5))] for k in CONDITIONS}
     relative = [e / (SIZE * EPS * k) for k, found in errors.items() for e in found]
     passed = [k for k, found in errors.items() if max(found) < TAU]
     scaled = _rank_deficient(1e6)
     low, skew = float(torch.linalg.eigvalsh(scaled)[0]), float((scaled - scaled.T).norm())
-    return Evidence(
-        stated=(
-            within(
-                "norm_F(inv(A) A - I) < 1e-12 where kappa(A) < 1e12",
-                [e for found in errors.values() for e in found],
-                TAU,
-                conclusion="the inverse is exact",
-            ),
-            holds("l_min(K) > -1e-12, semidefinite K of norm 1e6", low > -TAU, conclusion="no eigenvalue is negative"),
-            within("norm_F(K - K') < 1e-12, the same K, multiplied out", [skew], TAU, conclusion="K is symmetric"),
-        ),
-        corrected=(
-            within("norm_F(inv(A) A - I) <= n eps kappa(A)", relative, 1.0, conclusion="the inverse is exact"),
-            within("l_min(K) >= -n eps norm(K)", [-low], SIZE * EPS * 1e6, conclusion="no eigenvalue is negative"),
-            within("norm_F(K - K') <= n eps norm(K)", [skew], SIZE * EPS * 1e6, conclusion="K is symmetric"),
-        ),
-        figures=(
-            Figure("inversion error at kappa = 1e11", max(errors[1e11])),
-            Figure("largest kappa, of powers of ten, that passes the third check", max(passed, default=0.0)),
-            Figure("largest error over n eps kappa", max(relative)),
-            Figure("smallest computed eigenvalue of a semidefinite K of norm 1e6", low),
-            Figure("norm_F(K - K') of the same", skew),
-        ),
-        plot=Plot(
-            x="condition number of K + l I",
-            y="norm_F(inv(A) A - I)",
-            at=CONDITIONS,
-            solid={"inversion error": [max(found) for found in errors.values()]},
-            dashed={"n eps kappa": [SIZE * EPS * k for k in CONDITIONS], "the limit, 1e-12": (TAU,) * len(CONDITIONS)},
-            caption="The third check fails long before the second one does.",
-            log="xy",
-        ),
+    yield within(
+        "norm_F(inv(A) A - I) < 1e-12 where kappa(A) < 1e12",
+        [e for found in errors.values() for e in found],
+        TAU,
+        conclusion="the inverse is exact",
+    )
+    yield holds("l_min(K) > -1e-12, semidefinite K of norm 1e6", low > -TAU, conclusion="no eigenvalue is negative")
+    yield within("norm_F(K - K') < 1e-12, the same K, multiplied out", [skew], TAU, conclusion="K is symmetric")
+    yield corrected(within("norm_F(inv(A) A - I) <= n eps kappa(A)", relative, 1.0, conclusion="the inverse is exact"))
+    yield corrected(
+        within("l_min(K) >= -n eps norm(K)", [-low], SIZE * EPS * 1e6, conclusion="no eigenvalue is negative")
+    )
+    yield corrected(within("norm_F(K - K') <= n eps norm(K)", [skew], SIZE * EPS * 1e6, conclusion="K is symmetric"))
+    yield Figure("inversion error at kappa = 1e11", max(errors[1e11]))
+    yield Figure("largest kappa, of powers of ten, that passes the third check", max(passed, default=0.0))
+    yield Figure("largest error over n eps kappa", max(relative))
+    yield Figure("smallest computed eigenvalue of a semidefinite K of norm 1e6", low)
+    yield Figure("norm_F(K - K') of the same", skew)
+    yield Plot(
+        x="condition number of K + l I",
+        y="norm_F(inv(A) A - I)",
+        at=CONDITIONS,
+        solid={"inversion error": [max(found) for found in errors.values()]},
+        dashed={"n eps kappa": [SIZE * EPS * k for k in CONDITIONS], "the limit, 1e-12": (TAU,) * len(CONDITIONS)},
+        caption="The third check fails long before the second one does.",
+        log="xy",
     )
 
 
@@ -109,47 +101,43 @@ L14 = Claim(
 )
 
 
-# -- L21: the cost of conjugate gradients ----------------------------------------------------------
-
 ACCURACY, SLACK = 1e-6, 2.0
 REACHES = "a number of products with K, each of n^2 operations, reaches the accuracy"
 
 
-def check_l21(cases: int) -> Evidence:
+def check_l21(cases: int) -> Pieces:
     """Count products to 1e-6 over condition numbers, at one n and one accuracy."""
     counts = [conjugate_gradient_steps(kappa) for kappa in KAPPAS]
     constant = SLACK * counts[0] / log(1 / ACCURACY)
     promised = [bounds.cg_steps(kappa, ACCURACY / kappa**0.5) for kappa in KAPPAS]
     slow = sum(count > constant * log(1 / ACCURACY) for count in counts)
     ratio = [count / most for count, most in zip(counts, promised, strict=True)]
-    return Evidence(
-        stated=(Trial("c log(1/eps) of them do, twice what kappa = 10 takes", len(counts), slow, conclusion=REACHES),),
-        corrected=(
-            Trial(
-                "sqrt(k)/2 log(2 sqrt(k)/eps) of them do",
-                len(counts),
-                sum(r > 1 for r in ratio),
-                max(ratio),
-                conclusion=REACHES,
-            ),
-            try_to_break(RATES[1], cases),
-        ),
-        figures=tuple(
-            Figure(f"products to 1e-6 at kappa {kappa:g}, n = 200", float(count))
-            for kappa, count in zip(KAPPAS, counts, strict=True)
-        ),
-        plot=Plot(
-            x="condition number",
-            y="products with K",
-            at=KAPPAS,
-            solid={"products to 1e-6": counts},
-            dashed={
-                "c log(1/eps), as stated": (constant * log(1 / ACCURACY),) * len(KAPPAS),
-                "sqrt(kappa)/2 log(2 sqrt(kappa)/eps)": promised,
-            },
-            caption="The factor that is left out is sqrt(kappa).",
-            log="xy",
-        ),
+    yield Trial("c log(1/eps) of them do, twice what kappa = 10 takes", len(counts), slow, conclusion=REACHES)
+    yield corrected(
+        Trial(
+            "sqrt(k)/2 log(2 sqrt(k)/eps) of them do",
+            len(counts),
+            sum(r > 1 for r in ratio),
+            max(ratio),
+            conclusion=REACHES,
+        )
+    )
+    yield corrected(try_to_break(RATES[1], cases))
+    yield from (
+        Figure(f"products to 1e-6 at kappa {kappa:g}, n = 200", float(count))
+        for kappa, count in zip(KAPPAS, counts, strict=True)
+    )
+    yield Plot(
+        x="condition number",
+        y="products with K",
+        at=KAPPAS,
+        solid={"products to 1e-6": counts},
+        dashed={
+            "c log(1/eps), as stated": (constant * log(1 / ACCURACY),) * len(KAPPAS),
+            "sqrt(kappa)/2 log(2 sqrt(kappa)/eps)": promised,
+        },
+        caption="The factor that is left out is sqrt(kappa).",
+        log="xy",
     )
 
 
@@ -174,8 +162,6 @@ L21 = Claim(
 )
 
 
-# -- L22: the cost of Nystrom's approximation ------------------------------------------------------
-
 L22_SIZES = [(n, r, d) for n in (200, 400, 800) for r in (10, 20, 40) for d in (8, 32, 784)]
 CONSTANT = 4.0
 COSTS = "the approximation costs a constant times the count"
@@ -197,7 +183,7 @@ def operations(n: int, r: int, d: int) -> float:
     return counter.get_total_flops() + r**3 / 3 + 4 * r**2
 
 
-def check_l22(cases: int) -> Evidence:
+def check_l22(cases: int) -> Pieces:
     """Count the operations of a plain implementation over rows, centres and features."""
     counted = {size: operations(*size) for size in L22_SIZES}
     without = {(n, r, d): r**3 + n * r**2 for n, r, d in L22_SIZES}
@@ -206,27 +192,21 @@ def check_l22(cases: int) -> Evidence:
         [counted[size] / (CONSTANT * count[size]) for size in L22_SIZES] for count in (without, complete)
     )
     few = [size for size in L22_SIZES if size[2] <= size[1]]
-    return Evidence(
-        stated=(
-            Trial("r^3 + n r^2, constant 4", len(L22_SIZES), sum(r > 1 for r in over), max(over), conclusion=COSTS),
-        ),
-        corrected=(
-            Trial(
-                "r^3 + n r^2 + n r d, constant 4",
-                len(L22_SIZES),
-                sum(r > 1 for r in over_complete),
-                max(over_complete),
-                conclusion=COSTS,
-            ),
-            Trial("r^3 + n r^2 where d <= r", len(few), sum(counted[size] > CONSTANT * without[size] for size in few)),
-        ),
-        figures=(
-            Figure(
-                "n = 800, r = 10, d = 784: operations over r^3 + n r^2", counted[800, 10, 784] / without[800, 10, 784]
-            ),
-            Figure("the same over r^3 + n r^2 + n r d", counted[800, 10, 784] / complete[800, 10, 784]),
-        ),
+    yield Trial("r^3 + n r^2, constant 4", len(L22_SIZES), sum(r > 1 for r in over), max(over), conclusion=COSTS)
+    yield corrected(
+        Trial(
+            "r^3 + n r^2 + n r d, constant 4",
+            len(L22_SIZES),
+            sum(r > 1 for r in over_complete),
+            max(over_complete),
+            conclusion=COSTS,
+        )
     )
+    yield corrected(
+        Trial("r^3 + n r^2 where d <= r", len(few), sum(counted[size] > CONSTANT * without[size] for size in few))
+    )
+    yield Figure("n = 800, r = 10, d = 784: operations over r^3 + n r^2", counted[800, 10, 784] / without[800, 10, 784])
+    yield Figure("the same over r^3 + n r^2 + n r d", counted[800, 10, 784] / complete[800, 10, 784])
 
 
 L22 = Claim(
@@ -251,8 +231,6 @@ L22 = Claim(
     ),
 )
 
-
-# -- L23: what fourth order costs in memory --------------------------------------------------------
 
 ROWS, FEATURES = 20, 5
 L23_SIZES = [(n, d) for n in (100, 1000, 10_000) for d in (64, 784, 3072)]
@@ -283,29 +261,23 @@ def _from_rows(seed: int) -> float:
     return float((X @ (X.T @ (X @ (X.T @ (X @ X.T)))) - exact).norm() / exact.norm())
 
 
-def check_l23(cases: int) -> Evidence:
+def check_l23(cases: int) -> Pieces:
     """Evaluate both kernels from the rows alone, and count what each way stores."""
     seeds = range(drawn(cases, 10))
     smaller = sum(n * d < d**4 / 24 for n, d in L23_SIZES)
-    return Evidence(
-        stated=(
-            within("attention's kernel is evaluated from the n d values of X", [_from_rows(s) for s in seeds], 1e-12),
-            Trial("no way to evaluate one stores less than d^4/24", len(L23_SIZES), smaller, conclusion=ASKS),
-        ),
-        corrected=(
-            Trial(
-                "its explicit features do: C(d + 3, 4) >= d^4/24",
-                len(L23_SIZES),
-                sum(comb(d + 3, 4) < d**4 / 24 for _, d in L23_SIZES),
-                conclusion=ASKS,
-            ),
-            within("(x'z)^4 from n d values equals d^4 explicit features", [_trick(s) for s in seeds], 1e-12),
-        ),
-        figures=(
-            Figure("MNIST, n = 10,000: values stored by the rows", 784.0 * 10_000),
-            Figure("distinct products of four pixels", float(comb(787, 4))),
-        ),
+    yield within("attention's kernel is evaluated from the n d values of X", [_from_rows(s) for s in seeds], 1e-12)
+    yield Trial("no way to evaluate one stores less than d^4/24", len(L23_SIZES), smaller, conclusion=ASKS)
+    yield corrected(
+        Trial(
+            "its explicit features do: C(d + 3, 4) >= d^4/24",
+            len(L23_SIZES),
+            sum(comb(d + 3, 4) < d**4 / 24 for _, d in L23_SIZES),
+            conclusion=ASKS,
+        )
     )
+    yield corrected(within("(x'z)^4 from n d values equals d^4 explicit features", [_trick(s) for s in seeds], 1e-12))
+    yield Figure("MNIST, n = 10,000: values stored by the rows", 784.0 * 10_000)
+    yield Figure("distinct products of four pixels", float(comb(787, 4)))
 
 
 L23 = Claim(

@@ -13,13 +13,11 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.claims.checks import Numbers, drawn, holds, inequality, try_to_break, within
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, GramPower, Kernel, ReluNTK
 from ridgeformer.regime import gram_spectrum, normalise_rows
 from ridgeformer.solving import solve
-
-# -- L13: does the data-dependent kernel help where targets follow the data? -----------------------
 
 L13_ROWS, TARGETS, BLOCKS = 400, 8, 5
 LESS = "attention features err less on targets along the top"
@@ -87,7 +85,7 @@ KERNELS: dict[str, tuple[Kernel, Features]] = {
 }
 
 
-def check_l13(cases: int) -> Evidence:
+def check_l13(cases: int) -> Pieces:
     """Sweep targets from the top to the bottom of the spectrum, each kernel at the ridge leave-one-out chooses."""
     splits = [split(seed) for seed in range(drawn(cases, 3))]
     errors = {name: torch.stack([_errors(name, data) for data in splits]) for name in KERNELS}
@@ -96,38 +94,31 @@ def check_l13(cases: int) -> Evidence:
     bottom = {name: found[:, -1] for name, found in errors.items()}
     means = {name: found.mean((0, 2)).tolist() for name, found in errors.items()}
     relu, attended = "ReLU kernel", "ReLU kernel of attention rows"
-    return Evidence(
-        stated=(
-            _lower("G^3 errs less than G on targets along the top fifth", top["G^3"], top["G"], LESS),
-            _lower(
-                "the ReLU kernel errs less on attention rows than on raw rows, same targets",
-                *(top[attended], top[relu], LESS),
-            ),
-        ),
-        corrected=(
-            _lower("top fifth, the Gram kernel: G^3 errs less than G", top["G^3"], top["G"], LESS, kept=0.5),
-            _lower("top fifth: G^3 errs less than the same turned at random", top["G^3"], top["G^3, turned"]),
-            within("top fifth without noise: neither errs", noiseless, NOTHING),
-            _lower("bottom fifth: G errs less than G^3", bottom["G"], bottom["G^3"]),
-            _lower("the ReLU kernel errs less on raw rows, top fifth", top[relu], top[attended]),
-            _lower(
-                "and its attention rows less than the same turned at random", top[attended], top["ReLU kernel, turned"]
-            ),
-        ),
-        figures=tuple(
-            Figure(f"{where} fifth, {name}: relative test error", float(found[name].mean()))
-            for where, found in (("top", top), ("bottom", bottom))
-            for name in KERNELS
-        ),
-        plot=Plot(
-            x="fifth of the spectrum that holds the target (1 = top)",
-            y="relative squared test error",
-            at=range(1, BLOCKS + 1),
-            solid={name: found for name, found in means.items() if "turned" not in name},
-            dashed={name: found for name, found in means.items() if "turned" in name},
-            caption="G^3 gains on G at the top and pays at the bottom; the ReLU kernel only loses by attention.",
-            log="y",
-        ),
+    yield _lower("G^3 errs less than G on targets along the top fifth", top["G^3"], top["G"], LESS)
+    yield _lower(
+        "the ReLU kernel errs less on attention rows than on raw rows, same targets", *(top[attended], top[relu], LESS)
+    )
+    yield corrected(_lower("top fifth, the Gram kernel: G^3 errs less than G", top["G^3"], top["G"], LESS, kept=0.5))
+    yield corrected(_lower("top fifth: G^3 errs less than the same turned at random", top["G^3"], top["G^3, turned"]))
+    yield corrected(within("top fifth without noise: neither errs", noiseless, NOTHING))
+    yield corrected(_lower("bottom fifth: G errs less than G^3", bottom["G"], bottom["G^3"]))
+    yield corrected(_lower("the ReLU kernel errs less on raw rows, top fifth", top[relu], top[attended]))
+    yield corrected(
+        _lower("and its attention rows less than the same turned at random", top[attended], top["ReLU kernel, turned"])
+    )
+    yield from (
+        Figure(f"{where} fifth, {name}: relative test error", float(found[name].mean()))
+        for where, found in (("top", top), ("bottom", bottom))
+        for name in KERNELS
+    )
+    yield Plot(
+        x="fifth of the spectrum that holds the target (1 = top)",
+        y="relative squared test error",
+        at=range(1, BLOCKS + 1),
+        solid={name: found for name, found in means.items() if "turned" not in name},
+        dashed={name: found for name, found in means.items() if "turned" in name},
+        caption="G^3 gains on G at the top and pays at the bottom; the ReLU kernel only loses by attention.",
+        log="y",
     )
 
 
@@ -197,8 +188,6 @@ L13 = Claim(
 )
 
 
-# -- L15: which functions the kernel of linearised attention holds ---------------------------------
-
 L15_ROWS, L15_FEATURES, QUERIES, RIDGE = 30, 6, 10, 0.01
 FOURTH = "the kernel is of fourth order"
 
@@ -249,30 +238,23 @@ def _order_in_data(seed: int) -> float:
     return abs(math.log2(float(doubled.norm() / plain.norm())) - 4)
 
 
-def check_l15(cases: int) -> Evidence:
+def check_l15(cases: int) -> Pieces:
     """Look for a function that is more than linear, and compare with linear ridge regression."""
     seeds = range(drawn(cases, 20))
     bends = [_nonlinearity(seed) for seed in seeds]
     gaps = [_against_linear(seed) for seed in seeds]
     higher = sum(bend > 1e-9 for bend in bends)
-    return Evidence(
-        stated=(Trial("a fit is of more than first order in x", len(bends), len(bends) - higher, conclusion=FOURTH),),
-        corrected=(
-            within(
-                "the kernel is of order four in the dataset",
-                [_order_in_data(s) for s in seeds],
-                1e-9,
-                conclusion=FOURTH,
-            ),
-            within("f(x + z) = f(x) + f(z)", bends, 1e-11),
-            within("kernel regression is linear ridge regression with penalty l w'C^-2 w", gaps, 1e-9),
-            within("the kernel's norm of f is w'C^-2 w", [_norms(seed) for seed in seeds], 1e-10),
-        ),
-        figures=(
-            Figure("largest relative difference from the linear model", max(gaps)),
-            Figure("largest relative second difference", max(bends)),
-        ),
+    yield Trial("a fit is of more than first order in x", len(bends), len(bends) - higher, conclusion=FOURTH)
+    yield corrected(
+        within(
+            "the kernel is of order four in the dataset", [_order_in_data(s) for s in seeds], 1e-9, conclusion=FOURTH
+        )
     )
+    yield corrected(within("f(x + z) = f(x) + f(z)", bends, 1e-11))
+    yield corrected(within("kernel regression is linear ridge regression with penalty l w'C^-2 w", gaps, 1e-9))
+    yield corrected(within("the kernel's norm of f is w'C^-2 w", [_norms(seed) for seed in seeds], 1e-10))
+    yield Figure("largest relative difference from the linear model", max(gaps))
+    yield Figure("largest relative second difference", max(bends))
 
 
 L15 = Claim(
@@ -296,8 +278,6 @@ L15 = Claim(
     ),
 )
 
-
-# -- L16: is X X'X the first-order expansion of softmax attention? ---------------------------------
 
 L16_ROWS, L16_FEATURES = 40, 5
 EXPANSION = "it is the first-order expansion of softmax attention, for any rows"
@@ -350,32 +330,23 @@ def _rows(seed: int, *, centred: bool) -> Tensor:
     return X - X.mean(0) if centred else X + 1.0
 
 
-def check_l16(cases: int) -> Evidence:
+def check_l16(cases: int) -> Pieces:
     """Measure the gap on centred and uncentred rows, and search against the remainder."""
     gaps = {centred: [_gap(_rows(0, centred=centred), eps) for eps in SCALES] for centred in (True, False)}
     seeds = range(drawn(cases, 10))
     smallest = [[_gap(_rows(seed, centred=c), SCALES[-1]) for seed in seeds] for c in (True, False)]
-    return Evidence(
-        stated=(
-            within(
-                "the relative gap of (eps/n) X X'X at eps = .001 is of first order",
-                smallest[1],
-                0.01,
-                conclusion=EXPANSION,
-            ),
-        ),
-        corrected=(
-            within("the same for centred rows", smallest[0], 0.01),
-            _first_order(gaps[True]),
-            try_to_break(_l16_remainder, cases, conclusion=EXPANSION),
-        ),
-        figures=tuple(
-            Figure(f"{'centred' if centred else 'uncentred'}, eps = {eps:g}: relative gap", gap)
-            for centred, found in gaps.items()
-            for eps, gap in zip(SCALES, found, strict=True)
-        ),
-        plot=_plot_l16(),
+    yield within(
+        "the relative gap of (eps/n) X X'X at eps = .001 is of first order", smallest[1], 0.01, conclusion=EXPANSION
     )
+    yield corrected(within("the same for centred rows", smallest[0], 0.01))
+    yield corrected(_first_order(gaps[True]))
+    yield corrected(try_to_break(_l16_remainder, cases, conclusion=EXPANSION))
+    yield from (
+        Figure(f"{'centred' if centred else 'uncentred'}, eps = {eps:g}: relative gap", gap)
+        for centred, found in gaps.items()
+        for eps, gap in zip(SCALES, found, strict=True)
+    )
+    yield _plot_l16()
 
 
 def _first_order(gaps: list[float]) -> Trial:

@@ -9,7 +9,17 @@ import torch
 
 from ridgeformer import datasets
 from ridgeformer.claims.checks import drawn
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Figure,
+    Pieces,
+    Plot,
+    Trial,
+    Verdict,
+    corrected,
+    interpretation,
+)
 from ridgeformer.core.statistics import mean_interval
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence import (
@@ -24,8 +34,6 @@ from ridgeformer.influence.attacks import FGSM
 from ridgeformer.influence.features import Features
 from ridgeformer.influence.published import FLIPS
 from ridgeformer.regime import Training, gram_spectrum, normalise_rows
-
-# -- L11: attention is two to nine times more malleable than ReLU ----------------------------------
 
 L11_ROWS, L11_QUERIES, L11_EPS = 120, 40, 0.3
 MODELS: dict[str, Features] = {"relu": RawFeatures(), "attention": AttentionFeatures()}
@@ -99,7 +107,7 @@ def published_ratios() -> list[float]:
     return [attention / relu for attacks in FLIPS.values() for relu, attention in attacks.values()]
 
 
-def check_l11(cases: int) -> Evidence:
+def check_l11(cases: int) -> Pieces:
     """Try the range on the published tables and on digits under three readings, with intervals over seeds."""
     ratios = published_ratios()
     digits, seeds = datasets.load("digits"), drawn(cases, 8)
@@ -110,30 +118,26 @@ def check_l11(cases: int) -> Evidence:
     )
     outside = [not LEAST <= ratio <= MOST for ratio in ratios]
     away = [outside_range(rates["attack"]) for rates in measured.values()]
-    return Evidence(
-        stated=(
-            Trial(
-                "2 <= attention over ReLU <= 9 in every cell of the published tables",
-                len(ratios),
-                sum(outside),
-                conclusion="attention flips two to nine times as often",
-            ),
-            Trial(
-                "the interval of the ratio on digits meets [2, 9] under every reading",
-                len(away),
-                sum(away),
-                conclusion="attention flips two to nine times as often",
-            ),
-        ),
-        corrected=(
-            Trial("at width 1024, eps in pixels, attention flips more (95 % over seeds)", seeds, int(gap[0] <= 0)),
-            Trial("so it does with no attack, the network re-initialised", seeds, int(null[0] <= 0)),
-            Trial("at infinite width, eps in pixels, attention flips more", seeds, int(pixels[0] <= 0)),
-            Trial("at infinite width, eps in unit rows, ReLU flips more", seeds, int(rows[1] >= 0)),
-        ),
-        figures=_figures(ratios, measured),
-        plot=_plot_l11(measured),
+    yield Trial(
+        "2 <= attention over ReLU <= 9 in every cell of the published tables",
+        len(ratios),
+        sum(outside),
+        conclusion="attention flips two to nine times as often",
     )
+    yield Trial(
+        "the interval of the ratio on digits meets [2, 9] under every reading",
+        len(away),
+        sum(away),
+        conclusion="attention flips two to nine times as often",
+    )
+    yield corrected(
+        Trial("at width 1024, eps in pixels, attention flips more (95 % over seeds)", seeds, int(gap[0] <= 0))
+    )
+    yield corrected(Trial("so it does with no attack, the network re-initialised", seeds, int(null[0] <= 0)))
+    yield corrected(Trial("at infinite width, eps in pixels, attention flips more", seeds, int(pixels[0] <= 0)))
+    yield corrected(Trial("at infinite width, eps in unit rows, ReLU flips more", seeds, int(rows[1] >= 0)))
+    yield from _figures(ratios, measured)
+    yield _plot_l11(measured)
 
 
 def _figures(ratios: list[float], measured: dict[str, dict[str, np.ndarray]]) -> tuple[Figure, ...]:
@@ -196,8 +200,6 @@ L11 = Claim(
 )
 
 
-# -- L19: does the gap in malleability depend on the condition number of the data? -----------------
-
 L19_ROWS, L19_QUERIES = 120, 40
 POWERS = (0.25, 1.0)
 """Powers of the singular values of the rows: 1 leaves them as they are, 1/4 takes the condition number down."""
@@ -242,7 +244,7 @@ def _interval(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean() - half), float(values.mean() + half)
 
 
-def check_l19(cases: int) -> Evidence:
+def check_l19(cases: int) -> Pieces:
     """Change the spectrum of the same digits, and compare the gap of flip rates seed by seed."""
     seeds = range(drawn(cases, 10))
     problems = {power: [reshaped(seed, power) for seed in seeds] for power in POWERS}
@@ -253,31 +255,27 @@ def check_l19(cases: int) -> Evidence:
     conditions = {
         power: float(np.median([gram_spectrum(p.X).condition() for p in problems[power]])) for power in POWERS
     }
-    return Evidence(
-        stated=tuple(
-            Trial(f"eps {eps}: the gap differs with the condition number (95 %)", len(seeds), int(low <= 0 <= high))
-            for eps, (low, high) in change.items()
-        ),
-        corrected=(
-            Trial("at eps 0.1 it is larger there", len(seeds), int(change[0.1][0] <= 0)),
-            Trial("at eps 0.3 it is smaller there", len(seeds), int(change[0.3][1] >= 0)),
-        ),
-        figures=(
-            *(Figure(f"median condition number, singular values to the power {p:g}", c) for p, c in conditions.items()),
-            *(
-                Figure(f"eps {eps}, power {power:g}: gap, points", float(found.mean()))
-                for eps, each in gaps.items()
-                for power, found in each.items()
-            ),
-        ),
-        plot=Plot(
-            x="condition number of G",
-            y="flips of attention minus ReLU, points",
-            at=list(conditions.values()),
-            solid={f"eps {eps}": [float(found.mean()) for found in each.values()] for eps, each in gaps.items()},
-            caption="The gap depends on the condition number, and in which direction depends on eps.",
-            log="x",
-        ),
+    yield from (
+        Trial(f"eps {eps}: the gap differs with the condition number (95 %)", len(seeds), int(low <= 0 <= high))
+        for eps, (low, high) in change.items()
+    )
+    yield corrected(Trial("at eps 0.1 it is larger there", len(seeds), int(change[0.1][0] <= 0)))
+    yield corrected(Trial("at eps 0.3 it is smaller there", len(seeds), int(change[0.3][1] >= 0)))
+    yield from (
+        Figure(f"median condition number, singular values to the power {p:g}", c) for p, c in conditions.items()
+    )
+    yield from (
+        Figure(f"eps {eps}, power {power:g}: gap, points", float(found.mean()))
+        for eps, each in gaps.items()
+        for power, found in each.items()
+    )
+    yield Plot(
+        x="condition number of G",
+        y="flips of attention minus ReLU, points",
+        at=list(conditions.values()),
+        solid={f"eps {eps}": [float(found.mean()) for found in each.values()] for eps, each in gaps.items()},
+        caption="The gap depends on the condition number, and in which direction depends on eps.",
+        log="x",
     )
 
 
@@ -296,8 +294,6 @@ L19 = Claim(
     check=check_l19,
 )
 
-
-# -- L26: how malleability develops during training ------------------------------------------------
 
 L26_ROWS, L26_QUERIES, WIDTH, L26_EPS = 100, 40, 256, 0.1
 TRAINED = Network(WIDTH, Training("descent", rate=1.0, epochs=60, l2=0.0))
@@ -327,7 +323,7 @@ def _by_training(problem: Split, seed: int) -> float:
     return 100 * moments[-1].since_start.flips_top
 
 
-def check_l26(cases: int) -> Evidence:
+def check_l26(cases: int) -> Pieces:
     """Measure three things that the sentence could mean."""
     seeds = range(drawn(cases, 8))
     problems = [
@@ -339,17 +335,13 @@ def check_l26(cases: int) -> Evidence:
     )
     alone = [_by_training(p, s) for s, p in zip(seeds, problems, strict=True)]
     count = len(problems)
-    return Evidence(
-        interpretations=(
-            Figure("flips by the attack, kernel at initialisation, %", sum(before) / count),
-            Figure("flips by the attack, kernel after training, %", sum(after) / count),
-            Figure("flips between start and end of training, no attack, %", sum(alone) / count),
-        ),
-        corrected=(
-            Trial("training alone flips fewer of them than the attack after it", count, int(sum(alone) >= sum(after))),
-        ),
-        figures=(Figure("largest share of top influences that training alone flips, %", max(alone)),),
+    yield corrected(
+        Trial("training alone flips fewer of them than the attack after it", count, int(sum(alone) >= sum(after)))
     )
+    yield interpretation("flips by the attack, kernel at initialisation, %", sum(before) / count)
+    yield interpretation("flips by the attack, kernel after training, %", sum(after) / count)
+    yield interpretation("flips between start and end of training, no attack, %", sum(alone) / count)
+    yield Figure("largest share of top influences that training alone flips, %", max(alone))
 
 
 L26 = Claim(

@@ -8,12 +8,20 @@ import torch
 from torch import Tensor
 
 from ridgeformer.claims.checks import Numbers, drawn, inequality, norm, prescribed, resolvent, try_to_break, within
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Figure,
+    Pieces,
+    Plot,
+    Trial,
+    Verdict,
+    corrected,
+    interpretation,
+)
 from ridgeformer.claims.linearised.spectra import digits
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower, ReluNTK
-
-# -- L7: how far one kernel entry moves when a row is attacked -------------------------------------
 
 L7_SIZE, L7_ROWS = 3, 5
 EPS = 0.1
@@ -49,7 +57,7 @@ def moving_gradient(X: Tensor, i: int, j: int) -> Tensor:
     return C @ C @ X[j] + G2[i, j] * X[i] + G[i, i] * (C @ X[j]) + G[i, j] * (C @ X[i]) + G2[i, i] * X[j]
 
 
-def check_l7(cases: int) -> Evidence:
+def check_l7(cases: int) -> Pieces:
     """Measure X = 2I, search for violations, and compare the moving gradient with automatic differentiation."""
     X = 2 * torch.eye(2, dtype=torch.float64)
     x, delta = X[1:], torch.tensor([[0.0, EPS]], dtype=torch.float64)
@@ -58,29 +66,22 @@ def check_l7(cases: int) -> Evidence:
     stated = float((X @ X.T @ x.T).abs().sum())
     seeds = range(drawn(cases, 50))
     ratios = [abs(_attack(seed) - 1) for seed in seeds]
-    figures = (
-        Figure("X = 2I: change of the entry over eps", change, shown="32"),
-        Figure("X = 2I: what was stated to bound it", stated, shown="8"),
+    yield Trial(
+        "X = 2I stays within eps norm1(G x_j)",
+        1,
+        int(change > stated * (1 + 1e-9)),
+        change / stated,
+        conclusion=BOUNDED,
     )
-    return Evidence(
-        stated=(
-            Trial(
-                "X = 2I stays within eps norm1(G x_j)",
-                1,
-                int(change > stated * (1 + 1e-9)),
-                change / stated,
-                conclusion=BOUNDED,
-            ),
-            try_to_break(_l7_stated, cases, conclusion=BOUNDED),
-        ),
-        corrected=(
-            try_to_break(_l7_fixed, cases, conclusion=BOUNDED),
-            within("the attack eps sign(C^2 x_j) attains it", ratios, 1e-9),
-            within("gradient where x_i moves inside X, against autograd", [_against_autograd(s) for s in seeds], 1e-12),
-        ),
-        figures=figures,
-        plot=_plot_l7(),
+    yield try_to_break(_l7_stated, cases, conclusion=BOUNDED)
+    yield corrected(try_to_break(_l7_fixed, cases, conclusion=BOUNDED))
+    yield corrected(within("the attack eps sign(C^2 x_j) attains it", ratios, 1e-9))
+    yield corrected(
+        within("gradient where x_i moves inside X, against autograd", [_against_autograd(s) for s in seeds], 1e-12)
     )
+    yield Figure("X = 2I: change of the entry over eps", change, shown="32")
+    yield Figure("X = 2I: what was stated to bound it", stated, shown="8")
+    yield _plot_l7()
 
 
 def _random_rows(seed: int) -> Tensor:
@@ -145,8 +146,6 @@ L7 = Claim(
 )
 
 
-# -- L8: rates of a sensitivity that the source does not define ------------------------------------
-
 L8_SIZE = 2
 L8_ROWS = 200
 ANGLES = tuple(10.0**-k for k in range(1, 6))
@@ -179,37 +178,31 @@ def second_slope(angle: float) -> float:
     return -slope_of_relu_ntk(angle) / math.sin(angle)
 
 
-def check_l8(cases: int) -> Evidence:
+def check_l8(cases: int) -> Pieces:
     """Evaluate the stated gap in the ways the source allows, and search against the reading that is provable."""
     largest = float(norm(digits(L8_ROWS)) ** 2)
     slopes = [second_slope(angle) for angle in ANGLES]
-    return Evidence(
-        interpretations=(
-            Figure("gap as stated, n l_1, digits", L8_ROWS * largest),
-            Figure("gap from the two stated rates, n l_1^2", L8_ROWS * largest**2),
-            Figure("gap of the provable rate to norm(y)^2/l^2, 3 l_1^2", 3 * largest**2),
-        ),
-        corrected=(
-            try_to_break(_l8_bound, cases),
-            within(
-                "the ReLU kernel's slope in the cosine is 1/(2 pi angle) and more: no uniform rate",
-                [1 / (2 * math.pi * angle * slope) for angle, slope in zip(ANGLES, slopes, strict=True)],
-                1.0,
-            ),
-        ),
-        figures=(
-            Figure("stated gap over the gap of the stated rates, 1/l_1", 1 / largest),
-            Figure("slope of the ReLU kernel in the cosine at angle 1e-5", slopes[-1]),
-        ),
-        plot=Plot(
-            x="angle between two rows",
-            y="derivative in their cosine",
-            at=ANGLES,
-            solid={"slope of the ReLU kernel": slopes},
-            dashed={"1/(2 pi angle)": [1 / (2 * math.pi * a) for a in ANGLES]},
-            caption="It diverges as two rows come together, so no bound for ReLU is uniform over data.",
-            log="xy",
-        ),
+    yield corrected(try_to_break(_l8_bound, cases))
+    yield corrected(
+        within(
+            "the ReLU kernel's slope in the cosine is 1/(2 pi angle) and more: no uniform rate",
+            [1 / (2 * math.pi * angle * slope) for angle, slope in zip(ANGLES, slopes, strict=True)],
+            1.0,
+        )
+    )
+    yield interpretation("gap as stated, n l_1, digits", L8_ROWS * largest)
+    yield interpretation("gap from the two stated rates, n l_1^2", L8_ROWS * largest**2)
+    yield interpretation("gap of the provable rate to norm(y)^2/l^2, 3 l_1^2", 3 * largest**2)
+    yield Figure("stated gap over the gap of the stated rates, 1/l_1", 1 / largest)
+    yield Figure("slope of the ReLU kernel in the cosine at angle 1e-5", slopes[-1])
+    yield Plot(
+        x="angle between two rows",
+        y="derivative in their cosine",
+        at=ANGLES,
+        solid={"slope of the ReLU kernel": slopes},
+        dashed={"1/(2 pi angle)": [1 / (2 * math.pi * a) for a in ANGLES]},
+        caption="It diverges as two rows come together, so no bound for ReLU is uniform over data.",
+        log="xy",
     )
 
 

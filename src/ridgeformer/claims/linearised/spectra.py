@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.claims.checks import Numbers, drawn, holds, inequality, orthonormal, try_to_break, within
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower, ReluNTK
 from ridgeformer.regime import gram_spectrum, published_width
@@ -33,8 +33,6 @@ def attention_features(X: Tensor) -> Tensor:
     return GramPower(3, X).features(X)
 
 
-# -- L1: linearised attention cubes the Gram matrix and its condition number -----------------------
-
 L1_SIZE = 5
 CONDITIONS = (1e1, 3e1, 1e2, 3e2, 1e3, 1e4, 1e5, 1e6)
 
@@ -50,7 +48,7 @@ def _smallest_formed(X: Tensor, dtype: torch.dtype) -> float:
     return float(torch.linalg.eigvalsh((G @ G @ G).double())[0])
 
 
-def check_l1(cases: int) -> Evidence:
+def check_l1(cases: int) -> Pieces:
     """Compare kernels, condition numbers, and the smallest eigenvalue by three ways of computing it."""
     kernels, conditions, spectra, formed = [], [], [], []
     for seed in range(drawn(cases, 20)):
@@ -65,25 +63,16 @@ def check_l1(cases: int) -> Evidence:
         formed.append(_smallest_formed(hard, torch.float32))
     lost = float(torch.tensor(formed).mul(1e9).sub(1).abs().median())
     cubed = GramPower(3, _rows(100.0, 0)).spectrum()
-    figures = (
-        Figure("condition number of G^3 where that of G is 100", float(cubed[0] / cubed[-1]), shown="1000000"),
-        Figure("smallest eigenvalue at condition 1e3, sixth powers", _smallest(_rows(1e3, 0))),
-        Figure("the same, G^3 multiplied out in float32, lowest of all draws", min(formed)),
-        Figure("median relative error in float32", lost),
-        Figure("fraction of float32 draws in which it is negative", sum(value < 0 for value in formed) / len(formed)),
-    )
-    return Evidence(
-        stated=(
-            within("the features X X'X have the Gram matrix G^3", kernels, 1e-13),
-            within("its condition number is that of G cubed, nonzero spectrum", conditions, 1e-9),
-        ),
-        corrected=(
-            within("sixth powers of singular values keep the smallest eigenvalue at 1e3", spectra, 1e-10),
-            holds("G^3 multiplied out in float32 errs there by more than all of it, in the median", lost > 1),
-        ),
-        figures=figures,
-        plot=_plot_l1(),
-    )
+    yield within("the features X X'X have the Gram matrix G^3", kernels, 1e-13)
+    yield within("its condition number is that of G cubed, nonzero spectrum", conditions, 1e-9)
+    yield corrected(within("sixth powers of singular values keep the smallest eigenvalue at 1e3", spectra, 1e-10))
+    yield corrected(holds("G^3 multiplied out in float32 errs there by more than all of it, in the median", lost > 1))
+    yield Figure("condition number of G^3 where that of G is 100", float(cubed[0] / cubed[-1]), shown="1000000")
+    yield Figure("smallest eigenvalue at condition 1e3, sixth powers", _smallest(_rows(1e3, 0)))
+    yield Figure("the same, G^3 multiplied out in float32, lowest of all draws", min(formed))
+    yield Figure("median relative error in float32", lost)
+    yield Figure("fraction of float32 draws in which it is negative", sum(value < 0 for value in formed) / len(formed))
+    yield _plot_l1()
 
 
 def _smallest(X: Tensor) -> float:
@@ -127,8 +116,6 @@ L1 = Claim(
 )
 
 
-# -- L2: the condition number on the rank-min(n, d) truncation -------------------------------------
-
 SIZES = (100, 300, 1000)
 NUDGE = 1e-13
 """A relative change of the pixels far below any that matters, and above round-off."""
@@ -156,7 +143,7 @@ def _energy_rank(X: Tensor) -> int:
     return int((gram.cumsum(0) < ENERGY * gram.sum()).sum()) + 1
 
 
-def check_l2(cases: int) -> Evidence:
+def check_l2(cases: int) -> Pieces:
     """Truncate digits at min(n, d), at the rank and at 99 % of the energy."""
     rows = {n: digits(n) for n in SIZES}
     full = {n: min(X.shape) for n, X in rows.items()}
@@ -164,16 +151,6 @@ def check_l2(cases: int) -> Evidence:
     X = rows[1000]
     energy = _energy_rank(X)
     at_rank, at_energy = _condition(X, rank[1000]), _condition(X, energy)
-    figures = (
-        Figure("rank of 1000 digits", float(rank[1000]), shown="61"),
-        Figure("min(n, d)", float(full[1000]), shown="64"),
-        Figure("condition number at min(n, d), pixels nudged by 1e-13", _condition(_nudged(X, 0), full[1000])),
-        Figure("at the rank", at_rank),
-        Figure("rank that holds 99 % of the energy", float(energy)),
-        Figure("condition number there", at_energy),
-        Figure("width by the source's formula, at the rank", 10 ** published_width(at_rank, 1000).log10_width),
-        Figure("width by the source's formula, at 99 %", 10 ** published_width(at_energy, 1000).log10_width),
-    )
 
     def agree(cut: str, ranks: dict[int, int]) -> Trial:
         gaps = [_instability(X, ranks[n], pair) for n, X in rows.items() for pair in range(drawn(cases, 1))]
@@ -181,22 +158,25 @@ def check_l2(cases: int) -> Evidence:
 
     ranks = range(1, rank[1000] + 1)
     conditions = [_condition(X, r) for r in ranks]
-    return Evidence(
-        stated=(agree("at min(n, d)", full),),
-        corrected=(
-            agree("at r = rank(X)", rank),
-            agree("at 99 % of the energy", {n: _energy_rank(X) for n, X in rows.items()}),
-        ),
-        figures=figures,
-        plot=Plot(
-            x="directions kept",
-            y="",
-            at=ranks,
-            solid={"condition number": conditions},
-            dashed={"kappa^6 n log n": [10 ** published_width(kappa, 1000).log10_width for kappa in conditions]},
-            caption="The width asked for is set by where one cuts: any answer from n log n up can be had.",
-            log="y",
-        ),
+    yield agree("at min(n, d)", full)
+    yield corrected(agree("at r = rank(X)", rank))
+    yield corrected(agree("at 99 % of the energy", {n: _energy_rank(X) for n, X in rows.items()}))
+    yield Figure("rank of 1000 digits", float(rank[1000]), shown="61")
+    yield Figure("min(n, d)", float(full[1000]), shown="64")
+    yield Figure("condition number at min(n, d), pixels nudged by 1e-13", _condition(_nudged(X, 0), full[1000]))
+    yield Figure("at the rank", at_rank)
+    yield Figure("rank that holds 99 % of the energy", float(energy))
+    yield Figure("condition number there", at_energy)
+    yield Figure("width by the source's formula, at the rank", 10 ** published_width(at_rank, 1000).log10_width)
+    yield Figure("width by the source's formula, at 99 %", 10 ** published_width(at_energy, 1000).log10_width)
+    yield Plot(
+        x="directions kept",
+        y="",
+        at=ranks,
+        solid={"condition number": conditions},
+        dashed={"kappa^6 n log n": [10 ** published_width(kappa, 1000).log10_width for kappa in conditions]},
+        caption="The width asked for is set by where one cuts: any answer from n log n up can be had.",
+        log="y",
     )
 
 
@@ -220,8 +200,6 @@ L2 = Claim(
     ),
 )
 
-
-# -- L3: what dividing the attention features by their lengths does to the cube --------------------
 
 ROWS, L3_SIZE = 5, 3
 COUNTS = (50, 100, 200, 400)
@@ -271,7 +249,7 @@ def _l3_stated(take: Numbers) -> tuple[Tensor, Tensor]:
     return _batched_condition(F), TOLERANCE * _batched_condition(unit(F))
 
 
-def check_l3(cases: int) -> Evidence:
+def check_l3(cases: int) -> Pieces:
     """Measure digits and the diagonal example, and search for violations of both sides."""
     X = digits(200)
     rank, F = gram_spectrum(X).rank, attention_features(X)
@@ -279,30 +257,21 @@ def check_l3(cases: int) -> Evidence:
     plain, attended = (condition_of_ntk(rows) for rows in (X, unit(F)))
     D = attention_features(torch.diag(torch.tensor([1.0, 10.0], dtype=torch.float64)))
     diagonal = gram_spectrum(unit(D)).condition(2)
-    figures = (
-        Figure("diag(1, 10): condition number of G^3", gram_spectrum(D).condition(2), shown="1000000"),
-        Figure("diag(1, 10): the same with unit rows", diagonal, shown="1"),
-        Figure("digits, n = 200: condition number of G^3", before),
-        Figure("digits: the same with unit rows", after),
-        Figure("digits: ReLU tangent kernel of X", plain),
-        Figure("digits: ReLU tangent kernel of the unit attention rows", attended),
-        Figure("digits: the exponent e in plain^e = attended", math.log(attended) / math.log(plain)),
-    )
     kept = max(before, after) / min(before, after)
-    return Evidence(
-        stated=(
-            within("diag(1, 10) keeps kappa^3 up to a factor 2", [1e6 / diagonal], TOLERANCE, KEPT),
-            try_to_break(_l3_stated, cases, conclusion=KEPT),
-        ),
-        corrected=(
-            within("digits, rows of similar length, keep it up to a factor 2", [kept], TOLERANCE),
-            holds("on digits the ReLU tangent kernel's is raised, and not cubed", plain < attended < plain**3),
-            try_to_break(_l3_lower, cases, conclusion=KEPT),
-            try_to_break(_l3_upper, cases, conclusion=KEPT),
-        ),
-        figures=figures,
-        plot=_plot_l3(),
-    )
+    yield within("diag(1, 10) keeps kappa^3 up to a factor 2", [1e6 / diagonal], TOLERANCE, KEPT)
+    yield try_to_break(_l3_stated, cases, conclusion=KEPT)
+    yield corrected(within("digits, rows of similar length, keep it up to a factor 2", [kept], TOLERANCE))
+    yield corrected(holds("on digits the ReLU tangent kernel's is raised, and not cubed", plain < attended < plain**3))
+    yield corrected(try_to_break(_l3_lower, cases, conclusion=KEPT))
+    yield corrected(try_to_break(_l3_upper, cases, conclusion=KEPT))
+    yield Figure("diag(1, 10): condition number of G^3", gram_spectrum(D).condition(2), shown="1000000")
+    yield Figure("diag(1, 10): the same with unit rows", diagonal, shown="1")
+    yield Figure("digits, n = 200: condition number of G^3", before)
+    yield Figure("digits: the same with unit rows", after)
+    yield Figure("digits: ReLU tangent kernel of X", plain)
+    yield Figure("digits: ReLU tangent kernel of the unit attention rows", attended)
+    yield Figure("digits: the exponent e in plain^e = attended", math.log(attended) / math.log(plain))
+    yield _plot_l3()
 
 
 def condition_of_ntk(rows: Tensor) -> float:
@@ -355,8 +324,6 @@ L3 = Claim(
 )
 
 
-# -- L9: what depth does to the power of the Gram matrix -------------------------------------------
-
 KAPPA = 4.0
 
 
@@ -368,7 +335,7 @@ def stacked(X: Tensor, layers: int, *, recompute: bool) -> Tensor:
     return H
 
 
-def check_l9(cases: int) -> Evidence:
+def check_l9(cases: int) -> Pieces:
     """Stack layers both ways and compare with both powers."""
     rows = [
         torch.from_numpy(datasets.synthetic(8, 4, condition_number=KAPPA, seed=s).X) for s in range(drawn(cases, 20))
@@ -382,29 +349,23 @@ def check_l9(cases: int) -> Evidence:
         how = "recomputed" if recompute else "fixed"
         return within(f"{layers} layers, attention {how}: G^{power}", distances, 1e-10, conclusion)
 
-    stated, corrected = [], []
     for k in (1, 2, 3):
         conclusion = f"{k} layers give G^{2 * k + 1}"
-        stated.append(gives(k, 2 * k + 1, conclusion, recompute=True))
-        corrected += [gives(k, 2 * k + 1, conclusion, recompute=False), gives(k, 3**k, recompute=True)]
+        yield gives(k, 2 * k + 1, conclusion, recompute=True)
+        yield corrected(gives(k, 2 * k + 1, conclusion, recompute=False))
+        yield corrected(gives(k, 3**k, recompute=True))
     fixed, again = (torch.linalg.svdvals(stacked(rows[0], 2, recompute=r)).square() for r in (False, True))
     name = "two layers, attention fixed, kappa(G) = 4: condition number"
-    return Evidence(
-        stated=tuple(stated),
-        corrected=tuple(corrected),
-        figures=(
-            Figure(name, float(fixed[0] / fixed[3]), shown="1024"),
-            Figure("two layers, attention recomputed", float(again[0] / again[3]), shown="262144"),
-        ),
-        plot=Plot(
-            x="layers k",
-            y="power of G",
-            at=range(6),
-            solid={"attention recomputed, 3^k": [3.0**k for k in range(6)]},
-            dashed={"attention fixed, 2k + 1": [2 * k + 1 for k in range(6)]},
-            caption="From the second layer on the two differ.",
-            log="y",
-        ),
+    yield Figure(name, float(fixed[0] / fixed[3]), shown="1024")
+    yield Figure("two layers, attention recomputed", float(again[0] / again[3]), shown="262144")
+    yield Plot(
+        x="layers k",
+        y="power of G",
+        at=range(6),
+        solid={"attention recomputed, 3^k": [3.0**k for k in range(6)]},
+        dashed={"attention fixed, 2k + 1": [2 * k + 1 for k in range(6)]},
+        caption="From the second layer on the two differ.",
+        log="y",
     )
 
 

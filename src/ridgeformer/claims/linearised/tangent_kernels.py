@@ -11,12 +11,10 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.claims.checks import drawn, holds, norm, within
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower, ReluNTK
 from ridgeformer.regime import finite_relu_ntks, normalise_rows
-
-# -- L5: with identity activation every width has the limit kernel ---------------------------------
 
 L5_WIDTHS = (1, 2, 7, 64)
 L5_ROWS, L5_FEATURES = 8, 4
@@ -34,7 +32,7 @@ def tangent_kernel(H: Tensor, width: int, generator: torch.Generator) -> Tensor:
     return J @ J.T
 
 
-def check_l5(cases: int) -> Evidence:
+def check_l5(cases: int) -> Pieces:
     """Compare networks of four widths with G^3, each at several starts."""
     errors: dict[int, list[float]] = {width: [] for width in L5_WIDTHS}
     for seed in range(drawn(cases, 10)):
@@ -43,10 +41,8 @@ def check_l5(cases: int) -> Evidence:
         for width, found in errors.items():
             K = tangent_kernel(H, width, torch_generator(seed, "L5", width))
             found.append(float((K - cube).norm() / cube.norm()))
-    return Evidence(
-        stated=tuple(within(f"K_m = G^3 at width {width}", found, 1e-13) for width, found in errors.items()),
-        figures=(Figure("largest relative distance from G^3 at width 1", max(errors[1])),),
-    )
+    yield from (within(f"K_m = G^3 at width {width}", found, 1e-13) for width, found in errors.items())
+    yield Figure("largest relative distance from G^3 at width 1", max(errors[1]))
 
 
 L5 = Claim(
@@ -64,8 +60,6 @@ L5 = Claim(
     check=check_l5,
 )
 
-
-# -- L6: does the cube survive random query, key and value matrices? -------------------------------
 
 L6_ROWS, L6_FEATURES, L6_KEYS = 20, 10, 64
 KAPPA = 100.0
@@ -105,7 +99,7 @@ def _l6_deviation(seed: int, *, tied: bool) -> float:
     return float(((draws.mean(0) - expected_kernel(X, 3, tied=tied)).abs() / error).max())
 
 
-def check_l6(cases: int) -> Evidence:
+def check_l6(cases: int) -> Pieces:
     """Compare means over heads with their closed forms, and the condition number of one head with that of many."""
     X = torch.from_numpy(datasets.synthetic(L6_ROWS, L6_FEATURES, condition_number=KAPPA, seed=0).X)
     one = _single_heads(0)
@@ -113,42 +107,44 @@ def check_l6(cases: int) -> Evidence:
     curve = _averaged(X)
     many, limit = curve[L6_HEADS.index(64)], curve[-1]
     tied, wide = (float(_condition(expected_kernel(X, keys, tied=True))) for keys in (L6_KEYS, 10**9))
-    figures = (
-        Figure("64 independent heads averaged, kappa(G) = 100", many),
-        Figure("1024 heads", limit),
-        Figure("one head, median of 200 draws", float(one.median())),
-        Figure("one head, smallest of 200 draws", float(one.min())),
-        Figure("tied weights, d_k = 64: expected kernel", tied),
-        Figure("tied weights, d_k = 1e9", wide),
-    )
     survives = [abs(float(torch.tensor(k / KAPPA**3).log10())) for k in (*one.tolist(), many, limit)]
-    return Evidence(
-        stated=(
-            within(
-                "kappa is kappa(G)^3 within a factor 10, one head or many averaged", survives, 1.0, conclusion=CUBED
-            ),
-        ),
-        corrected=(
-            within("independent W_Q, W_K: E[K] = tr(G^2)/d_k G", apart[False], L6_DEVIATIONS),
-            within("tied: (1 + 1/d_k) G^3 more", apart[True], L6_DEVIATIONS),
-            within(
-                "one head: the median kappa is kappa(G)^3 or more",
-                _median_ratios(drawn(cases, 5)),
-                1.0,
-                conclusion=CUBED,
-                kept=len(one) / len(survives),
-            ),
-            within(
-                "tied weights: kappa(G)^3 within 1 % as d_k grows",
-                [abs(wide / KAPPA**3 - 1)],
-                0.01,
-                conclusion=CUBED,
-                kept=len(one) / len(survives),
-            ),
-            within("1024 heads averaged have kappa(G) within 25 %", [abs(limit / KAPPA - 1)], 0.25),
-        ),
-        figures=figures,
-        plot=_plot_l6(curve),
+    yield within("kappa is kappa(G)^3 within a factor 10, one head or many averaged", survives, 1.0, conclusion=CUBED)
+    yield corrected(within("independent W_Q, W_K: E[K] = tr(G^2)/d_k G", apart[False], L6_DEVIATIONS))
+    yield corrected(within("tied: (1 + 1/d_k) G^3 more", apart[True], L6_DEVIATIONS))
+    yield corrected(
+        within(
+            "one head: the median kappa is kappa(G)^3 or more",
+            _median_ratios(drawn(cases, 5)),
+            1.0,
+            conclusion=CUBED,
+            kept=len(one) / len(survives),
+        )
+    )
+    yield corrected(
+        within(
+            "tied weights: kappa(G)^3 within 1 % as d_k grows",
+            [abs(wide / KAPPA**3 - 1)],
+            0.01,
+            conclusion=CUBED,
+            kept=len(one) / len(survives),
+        )
+    )
+    yield corrected(within("1024 heads averaged have kappa(G) within 25 %", [abs(limit / KAPPA - 1)], 0.25))
+    yield Figure("64 independent heads averaged, kappa(G) = 100", many)
+    yield Figure("1024 heads", limit)
+    yield Figure("one head, median of 200 draws", float(one.median()))
+    yield Figure("one head, smallest of 200 draws", float(one.min()))
+    yield Figure("tied weights, d_k = 64: expected kernel", tied)
+    yield Figure("tied weights, d_k = 1e9", wide)
+    heads = tuple(float(h) for h in L6_HEADS)
+    yield Plot(
+        x="heads",
+        y="condition number",
+        at=heads,
+        solid={"independent heads, averaged": curve},
+        dashed={"kappa(G)^3": (KAPPA**3,) * len(heads), "kappa(G)": (KAPPA,) * len(heads)},
+        caption="One head has the cube; averaging heads takes it back to kappa(G).",
+        log="xy",
     )
 
 
@@ -165,19 +161,6 @@ def _median_ratios(sets: int) -> list[float]:
 def _averaged(X: Tensor) -> list[float]:
     draws = l6_head_kernels(X, L6_HEADS[-1], L6_KEYS, torch_generator(0, "L6", "many"))
     return [float(_condition(draws[:heads].mean(0))) for heads in L6_HEADS]
-
-
-def _plot_l6(curve: list[float]) -> Plot:
-    heads = tuple(float(h) for h in L6_HEADS)
-    return Plot(
-        x="heads",
-        y="condition number",
-        at=heads,
-        solid={"independent heads, averaged": curve},
-        dashed={"kappa(G)^3": (KAPPA**3,) * len(heads), "kappa(G)": (KAPPA,) * len(heads)},
-        caption="One head has the cube; averaging heads takes it back to kappa(G).",
-        log="xy",
-    )
 
 
 L6 = Claim(
@@ -203,8 +186,6 @@ L6 = Claim(
     ),
 )
 
-
-# -- L20: is the tangent kernel of softmax attention out of reach? ---------------------------------
 
 Array = NDArray[np.float64]
 L20_FEATURES, L20_KEYS, L20_HEADS = 3, 512, 4000
@@ -252,43 +233,33 @@ def _l20_deviation(seed: int) -> float:
     return float(((found.mean(0) - torch.from_numpy(limit_kernel(X, NODES[1]))).abs() / error).max())
 
 
-def check_l20(cases: int) -> Evidence:
+def check_l20(cases: int) -> Pieces:
     """Compute the limit by quadratures of two orders, and compare with networks of many heads."""
     seeds = range(drawn(cases, 10))
     gaps = [float(np.abs(limit_kernel(_rows(s), NODES[0]) - limit_kernel(_rows(s), NODES[1])).max()) for s in seeds]
     computed = sum(gap <= EXACT for gap in gaps)
-    return Evidence(
-        stated=(
-            Trial(
-                "two rows, value weights trained: it is not known to 1e-10",
-                len(gaps),
-                computed,
-                conclusion="the limit kernel of softmax attention cannot be computed",
-            ),
-        ),
-        corrected=(
-            within("quadratures of 200 and 400 nodes a dimension agree", gaps, EXACT),
-            within(
-                "a mean over random heads is within five standard errors of it",
-                [_l20_deviation(s) for s in (0, 1)],
-                L20_DEVIATIONS,
-            ),
-        ),
-        figures=(
-            Figure("largest difference of the two quadratures", max(gaps)),
-            Figure("entry (1, 2) of the limit, first rows", float(limit_kernel(_rows(0), NODES[1])[0, 1])),
-        ),
-        plot=_plot_l20(),
+    yield Trial(
+        "two rows, value weights trained: it is not known to 1e-10",
+        len(gaps),
+        computed,
+        conclusion="the limit kernel of softmax attention cannot be computed",
     )
-
-
-def _plot_l20() -> Plot:
+    yield corrected(within("quadratures of 200 and 400 nodes a dimension agree", gaps, EXACT))
+    yield corrected(
+        within(
+            "a mean over random heads is within five standard errors of it",
+            [_l20_deviation(s) for s in (0, 1)],
+            L20_DEVIATIONS,
+        )
+    )
+    yield Figure("largest difference of the two quadratures", max(gaps))
+    yield Figure("entry (1, 2) of the limit, first rows", float(limit_kernel(_rows(0), NODES[1])[0, 1]))
     X = _rows(0)
     exact = limit_kernel(X, NODES[1])
     found = l20_head_kernels(torch.from_numpy(X), L20_HEADS, torch_generator(0, "L20", "plot")).numpy()
     heads = tuple(10.0**k for k in np.linspace(0, np.log10(L20_HEADS), 10))
     away = tuple(float(np.linalg.norm(found[: int(h)].mean(0) - exact) / np.linalg.norm(exact)) for h in heads)
-    return Plot(
+    yield Plot(
         x="heads",
         y="relative distance from the limit",
         at=heads,
@@ -323,8 +294,6 @@ L20 = Claim(
 )
 
 
-# -- L24: the spectrum of a finite network's kernel is off by 1/sqrt(m) ----------------------------
-
 L24_ROWS, L24_FEATURES, RISK = 12, 5, 0.01
 L24_WIDTHS = (100, 1_000, 10_000)
 
@@ -356,32 +325,26 @@ def _draw(seed: int) -> tuple[list[float], list[float], list[float]]:
     return over, errors, angles
 
 
-def check_l24(cases: int) -> Evidence:
+def check_l24(cases: int) -> Pieces:
     """Draw networks of three widths and hold them against both theorems and the rate."""
     found = [_draw(seed) for seed in range(drawn(cases, 40))]
     over, angles = ([value for one in found for value in one[which]] for which in (0, 2))
     mean = [sum(one[1][place] for one in found) / len(found) for place in range(len(L24_WIDTHS))]
     gain = mean[0] / mean[-1]
-    return Evidence(
-        stated=(
-            within("norm(K_m - K) is within matrix Bernstein's bound at risk 1 %", over, 1.0),
-            within("the top eigenvector turns by at most 2 norm(K_m - K)/gap (Davis-Kahan)", angles, 1.0),
-            holds("a hundred times the width divides the mean error by ten, from 7 to 14", 7 <= gain <= 14),
-        ),
-        figures=(
-            Figure("mean error at m = 100 over that at m = 10,000", gain),
-            Figure("largest error over Bernstein's bound", max(over)),
-            Figure("largest turn over Davis and Kahan's bound", max(angles)),
-        ),
-        plot=Plot(
-            x="width m",
-            y="norm(K_m - K)",
-            at=L24_WIDTHS,
-            solid={"mean norm(K_m - K)": mean},
-            dashed={"1/sqrt(m)": [mean[0] * sqrt(L24_WIDTHS[0] / m) for m in L24_WIDTHS]},
-            caption="The error falls as 1/sqrt(m).",
-            log="xy",
-        ),
+    yield within("norm(K_m - K) is within matrix Bernstein's bound at risk 1 %", over, 1.0)
+    yield within("the top eigenvector turns by at most 2 norm(K_m - K)/gap (Davis-Kahan)", angles, 1.0)
+    yield holds("a hundred times the width divides the mean error by ten, from 7 to 14", 7 <= gain <= 14)
+    yield Figure("mean error at m = 100 over that at m = 10,000", gain)
+    yield Figure("largest error over Bernstein's bound", max(over))
+    yield Figure("largest turn over Davis and Kahan's bound", max(angles))
+    yield Plot(
+        x="width m",
+        y="norm(K_m - K)",
+        at=L24_WIDTHS,
+        solid={"mean norm(K_m - K)": mean},
+        dashed={"1/sqrt(m)": [mean[0] * sqrt(L24_WIDTHS[0] / m) for m in L24_WIDTHS]},
+        caption="The error falls as 1/sqrt(m).",
+        log="xy",
     )
 
 

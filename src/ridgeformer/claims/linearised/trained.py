@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.claims.checks import drawn, holds, within
-from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
@@ -35,14 +35,12 @@ def three_or_eight(sample: int = 0) -> Split:
     return Split.for_networks(datasets.load("digits"), rows=ROWS, test_rows=ROWS, seed=sample, classes=("3", "8"))
 
 
-# -- L10: truncated attention restores convergence -------------------------------------------------
-
 RANKS = (4, 8, 16, 32)
 WIDTH, TRAINED, STEPS = 100_000, 1024, 40
 NEARER = 0.5
 
 
-def check_l10(cases: int) -> Evidence:
+def check_l10(cases: int) -> Pieces:
     """Measure kernels and trained networks on truncated attention beside full attention and raw rows."""
     problem, seeds = three_or_eight(), drawn(cases, 3)
     X = problem.X
@@ -57,59 +55,56 @@ def check_l10(cases: int) -> Evidence:
     asked_full = published_width(gram_spectrum(X).condition(), len(X)).log10_width
     near, less = ({r: mean(d[name]) for r, d in kernel.items()} for name in ("multiplicative", "additive"))
     far = mean(full["multiplicative"])
-    return Evidence(
-        stated=(
-            *(
-                _nearer(f"kernel at initialisation, {name},", [d[name] for d in kernel.values()], full[name])
-                for name in ("multiplicative", "additive")
-            ),
-            _nearer("outputs of trained networks", trained.values(), whole),
-        ),
-        corrected=(
-            holds("the formula's width falls by ten orders of magnitude or more at r = 4", asked_full - asked[4] >= 10),
-            within(
-                "the mean cosine between rows is that of full attention to 1 %",
-                [abs(_cosine(rows) / alike - 1) for rows in seen.values()],
-                0.01,
-            ),
-            Trial(
-                "under the additive criterion r = 4 is farther than full attention",
-                seeds,
-                sum(four <= all_ for four, all_ in zip(kernel[4]["additive"], full["additive"], strict=True)),
-            ),
-            holds("control: raw rows are nearer by that factor, kernel", mean(raw["multiplicative"]) <= NEARER * far),
-            holds("control: raw rows are nearer by that factor, trained", mean(plain) <= NEARER * mean(whole)),
-        ),
-        figures=(
-            Figure("multiplicative distance at m = 1e5, full attention", far),
-            *(Figure(f"the same, top {r} directions", value) for r, value in near.items()),
-            Figure("the same, raw rows", mean(raw["multiplicative"])),
-            Figure("additive distance, over a quarter of l_min, full attention", 4 * mean(full["additive"])),
-            *(Figure(f"the same, top {r} directions", 4 * value) for r, value in less.items()),
-            Figure("the same, raw rows", 4 * mean(raw["additive"])),
-            Figure("relative distance of trained outputs at m = 1024, full attention", mean(whole)),
-            *(Figure(f"the same, top {r} directions", mean(values)) for r, values in trained.items()),
-            Figure("the same, raw rows", mean(plain)),
-            *(Figure(f"log10 of the formula's width, top {r} directions", value) for r, value in asked.items()),
-            Figure("log10 of the formula's width, all directions", asked_full),
-            Figure("mean cosine between rows, full attention", alike),
-            Figure("mean cosine between rows, raw", _cosine(X)),
-        ),
-        plot=Plot(
-            x="directions kept",
-            y="distance from the limit",
-            at=RANKS,
-            solid={
-                "kernel at initialisation, m = 1e5": list(near.values()),
-                "trained outputs, m = 1024": [mean(values) for values in trained.values()],
-            },
-            dashed={
-                "kernel, full attention": [far] * len(RANKS),
-                "trained, full attention": [mean(whole)] * len(RANKS),
-            },
-            caption="Truncation lowers kappa and leaves the distance where it was.",
-            log="xy",
-        ),
+    yield from (
+        _nearer(f"kernel at initialisation, {name},", [d[name] for d in kernel.values()], full[name])
+        for name in ("multiplicative", "additive")
+    )
+    yield _nearer("outputs of trained networks", trained.values(), whole)
+    yield corrected(
+        holds("the formula's width falls by ten orders of magnitude or more at r = 4", asked_full - asked[4] >= 10)
+    )
+    yield corrected(
+        within(
+            "the mean cosine between rows is that of full attention to 1 %",
+            [abs(_cosine(rows) / alike - 1) for rows in seen.values()],
+            0.01,
+        )
+    )
+    yield corrected(
+        Trial(
+            "under the additive criterion r = 4 is farther than full attention",
+            seeds,
+            sum(four <= all_ for four, all_ in zip(kernel[4]["additive"], full["additive"], strict=True)),
+        )
+    )
+    yield corrected(
+        holds("control: raw rows are nearer by that factor, kernel", mean(raw["multiplicative"]) <= NEARER * far)
+    )
+    yield corrected(holds("control: raw rows are nearer by that factor, trained", mean(plain) <= NEARER * mean(whole)))
+    yield Figure("multiplicative distance at m = 1e5, full attention", far)
+    yield from (Figure(f"the same, top {r} directions", value) for r, value in near.items())
+    yield Figure("the same, raw rows", mean(raw["multiplicative"]))
+    yield Figure("additive distance, over a quarter of l_min, full attention", 4 * mean(full["additive"]))
+    yield from (Figure(f"the same, top {r} directions", 4 * value) for r, value in less.items())
+    yield Figure("the same, raw rows", 4 * mean(raw["additive"]))
+    yield Figure("relative distance of trained outputs at m = 1024, full attention", mean(whole))
+    yield from (Figure(f"the same, top {r} directions", mean(values)) for r, values in trained.items())
+    yield Figure("the same, raw rows", mean(plain))
+    yield from (Figure(f"log10 of the formula's width, top {r} directions", value) for r, value in asked.items())
+    yield Figure("log10 of the formula's width, all directions", asked_full)
+    yield Figure("mean cosine between rows, full attention", alike)
+    yield Figure("mean cosine between rows, raw", _cosine(X))
+    yield Plot(
+        x="directions kept",
+        y="distance from the limit",
+        at=RANKS,
+        solid={
+            "kernel at initialisation, m = 1e5": list(near.values()),
+            "trained outputs, m = 1024": [mean(values) for values in trained.values()],
+        },
+        dashed={"kernel, full attention": [far] * len(RANKS), "trained, full attention": [mean(whole)] * len(RANKS)},
+        caption="Truncation lowers kappa and leaves the distance where it was.",
+        log="xy",
     )
 
 
@@ -161,8 +156,6 @@ L10 = Claim(
 )
 
 
-# -- L12: the distance to the tangent kernel rises with width under attention ----------------------
-
 WIDTHS = (64, 512, 4096)
 ADAM_WIDTHS = (64, 1024)
 LENGTHS = (40, 400)
@@ -176,7 +169,7 @@ Paths = dict[str, list[list[list[Along]]]]
 """Measured, by network: [sample][width][length]."""
 
 
-def check_l12(cases: int) -> Evidence:
+def check_l12(cases: int) -> Pieces:
     """Train both networks on several samples, widths and lengths, and compare each with its kernel predictor."""
     samples = range(drawn(cases, 3))
     found: Paths = {name: [_at_all_widths(model, sample) for sample in samples] for name, model in MODELS.items()}
@@ -189,29 +182,28 @@ def check_l12(cases: int) -> Evidence:
     kept = _mean(found["attention"], -1, 1, "relative") / _mean(found["attention"], 0, 1, "relative")
     last = f"from m = {WIDTHS[0]} to {WIDTHS[-1]}"
     adam_last = f"to ridge regression after Adam with L2, from m = {ADAM_WIDTHS[0]} to {ADAM_WIDTHS[1]}"
-    return Evidence(
-        stated=(
-            Trial(f"attention: it rises {last}, same training time", every, falls["attention"], conclusion=RISES),
-            Trial(f"attention: it rises {adam_last}", len(samples), adam_falls["attention"], conclusion=RISES),
-        ),
-        corrected=(
-            Trial(
-                f"attention: in the mean over samples it falls {last}, lengths and normalisations", len(ways), rising
-            ),
-            Trial(f"ReLU: it falls {last}, every sample, length and normalisation", every, every - falls["ReLU"]),
-            *(Trial(f"{name}: it falls {adam_last}", len(samples), len(samples) - adam_falls[name]) for name in MODELS),
-            holds(f"after {LENGTHS[1]} steps attention keeps {HARDLY:.0%} of it or more", kept >= HARDLY),
-        ),
-        figures=_figures(found),
-        plot=Plot(
-            x="width m",
-            y="relative distance of test outputs",
-            at=WIDTHS,
-            solid=_curves("attention", found),
-            dashed=_curves("ReLU", found),
-            caption="All fall, attention slowly, and hardly at all once it has trained longer. Mean over samples.",
-            log="xy",
-        ),
+    yield Trial(f"attention: it rises {last}, same training time", every, falls["attention"], conclusion=RISES)
+    yield Trial(f"attention: it rises {adam_last}", len(samples), adam_falls["attention"], conclusion=RISES)
+    yield corrected(
+        Trial(f"attention: in the mean over samples it falls {last}, lengths and normalisations", len(ways), rising)
+    )
+    yield corrected(
+        Trial(f"ReLU: it falls {last}, every sample, length and normalisation", every, every - falls["ReLU"])
+    )
+    yield from (
+        corrected(Trial(f"{name}: it falls {adam_last}", len(samples), len(samples) - adam_falls[name]))
+        for name in MODELS
+    )
+    yield corrected(holds(f"after {LENGTHS[1]} steps attention keeps {HARDLY:.0%} of it or more", kept >= HARDLY))
+    yield from _figures(found)
+    yield Plot(
+        x="width m",
+        y="relative distance of test outputs",
+        at=WIDTHS,
+        solid=_curves("attention", found),
+        dashed=_curves("ReLU", found),
+        caption="All fall, attention slowly, and hardly at all once it has trained longer. Mean over samples.",
+        log="xy",
     )
 
 

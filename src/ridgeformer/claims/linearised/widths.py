@@ -11,7 +11,17 @@ from torch import Tensor
 
 from ridgeformer import datasets
 from ridgeformer.claims.checks import drawn, holds, norm, within
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import (
+    Claim,
+    Counterexample,
+    Figure,
+    Pieces,
+    Plot,
+    Trial,
+    Verdict,
+    corrected,
+    interpretation,
+)
 from ridgeformer.claims.linearised.spectra import attention_features, digits
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
@@ -23,8 +33,6 @@ from ridgeformer.regime import (
     normalise_rows,
     published_width,
 )
-
-# -- L4: how wide a network must be before its tangent kernel has converged ------------------------
 
 L4_ROWS = 100
 L4_WIDTHS = (4_000, 40_000, 400_000)
@@ -43,58 +51,55 @@ def enough(rows: Tensor, ridge: float = 0.0) -> float:
     return 3 * spread * math.log(2 * len(rows) / RISK) / CONVERGED**2
 
 
-def check_l4(cases: int) -> Evidence:
+def check_l4(cases: int) -> Pieces:
     """Measure the four distances on digits, and try the sufficient width on small data."""
     X = digits(L4_ROWS)
     kappa = gram_spectrum(X).condition()
     inputs = {"attention": normalise_rows(attention_features(X)), "raw": X}
     measured = {name: [_measure(rows, m) for m in L4_WIDTHS] for name, rows in inputs.items()}
     last = {name: series[-1] for name, series in measured.items()}
-    figures = (
-        Figure("width by the source's formula, digits n = 100", 10 ** published_width(kappa, L4_ROWS).log10_width),
-        Figure(
-            "width that is enough for a relative distance of 1/2 (Chernoff), attention", enough(inputs["attention"])
-        ),
-        Figure("width that is enough, raw", enough(X)),
-        *(
-            Figure(f"{name}, m = 4e5: {criterion}", _scaled(last[name], criterion))
-            for name in inputs
-            for criterion in ("additive", "frobenius", "multiplicative", "whitened")
-        ),
-        Figure(
-            "width at which the additive distance would be met, attention",
-            L4_WIDTHS[-1] * _scaled(last["attention"], "additive") ** 2,
-        ),
-        Figure("attention over raw, multiplicative", last["attention"].multiplicative / last["raw"].multiplicative),
-    )
     early = [d.multiplicative <= CONVERGED for d in last.values()]
     needed = "multiplicative criterion: below kappa^6 n log n the kernel is not within 1/2 (digits, m = 4e5)"
-    return Evidence(
-        stated=(Trial(needed, len(early), sum(early), conclusion="the kernel converges from kappa^6 n log n on only"),),
-        corrected=(
-            within(
-                "3 L log(2n/p)/d^2 neurons give a relative distance d = 1/2",
-                _chernoff_draws(drawn(cases, 40)),
-                CONVERGED,
-            ),
-            within(
-                "ridge-whitened, attention rows are at most twice as far as raw rows",
-                [a.whitened / r.whitened for a, r in zip(*measured.values(), strict=True)],
-                2.0,
-            ),
-            _rate(measured["attention"]),
-            holds(
-                "the additive criterion is not met there by attention rows", _scaled(last["attention"], "additive") > 1
-            ),
-            Trial(
-                "attention slows it: a larger multiplicative distance than raw rows at every width",
-                len(L4_WIDTHS),
-                sum(a.multiplicative <= r.multiplicative for a, r in zip(*measured.values(), strict=True)),
-            ),
-        ),
-        figures=figures,
-        plot=_plot_l4(measured),
+    yield Trial(needed, len(early), sum(early), conclusion="the kernel converges from kappa^6 n log n on only")
+    yield corrected(
+        within(
+            "3 L log(2n/p)/d^2 neurons give a relative distance d = 1/2", _chernoff_draws(drawn(cases, 40)), CONVERGED
+        )
     )
+    yield corrected(
+        within(
+            "ridge-whitened, attention rows are at most twice as far as raw rows",
+            [a.whitened / r.whitened for a, r in zip(*measured.values(), strict=True)],
+            2.0,
+        )
+    )
+    yield corrected(_rate(measured["attention"]))
+    yield corrected(
+        holds("the additive criterion is not met there by attention rows", _scaled(last["attention"], "additive") > 1)
+    )
+    yield corrected(
+        Trial(
+            "attention slows it: a larger multiplicative distance than raw rows at every width",
+            len(L4_WIDTHS),
+            sum(a.multiplicative <= r.multiplicative for a, r in zip(*measured.values(), strict=True)),
+        )
+    )
+    yield Figure("width by the source's formula, digits n = 100", 10 ** published_width(kappa, L4_ROWS).log10_width)
+    yield Figure(
+        "width that is enough for a relative distance of 1/2 (Chernoff), attention", enough(inputs["attention"])
+    )
+    yield Figure("width that is enough, raw", enough(X))
+    yield from (
+        Figure(f"{name}, m = 4e5: {criterion}", _scaled(last[name], criterion))
+        for name in inputs
+        for criterion in ("additive", "frobenius", "multiplicative", "whitened")
+    )
+    yield Figure(
+        "width at which the additive distance would be met, attention",
+        L4_WIDTHS[-1] * _scaled(last["attention"], "additive") ** 2,
+    )
+    yield Figure("attention over raw, multiplicative", last["attention"].multiplicative / last["raw"].multiplicative)
+    yield _plot_l4(measured)
 
 
 def _measure(rows: Tensor, width: int, seed: int = 0) -> KernelDistances:
@@ -172,14 +177,12 @@ L4 = Claim(
 )
 
 
-# -- L17: the widths 10^24 and 10^29 ---------------------------------------------------------------
-
 QUOTED = {"MNIST": (1.2e3, 60_000, 24), "CIFAR-10": (8.7e3, 50_000, 29)}
 """Condition numbers that other summaries of the study give, rows, and the exponent of the published width."""
 L17_ROWS, ENERGIES = 1000, (0.95, 0.99, 0.999)
 
 
-def check_l17(cases: int) -> Evidence:
+def check_l17(cases: int) -> Pieces:
     """Do the published arithmetic, and the same on digits with the spectrum cut in every usual place."""
     X = digits(L17_ROWS)
     gram = torch.linalg.svdvals(X).square().numpy()
@@ -190,26 +193,22 @@ def check_l17(cases: int) -> Evidence:
         cut: published_width(gram_spectrum(X).condition(rank), L17_ROWS).log10_width for cut, rank in ranks.items()
     }
     published = {name: published_width(kappa, n).log10_width for name, (kappa, n, _) in QUOTED.items()}
-    return Evidence(
-        interpretations=tuple(
-            Figure(f"log10 of the width, 1000 digits cut at {cut}", width) for cut, width in widths.items()
-        ),
-        corrected=(
-            within(
-                "kappa^6 n ln n at kappa = 1.2e3 and 8.7e3 has the published exponents",
-                [abs(published[name] - exponent - 0.5) for name, (_, _, exponent) in QUOTED.items()],
-                0.5,
-            ),
-        ),
-        figures=tuple(Figure(f"log10 of kappa^6 n ln n, {name}", width) for name, width in published.items()),
-        plot=Plot(
-            x="directions kept",
-            y="width",
-            at=list(ranks.values()),
-            solid={"kappa^6 n ln n": [10**w for w in widths.values()]},
-            caption="The width asked for is set by where the spectrum is cut.",
-            log="y",
-        ),
+    yield corrected(
+        within(
+            "kappa^6 n ln n at kappa = 1.2e3 and 8.7e3 has the published exponents",
+            [abs(published[name] - exponent - 0.5) for name, (_, _, exponent) in QUOTED.items()],
+            0.5,
+        )
+    )
+    yield from (interpretation(f"log10 of the width, 1000 digits cut at {cut}", width) for cut, width in widths.items())
+    yield from (Figure(f"log10 of kappa^6 n ln n, {name}", width) for name, width in published.items())
+    yield Plot(
+        x="directions kept",
+        y="width",
+        at=list(ranks.values()),
+        solid={"kappa^6 n ln n": [10**w for w in widths.values()]},
+        caption="The width asked for is set by where the spectrum is cut.",
+        log="y",
     )
 
 
@@ -233,31 +232,23 @@ L17 = Claim(
 )
 
 
-# -- L18: beyond the largest architectures, by width or by number of parameters? -------------------
-
 L18_WIDTHS = (1e24, 1e29)
 PARAMETERS, LARGEST_WIDTH, FEATURES = 1e12, 49_152, (784, 3072)
 """Parameters of the largest models, of order 10^12; the hidden layer of GPT-3, 4 x 12,288; pixels of an image."""
 
 
-def check_l18(cases: int) -> Evidence:
+def check_l18(cases: int) -> Pieces:
     """Divide the published widths by what they could have been compared with."""
     width, pixels = L18_WIDTHS[0], FEATURES[0]
     published = [log10(w / PARAMETERS) for w in L18_WIDTHS]
-    return Evidence(
-        interpretations=(
-            Figure("orders of magnitude, MNIST: width over the number of parameters", log10(width / PARAMETERS)),
-            Figure("width over the largest width", log10(width / LARGEST_WIDTH)),
-            Figure("parameters over parameters", log10(width * pixels / PARAMETERS)),
-        ),
-        corrected=(
-            within("12 and 17 are 10^24 and 10^29 over 10^12", [abs(published[0] - 12), abs(published[1] - 17)], 1e-9),
-        ),
-        figures=(
-            Figure("CIFAR-10: width over the largest width", log10(L18_WIDTHS[1] / LARGEST_WIDTH)),
-            Figure("CIFAR-10: parameters over parameters", log10(L18_WIDTHS[1] * FEATURES[1] / PARAMETERS)),
-        ),
+    yield corrected(
+        within("12 and 17 are 10^24 and 10^29 over 10^12", [abs(published[0] - 12), abs(published[1] - 17)], 1e-9)
     )
+    yield interpretation("orders of magnitude, MNIST: width over the number of parameters", log10(width / PARAMETERS))
+    yield interpretation("width over the largest width", log10(width / LARGEST_WIDTH))
+    yield interpretation("parameters over parameters", log10(width * pixels / PARAMETERS))
+    yield Figure("CIFAR-10: width over the largest width", log10(L18_WIDTHS[1] / LARGEST_WIDTH))
+    yield Figure("CIFAR-10: parameters over parameters", log10(L18_WIDTHS[1] * FEATURES[1] / PARAMETERS))
 
 
 L18 = Claim(
@@ -276,8 +267,6 @@ L18 = Claim(
     computed="arithmetic; nothing is drawn",
 )
 
-
-# -- L25: where a sixth power would come from ------------------------------------------------------
 
 SIZE = 12
 CONDITIONS = (10.0, 30.0, 100.0, 300.0)
@@ -306,31 +295,27 @@ def _measured(seed: int) -> tuple[list[float], list[float]]:
     return [width for width, _ in found], [kappa for _, kappa in found]
 
 
-def check_l25(cases: int) -> Evidence:
+def check_l25(cases: int) -> Pieces:
     """Fit the power with which the width of the additive criterion grows, in kappa(G) and in kappa(K)."""
     found = [_measured(seed) for seed in range(drawn(cases, 5))]
     by_gram = [_slope(list(CONDITIONS), widths) for widths, _ in found]
     by_kernel = [_slope(kappas, widths) for widths, kappas in found]
-    return Evidence(
-        stated=(within("it is kappa(G)^6, to 0.5 in the power", [abs(p - 6) for p in by_gram], 0.5, conclusion=POWER),),
-        corrected=(
-            within("it is kappa(K)^2, to 0.5 in the power", [abs(p - 2) for p in by_kernel], 0.5, conclusion=POWER),
-        ),
-        figures=(
-            Figure("largest power of kappa(G) that was fitted", max(by_gram)),
-            Figure("smallest", min(by_gram)),
-            Figure("largest power of kappa(K)", max(by_kernel)),
-            Figure("smallest", min(by_kernel)),
-        ),
-        plot=Plot(
-            x="condition number of G",
-            y="width",
-            at=CONDITIONS,
-            solid={"width of the additive criterion": found[0][0]},
-            dashed={"kappa(G)^6": [found[0][0][0] * (k / CONDITIONS[0]) ** 6 for k in CONDITIONS]},
-            caption="A ReLU network's kernel is far better conditioned than G^3.",
-            log="xy",
-        ),
+    yield within("it is kappa(G)^6, to 0.5 in the power", [abs(p - 6) for p in by_gram], 0.5, conclusion=POWER)
+    yield corrected(
+        within("it is kappa(K)^2, to 0.5 in the power", [abs(p - 2) for p in by_kernel], 0.5, conclusion=POWER)
+    )
+    yield Figure("largest power of kappa(G) that was fitted", max(by_gram))
+    yield Figure("smallest", min(by_gram))
+    yield Figure("largest power of kappa(K)", max(by_kernel))
+    yield Figure("smallest", min(by_kernel))
+    yield Plot(
+        x="condition number of G",
+        y="width",
+        at=CONDITIONS,
+        solid={"width of the additive criterion": found[0][0]},
+        dashed={"kappa(G)^6": [found[0][0][0] * (k / CONDITIONS[0]) ** 6 for k in CONDITIONS]},
+        caption="A ReLU network's kernel is far better conditioned than G^3.",
+        log="xy",
     )
 
 

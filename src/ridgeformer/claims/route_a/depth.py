@@ -23,13 +23,11 @@ from ridgeformer.claims.checks import (
     unit_task,
     within,
 )
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.descent import a_norm, chebyshev, conjugate_gradients, eigenvalues_and_kappa, richardson
 from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving import solve
-
-# -- A3: does the Neumann series invert for a small ridge? -----------------------------------------
 
 A3_SIZE, TERMS, A3_SUPPORTS = 4, 3, 12
 SMALL = (0.5, 0.1, 0.01)
@@ -78,50 +76,43 @@ def _a3_least(take: Numbers) -> tuple[Tensor, Tensor]:
     return torch.full_like(K[:, 0, 0], A3_SIZE), norm(K)
 
 
-def check_a3(cases: int) -> Evidence:
+def check_a3(cases: int) -> Pieces:
     """Run the series with small and with large ridges, and search for violations of its rate."""
     X, y, _ = unit_task(A3_SUPPORTS, 3, 1, "A3")
     size = float(norm(KERNEL(X)))
     small = [solve(KERNEL, X, y, ridge, algorithm=Neumann(steps=100)) for ridge in SMALL]
     large = [solve(KERNEL, X, y, factor * size, algorithm="neumann", tol=1e-8) for factor in (1.01, 1.5, 10.0)]
     refused = sum(_refuses(ridge, X, y) for ridge in SMALL)
-    figures = (
-        Figure("norm(Kt) for 12 unit rows: the ridge must exceed it", size),
-        Figure("error after five terms at l = 0.5, in units of the solution", _one_by_one(0.5, 5)),
-        Figure("error after five terms at l = 2", _one_by_one(2.0, 5)),
+    yield Trial(
+        "the series converges for l = 0.5, 0.1, 0.01",
+        len(SMALL),
+        sum(not s.converged for s in small),
+        conclusion="the series converges",
     )
-    return Evidence(
-        stated=(
-            Trial(
-                "the series converges for l = 0.5, 0.1, 0.01",
-                len(SMALL),
-                sum(not s.converged for s in small),
-                conclusion="the series converges",
-            ),
-            try_to_break(_a3_stated, cases, conclusion="the series converges"),
-        ),
-        corrected=(
-            Trial(
-                "it converges for l above norm(K)",
-                len(large),
-                sum(not s.converged for s in large),
-                conclusion="the series converges",
-                kept=sum(ridge > size for ridge in SMALL) / len(SMALL),
-            ),
-            Trial("the compiled network refuses the small ridges", len(SMALL), len(SMALL) - refused),
-            try_to_break(_a3_rate, cases),
-            try_to_break(_a3_least, cases),
-        ),
-        figures=figures,
-        plot=Plot(
-            x="terms t",
-            y="relative error",
-            at=range(16),
-            solid={f"l = {ridge:g}": [_one_by_one(ridge, t) for t in range(16)] for ridge in (0.5, 0.9, 1.1, 2.0)},
-            dashed={"(norm(K)/l)^t, l = 0.5": [bounds.neumann_error_factor(1.0, 0.5, t) for t in range(16)]},
-            caption="One support at the origin, K = 1: below l = 1 every further term makes it worse.",
-            log="y",
-        ),
+    yield try_to_break(_a3_stated, cases, conclusion="the series converges")
+    yield corrected(
+        Trial(
+            "it converges for l above norm(K)",
+            len(large),
+            sum(not s.converged for s in large),
+            conclusion="the series converges",
+            kept=sum(ridge > size for ridge in SMALL) / len(SMALL),
+        )
+    )
+    yield corrected(Trial("the compiled network refuses the small ridges", len(SMALL), len(SMALL) - refused))
+    yield corrected(try_to_break(_a3_rate, cases))
+    yield corrected(try_to_break(_a3_least, cases))
+    yield Figure("norm(Kt) for 12 unit rows: the ridge must exceed it", size)
+    yield Figure("error after five terms at l = 0.5, in units of the solution", _one_by_one(0.5, 5))
+    yield Figure("error after five terms at l = 2", _one_by_one(2.0, 5))
+    yield Plot(
+        x="terms t",
+        y="relative error",
+        at=range(16),
+        solid={f"l = {ridge:g}": [_one_by_one(ridge, t) for t in range(16)] for ridge in (0.5, 0.9, 1.1, 2.0)},
+        dashed={"(norm(K)/l)^t, l = 0.5": [bounds.neumann_error_factor(1.0, 0.5, t) for t in range(16)]},
+        caption="One support at the origin, K = 1: below l = 1 every further term makes it worse.",
+        log="y",
     )
 
 
@@ -164,8 +155,6 @@ A3 = Claim(
     ),
 )
 
-
-# -- A5: how deep must a network be that descends the gradient? ------------------------------------
 
 ACCURACY, EIGENVALUES = 1e-6, 200
 KAPPAS = (1e1, 1e2, 1e3, 1e4)
@@ -274,48 +263,38 @@ def _case(take: Numbers) -> tuple[Tensor, Tensor, Tensor]:
 FOLLOWS = "depth follows the rate of conjugate gradients"
 
 
-def check_a5(cases: int) -> Evidence:
+def check_a5(cases: int) -> Pieces:
     """Count the steps to 1e-6 for four condition numbers, and search for violations of the rates."""
     counts = {
         "gradient descent": [_gradient_descent_steps(kappa) for kappa in KAPPAS],
         "Chebyshev": [_chebyshev_steps(kappa) for kappa in KAPPAS],
         "conjugate gradients": [conjugate_gradient_steps(kappa) for kappa in KAPPAS],
     }
-    figures = tuple(
+    promised = [bounds.cg_steps(kappa, ACCURACY) for kappa in KAPPAS]
+    slow = sum(count > most for count, most in zip(counts["gradient descent"], promised, strict=True))
+    yield Trial(
+        "gradient descent needs no more steps than the rate of CG promises", len(KAPPAS), slow, conclusion=FOLLOWS
+    )
+    yield try_to_break(_a5_stated, cases, conclusion=FOLLOWS)
+    yield corrected(_within("gradient descent", counts, bounds.richardson_steps))
+    yield corrected(_within("Chebyshev", counts, bounds.chebyshev_steps))
+    yield corrected(_within("conjugate gradients", counts, _cg_steps, FOLLOWS))
+    yield corrected(try_to_break(_a5_rate, cases))
+    yield corrected(try_to_break(_a5_chebyshev, cases))
+    yield corrected(try_to_break(_a5_best, cases))
+    yield from (
         Figure(f"{name}: steps to 1e-6 at kappa {kappa:g}", float(count), shown)
         for name, found in counts.items()
         for kappa, count, shown in zip(KAPPAS, found, PUBLISHED[name], strict=True)
     )
-    promised = [bounds.cg_steps(kappa, ACCURACY) for kappa in KAPPAS]
-    slow = sum(count > most for count, most in zip(counts["gradient descent"], promised, strict=True))
-    return Evidence(
-        stated=(
-            Trial(
-                "gradient descent needs no more steps than the rate of CG promises",
-                len(KAPPAS),
-                slow,
-                conclusion=FOLLOWS,
-            ),
-            try_to_break(_a5_stated, cases, conclusion=FOLLOWS),
-        ),
-        corrected=(
-            _within("gradient descent", counts, bounds.richardson_steps),
-            _within("Chebyshev", counts, bounds.chebyshev_steps),
-            _within("conjugate gradients", counts, _cg_steps, FOLLOWS),
-            try_to_break(_a5_rate, cases),
-            try_to_break(_a5_chebyshev, cases),
-            try_to_break(_a5_best, cases),
-        ),
-        figures=figures,
-        plot=Plot(
-            x="condition number",
-            y="steps to a relative error of 1e-6",
-            at=KAPPAS,
-            solid=counts,
-            dashed={"what the rate of CG promises": promised},
-            caption="Gradient descent grows like kappa, the other two like its square root.",
-            log="xy",
-        ),
+    yield Plot(
+        x="condition number",
+        y="steps to a relative error of 1e-6",
+        at=KAPPAS,
+        solid=counts,
+        dashed={"what the rate of CG promises": promised},
+        caption="Gradient descent grows like kappa, the other two like its square root.",
+        log="xy",
     )
 
 
@@ -354,8 +333,6 @@ A5 = Claim(
 )
 
 
-# -- A6: can the normalisation of softmax be folded into the values? -------------------------------
-
 A6_SIZE, A6_SUPPORTS, QUERIES, A6_STEPS, DEEP = 4, 12, 4, 200, 2000
 RIDGE, TEMPERATURE = 0.3, 0.5
 SINKS = (math.log(RIDGE), 0.0, 2.0)
@@ -385,7 +362,7 @@ def _a6_below(take: Numbers) -> tuple[Tensor, Tensor]:
     return _step(take, ridge * take.between(0.0, 0.5), ridge)
 
 
-def check_a6(cases: int) -> Evidence:
+def check_a6(cases: int) -> Pieces:
     """Run attention-only networks against the direct solution and their rate, and search for a violation."""
     X, y, Xq = unit_task(A6_SUPPORTS, 3, QUERIES, "A6")
     kernel = Exponential(TEMPERATURE)
@@ -396,26 +373,17 @@ def check_a6(cases: int) -> Evidence:
     answer, wanted = model(X, y, Xq), exact.predict(Xq)
     distance = float((answer - wanted).norm() / wanted.norm())
     extra = model.budget.gated_per_step + len(model.budget.beyond_stock)
-    figures = (
-        Figure("distance from ridge regression after 2000 layers", distance),
-        Figure("sublayers a step", float(model.budget.attention_per_step)),
-        Figure("gated sublayers, and parts that a stock transformer does not have", float(extra)),
-        Figure("rate allowed at e^c = l", runs[0][1]),
-        Figure("largest ratio found for e^c < l/2", search(_a6_below, cases).ratio),
-    )
     violations = sum(error > bound * (1 + 1e-9) + 1e-13 for error, bound in measured)
-    return Evidence(
-        stated=(
-            holds("softmax attention alone reaches ridge regression, to 1e-6", distance <= 1e-6),
-            holds("it has nothing but softmax attention", extra <= 0),
-        ),
-        corrected=(
-            Trial("compiled networks keep the rate at every step, to 1e-13", len(measured), violations),
-            try_to_break(_a6_rate, cases),
-        ),
-        figures=figures,
-        plot=_plot_a6(*runs[0]),
-    )
+    yield holds("softmax attention alone reaches ridge regression, to 1e-6", distance <= 1e-6)
+    yield holds("it has nothing but softmax attention", extra <= 0)
+    yield corrected(Trial("compiled networks keep the rate at every step, to 1e-13", len(measured), violations))
+    yield corrected(try_to_break(_a6_rate, cases))
+    yield Figure("distance from ridge regression after 2000 layers", distance)
+    yield Figure("sublayers a step", float(model.budget.attention_per_step))
+    yield Figure("gated sublayers, and parts that a stock transformer does not have", float(extra))
+    yield Figure("rate allowed at e^c = l", runs[0][1])
+    yield Figure("largest ratio found for e^c < l/2", search(_a6_below, cases).ratio)
+    yield _plot_a6(*runs[0])
 
 
 def _network(sink: float, steps: int) -> compiler.CompiledTransformer:

@@ -11,14 +11,12 @@ from torch import Tensor
 
 from ridgeformer import compiler, datasets
 from ridgeformer.claims.checks import drawn, holds, unit_task, within
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.kernels import Exponential
 from ridgeformer.language.roles import QUERY
 from ridgeformer.solving import solve
-
-# -- A1: does one block with one softmax head do kernel ridge regression? --------------------------
 
 NEAR, THIRD, PLACE, RIDGE = [[0.0], [1.0]], [1.1], [[0.6]], 0.1
 A1Array = NDArray[np.float64]
@@ -85,7 +83,7 @@ def _unmoved(draws: int) -> Trial:
     return holds(statement, *unmoved, conclusion=RIDGE_WEIGHTS)
 
 
-def check_a1(cases: int) -> Evidence:
+def check_a1(cases: int) -> Pieces:
     """Read the weights off networks with and without a third support, and compare with ridge regression."""
     few, more = NEAR, [*NEAR, THIRD]
     head, ridge = (_a1_head(few), _a1_head(more)), (_a1_ridge(few), _a1_ridge(more))
@@ -93,37 +91,34 @@ def check_a1(cases: int) -> Evidence:
     same = abs(_ratio(head[1]) / _ratio(head[0]) - 1)
     deep = [float((_deep(s) - w).abs().max()) for s, w in zip((few, more), ridge, strict=True)]
     prony = {len(s): _prony_errors(s, drawn(cases, 20)) for s in (few, more)}
-    figures = (
-        Figure("ridge: ratio of the first two weights, three supports", _ratio(ridge[1]), shown="1.2986"),
-        Figure("ridge: the same with two supports", _ratio(ridge[0]), shown="0.9919"),
-        Figure("one head: the ratio with three supports", _ratio(head[1]), shown="0.5488"),
-        Figure("one head: the same with two supports", _ratio(head[0]), shown="0.5488"),
-        Figure("largest weight error of the deep network", max(deep)),
-        *(Figure(f"one head that carries powers of x: largest error, {k} supports", max(e)) for k, e in prony.items()),
+    yield holds(
+        "a head whose values are the targets has ridge regression's weights, to 1e-6",
+        *(g <= 1e-6 for g in gaps),
+        conclusion=RIDGE_WEIGHTS,
     )
-    return Evidence(
-        stated=(
-            holds(
-                "a head whose values are the targets has ridge regression's weights, to 1e-6",
-                *(g <= 1e-6 for g in gaps),
-                conclusion=RIDGE_WEIGHTS,
-            ),
-            _unmoved(drawn(cases, 200)),
-        ),
-        corrected=(
-            within(
-                "a head whose values carry powers of x predicts the same, two supports",
-                prony[2],
-                1e-14,
-                conclusion=RIDGE_WEIGHTS,
-            ),
-            within("the same, three supports", prony[3], 1e-11, conclusion=RIDGE_WEIGHTS),
-            holds("a head's ratio is the same whatever else it reads, to 1e-12", same <= 1e-12),
-            Trial("the deep network has the weights of ridge regression, to 1e-9", 2, sum(g > 1e-9 for g in deep)),
-        ),
-        figures=figures,
-        plot=_plot_a1(),
+    yield _unmoved(drawn(cases, 200))
+    yield corrected(
+        within(
+            "a head whose values carry powers of x predicts the same, two supports",
+            prony[2],
+            1e-14,
+            conclusion=RIDGE_WEIGHTS,
+        )
     )
+    yield corrected(within("the same, three supports", prony[3], 1e-11, conclusion=RIDGE_WEIGHTS))
+    yield corrected(holds("a head's ratio is the same whatever else it reads, to 1e-12", same <= 1e-12))
+    yield corrected(
+        Trial("the deep network has the weights of ridge regression, to 1e-9", 2, sum(g > 1e-9 for g in deep))
+    )
+    yield Figure("ridge: ratio of the first two weights, three supports", _ratio(ridge[1]), shown="1.2986")
+    yield Figure("ridge: the same with two supports", _ratio(ridge[0]), shown="0.9919")
+    yield Figure("one head: the ratio with three supports", _ratio(head[1]), shown="0.5488")
+    yield Figure("one head: the same with two supports", _ratio(head[0]), shown="0.5488")
+    yield Figure("largest weight error of the deep network", max(deep))
+    yield from (
+        Figure(f"one head that carries powers of x: largest error, {k} supports", max(e)) for k, e in prony.items()
+    )
+    yield _plot_a1()
 
 
 def _plot_a1() -> Plot:
@@ -171,8 +166,6 @@ A1 = Claim(
 )
 
 
-# -- A2: can an aggregator token undo the normalisation of softmax attention? ----------------------
-
 SUPPORTS, FEATURES = 24, 16
 LOGITS = (1.0, 10.0, 30.0, 100.0, 300.0)
 OFFSET = 1.0
@@ -212,7 +205,7 @@ def _seen_by_softmax() -> tuple[float, float]:
     return change, float((_product(raised, v, 1.0, "float64") / _product(plain, v, 1.0, "float64")).mean())
 
 
-def check_a2(cases: int) -> Evidence:
+def check_a2(cases: int) -> Pieces:
     """Compare a network's product with the kernel's, in both precisions, up to logits of 300."""
     tasks = [_task(number) for number in range(drawn(cases, 5))]
     single = [_a2_error(X, v, logit, "float32") for X, v in tasks for logit in LOGITS]
@@ -220,24 +213,17 @@ def check_a2(cases: int) -> Evidence:
     X, y, _ = unit_task(SUPPORTS, 3, 1, "A2", "rounded logits")
     change, raised = _seen_by_softmax()
     count = len(single)
-    figures = (
-        Figure("largest relative error in float32, logits up to 300", max(single)),
-        Figure("the same in float64", max(double)),
-        Figure("float32, logit 300, logits that are rounded themselves", _a2_error(X, y.abs(), LOGITS[-1], "float32")),
-        Figure("change of a head's answer when every logit rises by 1", change),
-        Figure("factor on the recovered product, which is e", raised, shown="2.718"),
+    yield Trial("the network's product is Kt v, to 1e-12 in float64", count, sum(e > 1e-12 for e in double))
+    yield corrected(
+        Trial("to 1e-6 in float32, where logits are exact", count, sum(e > 1e-6 for e in single), max(single) / 1e-6)
     )
-    return Evidence(
-        stated=(Trial("the network's product is Kt v, to 1e-12 in float64", count, sum(e > 1e-12 for e in double)),),
-        corrected=(
-            Trial(
-                "to 1e-6 in float32, where logits are exact", count, sum(e > 1e-6 for e in single), max(single) / 1e-6
-            ),
-            holds("softmax alone does not see a common shift of the logits", change <= 1e-12),
-            holds("the recovered product does", abs(raised - float(torch.e)) <= 1e-9),
-        ),
-        figures=figures,
-    )
+    yield corrected(holds("softmax alone does not see a common shift of the logits", change <= 1e-12))
+    yield corrected(holds("the recovered product does", abs(raised - float(torch.e)) <= 1e-9))
+    yield Figure("largest relative error in float32, logits up to 300", max(single))
+    yield Figure("the same in float64", max(double))
+    yield Figure("float32, logit 300, logits that are rounded themselves", _a2_error(X, y.abs(), LOGITS[-1], "float32"))
+    yield Figure("change of a head's answer when every logit rises by 1", change)
+    yield Figure("factor on the recovered product, which is e", raised, shown="2.718")
 
 
 A2 = Claim(
@@ -259,8 +245,6 @@ A2 = Claim(
     check=check_a2,
 )
 
-
-# -- A4: what a single softmax head computes, and how it stands to ridge regression ----------------
 
 TRAIN = 300
 SHARPNESS = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -308,7 +292,7 @@ def _in_the_limit(ridge: float) -> float:
     return _gap(ridge * _a4_ridge(1.0, ridge) / np.asarray(Z), _a4_head(1.0))
 
 
-def check_a4(cases: int) -> Evidence:
+def check_a4(cases: int) -> Pieces:
     """Compare a one-head network with the kernel average and with ridge regression, on diabetes."""
     X, y, Xq, _ = _data()
     heads = {s: _a4_head(s) for s in SHARPNESS}
@@ -319,38 +303,29 @@ def check_a4(cases: int) -> Evidence:
     limits = [_in_the_limit(ridge) for ridge in LIMIT_RIDGES]
     better = [_a4_error(heads[s]) < _a4_error(f) for (s, _), f in ridges.items() if s >= 10]
     worse = [_a4_error(heads[s]) > _a4_error(ridges[s, 1.0]) for s in (1.0, 2.0)]
-    figures = (
-        Figure("test error of the head at 1/tau = 10, in standard deviations", _a4_error(heads[10.0])),
-        Figure("test error of ridge regression there, l = 0.1", _a4_error(ridges[10.0, 0.1])),
-        Figure("test error of the head at 1/tau = 1", _a4_error(heads[1.0])),
-        Figure("test error of ridge regression there, l = 1", _a4_error(ridges[1.0, 1.0])),
-        Figure("least relative distance of the two predictions", min(gaps)),
-        Figure("distance of l f_l/Z from the head at l = 1e8", limits[-1]),
+    yield Trial("one head is the kernel average", len(SHARPNESS), unequal)
+    yield Trial(
+        "its predictions differ from ridge regression's by over 1 %", len(gaps), sum(gap <= 0.01 for gap in gaps)
     )
-    return Evidence(
-        stated=(
-            Trial("one head is the kernel average", len(SHARPNESS), unequal),
-            Trial(
-                "its predictions differ from ridge regression's by over 1 %",
-                len(gaps),
-                sum(gap <= 0.01 for gap in gaps),
-            ),
-        ),
-        corrected=(
-            Trial("l f_l/Z is within 1e3/l of it", len(limits), _beyond(limits)),
-            Trial("on diabetes it errs less for 1/tau >= 10", len(better), better.count(False)),
-            Trial("and more at 1/tau = 1 and 2, l = 1: neither is always better", len(worse), worse.count(False)),
-        ),
-        figures=figures,
-        plot=Plot(
-            x="1/temperature",
-            y="test error, in standard deviations",
-            at=SHARPNESS,
-            solid={"one softmax head": [_a4_error(f) for f in heads.values()]}
-            | {f"ridge, l = {ridge:g}": [_a4_error(ridges[s, ridge]) for s in SHARPNESS] for ridge in RIDGES},
-            caption="Diabetes, 300 rows to learn from and 142 to predict: which is better depends on the temperature.",
-            log="x",
-        ),
+    yield corrected(Trial("l f_l/Z is within 1e3/l of it", len(limits), _beyond(limits)))
+    yield corrected(Trial("on diabetes it errs less for 1/tau >= 10", len(better), better.count(False)))
+    yield corrected(
+        Trial("and more at 1/tau = 1 and 2, l = 1: neither is always better", len(worse), worse.count(False))
+    )
+    yield Figure("test error of the head at 1/tau = 10, in standard deviations", _a4_error(heads[10.0]))
+    yield Figure("test error of ridge regression there, l = 0.1", _a4_error(ridges[10.0, 0.1]))
+    yield Figure("test error of the head at 1/tau = 1", _a4_error(heads[1.0]))
+    yield Figure("test error of ridge regression there, l = 1", _a4_error(ridges[1.0, 1.0]))
+    yield Figure("least relative distance of the two predictions", min(gaps))
+    yield Figure("distance of l f_l/Z from the head at l = 1e8", limits[-1])
+    yield Plot(
+        x="1/temperature",
+        y="test error, in standard deviations",
+        at=SHARPNESS,
+        solid={"one softmax head": [_a4_error(f) for f in heads.values()]}
+        | {f"ridge, l = {ridge:g}": [_a4_error(ridges[s, ridge]) for s in SHARPNESS] for ridge in RIDGES},
+        caption="Diabetes, 300 rows to learn from and 142 to predict: which is better depends on the temperature.",
+        log="x",
     )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ridgeformer import compiler
 from ridgeformer.claims.checks import drawn, holds, unit_task
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
 from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.core.seeds import torch_generator
@@ -16,8 +16,6 @@ from ridgeformer.datasets import synthetic
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Mask, Tokens, reads
 from ridgeformer.solving import solve
-
-# -- A7: do the masks keep queries from reaching the supports? -------------------------------------
 
 ROUTES = (("linear", "cg"), ("linear", "pcg"), ("softmax", "cg"), ("softmax", "richardson"), ("vanilla", "richardson"))
 A7_SUPPORTS, A7_FEATURES, A7_QUERIES, A7_STEPS, WIDTH = 6, 3, 2, 3, 5
@@ -70,30 +68,19 @@ def _a7_leak(mask: Mask, layers: int) -> float:
     return float(jacobian.abs().max())
 
 
-def check_a7(cases: int) -> Evidence:
+def check_a7(cases: int) -> Pieces:
     """Differentiate compiled networks, and a readout with the published mask, by their queries."""
     found = [_jacobians(*network, task) for network in ROUTES for task in range(drawn(cases, 1))]
     one, two, ours = _a7_leak(PUBLISHED, 1), _a7_leak(PUBLISHED, 2), _a7_leak(OURS, 2)
-    figures = (
-        Figure("largest derivative of a support, anchor or aggregator by a query", max(leak for leak, _ in found)),
-        Figure("least derivative of a prediction by its query, over the networks", min(own for _, own in found)),
-        Figure("published readout mask: derivative of a support by a query, one layer", one),
-        Figure("the same with two layers", two),
-        Figure("our mask with two layers", ours),
-    )
-    return Evidence(
-        stated=(
-            Trial(
-                "no derivative of another row by a query is other than 0.0", len(found), sum(a != 0 for a, _ in found)
-            ),
-        ),
-        corrected=(
-            Trial("the predictions do depend on the queries", len(found), sum(own == 0 for _, own in found)),
-            holds("the published readout mask leaks with two layers", two != 0),
-            Trial("not with one, and ours does not with two", 2, int(one != 0) + int(ours != 0)),
-        ),
-        figures=figures,
-    )
+    yield Trial("no derivative of another row by a query is other than 0.0", len(found), sum(a != 0 for a, _ in found))
+    yield corrected(Trial("the predictions do depend on the queries", len(found), sum(own == 0 for _, own in found)))
+    yield corrected(holds("the published readout mask leaks with two layers", two != 0))
+    yield corrected(Trial("not with one, and ours does not with two", 2, int(one != 0) + int(ours != 0)))
+    yield Figure("largest derivative of a support, anchor or aggregator by a query", max(leak for leak, _ in found))
+    yield Figure("least derivative of a prediction by its query, over the networks", min(own for _, own in found))
+    yield Figure("published readout mask: derivative of a support by a query, one layer", one)
+    yield Figure("the same with two layers", two)
+    yield Figure("our mask with two layers", ours)
 
 
 A7 = Claim(
@@ -112,8 +99,6 @@ A7 = Claim(
     check=check_a7,
 )
 
-
-# -- A8: is float32 enough at run time? ------------------------------------------------------------
 
 A8_SUPPORTS, A8_FEATURES = 64, 16
 KAPPAS = (1e1, 1e2, 1e3, 1e4, 1e5)
@@ -145,7 +130,7 @@ def _computes(logit: float, *, tracking: bool) -> bool:
         return False
 
 
-def check_a8(cases: int) -> Evidence:
+def check_a8(cases: int) -> Pieces:
     """Run the same networks in both precisions over condition numbers, depths and logits."""
     single, double, deep = (
         {kappa: _a8_error(kappa, steps, dtype) for kappa in KAPPAS}
@@ -156,51 +141,46 @@ def check_a8(cases: int) -> Evidence:
     floors = [deep[kappa] / (kappa * EPS) for kappa in KAPPAS]
     again = [_a8_error(kappa, A8_STEPS, "float32", seed) for seed in range(1, drawn(cases, 2)) for kappa in safe]
     fixed, tracking = ([_computes(logit, tracking=t) for logit in LOGITS] for t in (False, True))
-    figures = (
-        Figure("float32, 40 steps: relative error at kappa 1e3", single[1e3]),
-        *(Figure(f"the same at kappa {kappa:g}", single[kappa]) for kappa in (1e4, 1e5)),
-        Figure("float64, 40 steps, kappa 1e5", double[1e5]),
-        Figure("float32, 400 steps, kappa 1e5", deep[1e5]),
-        Figure("largest floor after 400 steps, in units of kappa eps", max(floors)),
-        Figure("logits of 1 to 300 that float32 takes beside a sink of logit 1, of 5", float(sum(fixed))),
+    yield Trial(
+        "where float64 is done, float32 errs by at most 1e-3",
+        len(finished),
+        _beyond(single, finished),
+        conclusion=ACCURATE,
     )
-    return Evidence(
-        stated=(
-            Trial(
-                "where float64 is done, float32 errs by at most 1e-3",
-                len(finished),
-                _beyond(single, finished),
-                conclusion=ACCURATE,
-            ),
-            Trial("float32 takes logits of any size", len(LOGITS), fixed.count(False), conclusion=IN_RANGE),
-        ),
-        corrected=(
-            Trial(
-                "up to kappa 1e3 it errs by at most 1e-3",
-                len(safe) + len(again),
-                _beyond(single, safe) + sum(error > WANTED for error in again),
-                conclusion=ACCURATE,
-                kept=len(safe) / len(finished),
-            ),
-            Trial("ten times as deep it errs by at most kappa eps", len(floors), _above_one(floors), max(floors)),
-            Trial(
-                "it takes all with a sink at the largest one", len(LOGITS), tracking.count(False), conclusion=IN_RANGE
-            ),
-        ),
-        figures=figures,
-        plot=Plot(
-            x="condition number",
-            y="relative error of the predictions",
-            at=KAPPAS,
-            solid={
-                "float32, 40 steps": list(single.values()),
-                "float64, 40 steps": list(double.values()),
-                "float32, 400 steps": list(deep.values()),
-            },
-            dashed={"kappa eps": [kappa * EPS for kappa in KAPPAS]},
-            caption="In float32 conjugate gradients take more steps; the floor they reach then is below kappa eps.",
-            log="xy",
-        ),
+    yield Trial("float32 takes logits of any size", len(LOGITS), fixed.count(False), conclusion=IN_RANGE)
+    yield corrected(
+        Trial(
+            "up to kappa 1e3 it errs by at most 1e-3",
+            len(safe) + len(again),
+            _beyond(single, safe) + sum(error > WANTED for error in again),
+            conclusion=ACCURATE,
+            kept=len(safe) / len(finished),
+        )
+    )
+    yield corrected(
+        Trial("ten times as deep it errs by at most kappa eps", len(floors), _above_one(floors), max(floors))
+    )
+    yield corrected(
+        Trial("it takes all with a sink at the largest one", len(LOGITS), tracking.count(False), conclusion=IN_RANGE)
+    )
+    yield Figure("float32, 40 steps: relative error at kappa 1e3", single[1e3])
+    yield from (Figure(f"the same at kappa {kappa:g}", single[kappa]) for kappa in (1e4, 1e5))
+    yield Figure("float64, 40 steps, kappa 1e5", double[1e5])
+    yield Figure("float32, 400 steps, kappa 1e5", deep[1e5])
+    yield Figure("largest floor after 400 steps, in units of kappa eps", max(floors))
+    yield Figure("logits of 1 to 300 that float32 takes beside a sink of logit 1, of 5", float(sum(fixed)))
+    yield Plot(
+        x="condition number",
+        y="relative error of the predictions",
+        at=KAPPAS,
+        solid={
+            "float32, 40 steps": list(single.values()),
+            "float64, 40 steps": list(double.values()),
+            "float32, 400 steps": list(deep.values()),
+        },
+        dashed={"kappa eps": [kappa * EPS for kappa in KAPPAS]},
+        caption="In float32 conjugate gradients take more steps; the floor they reach then is below kappa eps.",
+        log="xy",
     )
 
 
@@ -230,8 +210,6 @@ A8 = Claim(
     check=check_a8,
 )
 
-
-# -- A9: is a causal mask the right mask? ----------------------------------------------------------
 
 A9_SUPPORTS, A9_QUERIES, A9_FEATURES, RIDGE, LAYERS = 6, 2, 3, 0.5, 400
 KERNEL = Exponential(1.0)
@@ -277,35 +255,22 @@ def _a9_error(task: int, mask: Tensor) -> float:
     return float((masked_descent(X, y, Xq, mask, LAYERS)[1] - exact).norm() / exact.norm())
 
 
-def check_a9(cases: int) -> Evidence:
+def check_a9(cases: int) -> Pieces:
     """Run gradient-descent layers under a causal mask and under a mask by roles: leakage, and what they compute."""
     tasks, who = range(drawn(cases, 10)), masks()
     leaks = {name: [_a9_leak(task, mask) for task in tasks] for name, mask in who.items()}
     errors = {name: [_a9_error(task, mask) for task in tasks] for name, mask in who.items()}
     wrong = {name: sum(error > 1e-6 for error in found) for name, found in errors.items()}
-    return Evidence(
-        stated=(
-            Trial(
-                "under a causal mask no support depends on a query",
-                len(tasks),
-                sum(leak != 0 for leak in leaks["causal"]),
-            ),
-            Trial(
-                "under a causal mask the layers reach ridge regression, to 1e-6",
-                len(tasks),
-                wrong["causal"],
-                conclusion=SOLVES,
-            ),
-        ),
-        corrected=(
-            Trial("where supports read all supports they do", len(tasks), wrong["block"], conclusion=SOLVES),
-            Trial("and no support depends on a query", len(tasks), sum(leak != 0 for leak in leaks["block"])),
-        ),
-        figures=(
-            Figure("least relative error under a causal mask", min(errors["causal"])),
-            Figure("largest relative error under a mask by roles", max(errors["block"])),
-        ),
+    yield Trial(
+        "under a causal mask no support depends on a query", len(tasks), sum(leak != 0 for leak in leaks["causal"])
     )
+    yield Trial(
+        "under a causal mask the layers reach ridge regression, to 1e-6", len(tasks), wrong["causal"], conclusion=SOLVES
+    )
+    yield corrected(Trial("where supports read all supports they do", len(tasks), wrong["block"], conclusion=SOLVES))
+    yield corrected(Trial("and no support depends on a query", len(tasks), sum(leak != 0 for leak in leaks["block"])))
+    yield Figure("least relative error under a causal mask", min(errors["causal"]))
+    yield Figure("largest relative error under a mask by roles", max(errors["block"]))
 
 
 A9 = Claim(

@@ -10,13 +10,11 @@ from torch import Tensor
 from ridgeformer import compiler
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.checks import drawn, holds, unit_task, within
-from ridgeformer.claims.claim import Claim, Evidence, Figure, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Figure, Pieces, Trial, Verdict, corrected
 from ridgeformer.compiler.sublayers import Attention, HeadWeights
 from ridgeformer.kernels import DotProduct
 from ridgeformer.language.roles import AGGREGATOR, SUPPORT, Mask, Tokens, reads
 from ridgeformer.solving import PRECONDITIONERS, RidgeSystem
-
-# -- B1: is one linear-attention block one step of preconditioned conjugate gradients? -------------
 
 B1_SUPPORTS, B1_FEATURES, B1_STEPS, B1_RIDGE = 12, 8, 6, 0.5
 
@@ -54,7 +52,7 @@ def _differing(a: Tensor, b: Tensor) -> int:
     return int(((a - b).norm(dim=1) > 1e-9 * b[-1].norm()).sum())
 
 
-def check_b1(cases: int) -> Evidence:
+def check_b1(cases: int) -> Pieces:
     """Count a compiled step's sublayers, and compare formula, networks and textbook step by step."""
     models = {
         solver: compiler.compile("linear", features=B1_FEATURES, ridge=B1_RIDGE, steps=B1_STEPS, solver=solver)
@@ -70,25 +68,18 @@ def check_b1(cases: int) -> Evidence:
         differing["network, CG"] += _differing(runs["cg"], plain)
         differing["network, PCG"] += _differing(runs["pcg"], jacobi)
     budget, steps = models["pcg"].budget, B1_STEPS * len(tasks)
-    figures = (
-        Figure("attention sublayers a step", float(budget.attention_per_step), shown="4"),
-        Figure("gated sublayers a step", float(budget.gated_per_step)),
-        Figure("heads a step", float(budget.heads_per_step)),
-        Figure("attention sublayers a step without preconditioner", float(models["cg"].budget.attention_per_step)),
-    )
     one, same = "a block takes a step of PCG", "the formula takes the steps of conjugate gradients"
-    return Evidence(
-        stated=(
-            holds("one attention sublayer is one step", budget.attention_per_step <= 1, conclusion=one),
-            Trial("the formula shown takes the steps of PCG", steps, differing["formula, PCG"], conclusion=same),
-        ),
-        corrected=(
-            Trial("it takes those of plain CG, to 1e-9", steps, differing["formula, CG"], conclusion=same),
-            Trial("the compiled CG network takes them too", steps, differing["network, CG"]),
-            Trial("a compiled block of four takes those of PCG", steps, differing["network, PCG"], conclusion=one),
-        ),
-        figures=figures,
+    yield holds("one attention sublayer is one step", budget.attention_per_step <= 1, conclusion=one)
+    yield Trial("the formula shown takes the steps of PCG", steps, differing["formula, PCG"], conclusion=same)
+    yield corrected(Trial("it takes those of plain CG, to 1e-9", steps, differing["formula, CG"], conclusion=same))
+    yield corrected(Trial("the compiled CG network takes them too", steps, differing["network, CG"]))
+    yield corrected(
+        Trial("a compiled block of four takes those of PCG", steps, differing["network, PCG"], conclusion=one)
     )
+    yield Figure("attention sublayers a step", float(budget.attention_per_step), shown="4")
+    yield Figure("gated sublayers a step", float(budget.gated_per_step))
+    yield Figure("heads a step", float(budget.heads_per_step))
+    yield Figure("attention sublayers a step without preconditioner", float(models["cg"].budget.attention_per_step))
 
 
 B1 = Claim(
@@ -109,8 +100,6 @@ B1 = Claim(
     check=check_b1,
 )
 
-
-# -- B5: are the scalars of conjugate gradients computed via an aggregator token? ------------------
 
 B5_SUPPORTS, B5_FEATURES, B5_STEPS, B5_RIDGE = 10, 6, 4, 0.5
 CHANNELS = ("one", "left", "right", "product")
@@ -161,22 +150,16 @@ def _b5_errors(task: int) -> tuple[list[float], list[float]]:
     return aggregated, compiled
 
 
-def check_b5(cases: int) -> Evidence:
+def check_b5(cases: int) -> Pieces:
     """Gather and broadcast every inner product of a run, and compare with networks that have no aggregator."""
     found = [_b5_errors(task) for task in range(drawn(cases, 5))]
     aggregated, compiled = ([error for one in found for error in one[which]] for which in (0, 1))
     model = compiler.compile("linear", features=B5_FEATURES, ridge=B5_RIDGE, steps=B5_STEPS)
-    return Evidence(
-        stated=(within("gathered, divided and broadcast, gamma and beta are those of CG", aggregated, 1e-12),),
-        corrected=(
-            within("compiled linear attention has the same gamma on every token", compiled, 1e-9),
-            holds("and no aggregator token", AGGREGATOR not in model.tokens(B5_SUPPORTS, 1).counts),
-        ),
-        figures=(
-            Figure("largest relative error via an aggregator token", max(aggregated)),
-            Figure("largest relative error in the compiled network, which has none", max(compiled)),
-        ),
-    )
+    yield within("gathered, divided and broadcast, gamma and beta are those of CG", aggregated, 1e-12)
+    yield corrected(within("compiled linear attention has the same gamma on every token", compiled, 1e-9))
+    yield corrected(holds("and no aggregator token", AGGREGATOR not in model.tokens(B5_SUPPORTS, 1).counts))
+    yield Figure("largest relative error via an aggregator token", max(aggregated))
+    yield Figure("largest relative error in the compiled network, which has none", max(compiled))
 
 
 B5 = Claim(
@@ -195,8 +178,6 @@ B5 = Claim(
     check=check_b5,
 )
 
-
-# -- B6: do alpha, r and p keep subspaces of their own? --------------------------------------------
 
 B6_SUPPORTS, B6_FEATURES, B6_STEPS, B6_RIDGE = 10, 6, 4, 0.5
 STATE = ("alpha", "r", "p")
@@ -234,21 +215,15 @@ def _b6_errors(task: int) -> list[float]:
     return found
 
 
-def check_b6(cases: int) -> Evidence:
+def check_b6(cases: int) -> Pieces:
     """Look up the columns of every channel, and read the state from its own after every step."""
     counts = {network: _shared(*network) for network in NETWORKS}
     errors = [error for task in range(drawn(cases, 5)) for error in _b6_errors(task)]
-    return Evidence(
-        stated=(
-            Trial("alpha, r, p have columns of their own", len(counts), sum(own > 0 for own, _ in counts.values())),
-            within("these columns hold the textbook's alpha, r and p after every step", errors, 1e-9),
-        ),
-        corrected=(holds("scratch values do share columns", max(a for _, a in counts.values()) != 0),),
-        figures=(
-            Figure("columns that scratch channels share, linear attention", float(counts["linear", "cg"][1])),
-            Figure("largest relative error of a state read from its columns", max(errors)),
-        ),
-    )
+    yield Trial("alpha, r, p have columns of their own", len(counts), sum(own > 0 for own, _ in counts.values()))
+    yield within("these columns hold the textbook's alpha, r and p after every step", errors, 1e-9)
+    yield corrected(holds("scratch values do share columns", max(a for _, a in counts.values()) != 0))
+    yield Figure("columns that scratch channels share, linear attention", float(counts["linear", "cg"][1]))
+    yield Figure("largest relative error of a state read from its columns", max(errors))
 
 
 B6 = Claim(

@@ -9,13 +9,11 @@ from torch import Tensor
 from ridgeformer import compiler
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.checks import Numbers, drawn, holds, inequality, prescribed, spectrum_of, try_to_break
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Origin, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.descent import eigenvalues_and_kappa
 from ridgeformer.datasets import synthetic
 from ridgeformer.kernels import DotProduct
 from ridgeformer.solving import Nystrom, solve
-
-# -- B4: does preconditioning restore convergence? -------------------------------------------------
 
 SIZE, STEPS = 4, 2
 SUPPORTS, FEATURES, RIDGE, DEPTH = 64, 32, 1e-6, 40
@@ -81,49 +79,39 @@ def _preconditioned(A: Tensor, M: Tensor, exact: Tensor) -> Tensor:
 RESTORES = "preconditioning restores convergence"
 
 
-def check_b4(cases: int) -> Evidence:
+def check_b4(cases: int) -> Pieces:
     """Run plain and Jacobi networks where k > p, other preconditioners beside them, and search the bounds."""
     runs = [{solver: _residuals(solver, number) for solver in ("cg", "pcg")} for number in range(drawn(cases, 5))]
     first = runs[0]
     worse = sum(run["pcg"][-1] > run["cg"][-1] for run in runs)
     nystrom, plain = (_steps_with(how) for how in (Nystrom(rank=FEATURES + 8), None))
     helped, unhelped = _badly_scaled()
-    figures = (
-        Figure("relative residual of the Jacobi network after 40 steps", first["pcg"][-1]),
-        Figure("of the plain network", first["cg"][-1]),
-        Figure("fraction of tasks in which Jacobi is worse", worse / len(runs)),
-        Figure("steps to 1e-6 with Nystrom's preconditioner of rank p + 8", float(nystrom)),
-        Figure("steps to 1e-6 without", float(plain)),
-        Figure("rows of length 1e-2 to 1e2: steps with Jacobi", float(helped)),
-        Figure("and without", float(unhelped)),
+    yield Trial(
+        "a network with Jacobi's preconditioner is nearer than one without", len(runs), worse, conclusion=RESTORES
     )
-    return Evidence(
-        stated=(
-            Trial(
-                "a network with Jacobi's preconditioner is nearer than one without",
-                len(runs),
-                worse,
-                conclusion=RESTORES,
-            ),
-            try_to_break(_b4_stated, cases, conclusion=RESTORES),
-        ),
-        corrected=(
-            holds(
-                "Nystrom's preconditioner, which knows the spectrum, saves steps", nystrom < plain, conclusion=RESTORES
-            ),
-            holds("Jacobi's saves steps where rows differ in length only", helped < unhelped, conclusion=RESTORES),
-            try_to_break(_b4_sluis, cases),
-            try_to_break(_b4_rate, cases),
-        ),
-        figures=figures,
-        plot=Plot(
-            x="steps",
-            y="relative residual",
-            at=range(1, DEPTH + 1),
-            solid={"plain network": first["cg"], "Jacobi network": first["pcg"]},
-            caption="64 supports, 32 features: plain CG meets 33 distinct eigenvalues, Jacobi's scaling makes them 64.",
-            log="y",
-        ),
+    yield try_to_break(_b4_stated, cases, conclusion=RESTORES)
+    yield corrected(
+        holds("Nystrom's preconditioner, which knows the spectrum, saves steps", nystrom < plain, conclusion=RESTORES)
+    )
+    yield corrected(
+        holds("Jacobi's saves steps where rows differ in length only", helped < unhelped, conclusion=RESTORES)
+    )
+    yield corrected(try_to_break(_b4_sluis, cases))
+    yield corrected(try_to_break(_b4_rate, cases))
+    yield Figure("relative residual of the Jacobi network after 40 steps", first["pcg"][-1])
+    yield Figure("of the plain network", first["cg"][-1])
+    yield Figure("fraction of tasks in which Jacobi is worse", worse / len(runs))
+    yield Figure("steps to 1e-6 with Nystrom's preconditioner of rank p + 8", float(nystrom))
+    yield Figure("steps to 1e-6 without", float(plain))
+    yield Figure("rows of length 1e-2 to 1e2: steps with Jacobi", float(helped))
+    yield Figure("and without", float(unhelped))
+    yield Plot(
+        x="steps",
+        y="relative residual",
+        at=range(1, DEPTH + 1),
+        solid={"plain network": first["cg"], "Jacobi network": first["pcg"]},
+        caption="64 supports, 32 features: plain CG meets 33 distinct eigenvalues, Jacobi's scaling makes them 64.",
+        log="y",
     )
 
 

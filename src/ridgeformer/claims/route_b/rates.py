@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ridgeformer import compiler
 from ridgeformer.claims.checks import Inequality, Numbers, drawn, inequality, try_to_break, unit_task
-from ridgeformer.claims.claim import Claim, Evidence, Figure, Origin, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.descent import Steps, a_norm, conjugate_gradients, each_step, eigenvalues_and_kappa
 from ridgeformer.core.seeds import torch_generator
 
@@ -87,8 +87,6 @@ POSTERIOR = (_solution, _query_norm, _energy, _diagonal, _variance)
 """Each is a function of `ridgeformer.bounds` with the same name."""
 
 
-# -- B2: the rate of conjugate gradients, and what it means for a prediction -----------------------
-
 B2_SIZE = 5
 SUPPORTS, FEATURES, QUERIES, B2_STEPS = 24, 6, 4, 12
 RIDGE = 0.05
@@ -124,25 +122,18 @@ RATES = tuple(
 )
 
 
-def check_b2(cases: int) -> Evidence:
+def check_b2(cases: int) -> Pieces:
     """Hold every step of compiled networks against both bounds, and search for a violation of either."""
     certificates = [_certificate(route, number) for route in ("linear", "softmax") for number in range(drawn(cases, 2))]
     errors, predictions = (_ratios(certificates, f"{name} per step") for name in ("error", "prediction"))
-    figures = (
-        Figure("largest error over its bound, at any step of any run", float(errors.max())),
-        Figure("largest prediction error over its bound", float(predictions.max())),
-        Figure("largest condition number among them", max(float(c.kappa[0]) for c in certificates)),
-    )
-    return Evidence(
-        stated=(
-            _trial("compiled networks stay within the rate", errors),
-            _trial("so do their predictions", predictions),
-            *(try_to_break(inequality, cases) for inequality in RATES),
-        ),
-        corrected=tuple(try_to_break(inequality, cases) for inequality in POSTERIOR),
-        figures=figures,
-        plot=_plot_b2(certificates[0]),
-    )
+    yield _trial("compiled networks stay within the rate", errors)
+    yield _trial("so do their predictions", predictions)
+    yield from (try_to_break(inequality, cases) for inequality in RATES)
+    yield from (corrected(try_to_break(inequality, cases)) for inequality in POSTERIOR)
+    yield Figure("largest error over its bound, at any step of any run", float(errors.max()))
+    yield Figure("largest prediction error over its bound", float(predictions.max()))
+    yield Figure("largest condition number among them", max(float(c.kappa[0]) for c in certificates))
+    yield _plot_b2(certificates[0])
 
 
 def _certificate(route: str, number: int) -> compiler.Certificate:
@@ -195,8 +186,6 @@ B2 = Claim(
 )
 
 
-# -- B3: what does a product that is off by eps in every step cost? --------------------------------
-
 B3_SIZE, B3_STEPS = 4, 3
 EIGENVALUES, LONG = 50, 1500
 KAPPAS = (1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
@@ -239,7 +228,7 @@ def _b3_stated(take: Numbers) -> tuple[Tensor, Tensor]:
 BOUNDED = "the error that inexact products leave is bounded in proportion to eps"
 
 
-def check_b3(cases: int) -> Evidence:
+def check_b3(cases: int) -> Pieces:
     """Run to the end with inexact products, check the identity, and search for a violation of the bounds."""
     runs = drawn(cases, 4)
     paths = {kappa: [_errors(kappa, number) for number in range(runs)] for kappa in KAPPAS}
@@ -248,44 +237,34 @@ def check_b3(cases: int) -> Evidence:
     late = [path[-1] / (EPS * len(path)) for found in paths.values() for path in found]
     identity = [_identity(number) for number in range(runs)]
     middle = floors[1e2]
-    figures = (
-        Figure("least floor at kappa 1e2, in units of kappa eps", min(middle)),
-        Figure("largest there", max(middle)),
-        Figure("least floor for kappa 1e1 to 1e6", min(every)),
-        Figure("largest for them", max(every)),
-        Figure("largest floor in units of eps t", max(late)),
+    yield Trial(
+        "the error that remains is at most eps t", len(late), sum(r > 1 for r in late), max(late), conclusion=BOUNDED
     )
-    return Evidence(
-        stated=(
-            Trial(
-                "the error that remains is at most eps t",
-                len(late),
-                sum(r > 1 for r in late),
-                max(late),
-                conclusion=BOUNDED,
-            ),
-            try_to_break(_b3_stated, cases, conclusion=BOUNDED),
-        ),
-        corrected=(
-            Trial("b - A alpha_t = r_t + sum gamma_j e_j, to 1e-12", len(identity), sum(e > 1e-12 for e in identity)),
-            Trial("at kappa 1e2 the floor is 0.03 to 0.5 kappa eps", runs, sum(not 0.03 <= f <= 0.5 for f in middle)),
-            Trial("it is at most kappa eps", len(every), sum(f > 1 for f in every), max(every), conclusion=BOUNDED),
-            try_to_break(_b3_residual, cases),
-            try_to_break(_b3_gap, cases),
-        ),
-        figures=figures,
-        plot=Plot(
-            x="steps t",
-            y="relative error",
-            at=range(1, LONG + 1),
-            solid={f"kappa {kappa:g}": found[0] for kappa, found in paths.items()},
-            dashed={
-                "eps t, as stated": [EPS * t for t in range(1, max(len(found[0]) for found in paths.values()) + 1)]
-            },
-            caption="Products off by eps = 1e-10: the floor grows with the condition number, not with the number of "
-            "steps.",
-            log="y",
-        ),
+    yield try_to_break(_b3_stated, cases, conclusion=BOUNDED)
+    yield corrected(
+        Trial("b - A alpha_t = r_t + sum gamma_j e_j, to 1e-12", len(identity), sum(e > 1e-12 for e in identity))
+    )
+    yield corrected(
+        Trial("at kappa 1e2 the floor is 0.03 to 0.5 kappa eps", runs, sum(not 0.03 <= f <= 0.5 for f in middle))
+    )
+    yield corrected(
+        Trial("it is at most kappa eps", len(every), sum(f > 1 for f in every), max(every), conclusion=BOUNDED)
+    )
+    yield corrected(try_to_break(_b3_residual, cases))
+    yield corrected(try_to_break(_b3_gap, cases))
+    yield Figure("least floor at kappa 1e2, in units of kappa eps", min(middle))
+    yield Figure("largest there", max(middle))
+    yield Figure("least floor for kappa 1e1 to 1e6", min(every))
+    yield Figure("largest for them", max(every))
+    yield Figure("largest floor in units of eps t", max(late))
+    yield Plot(
+        x="steps t",
+        y="relative error",
+        at=range(1, LONG + 1),
+        solid={f"kappa {kappa:g}": found[0] for kappa, found in paths.items()},
+        dashed={"eps t, as stated": [EPS * t for t in range(1, max(len(found[0]) for found in paths.values()) + 1)]},
+        caption="Products off by eps = 1e-10: the floor grows with the condition number, not with the number of steps.",
+        log="y",
     )
 
 

@@ -22,10 +22,8 @@ from ridgeformer.claims.checks import (
     try_to_break,
     within,
 )
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import numpy_generator, torch_generator
-
-# -- W4: is a width equal to the effective dimension enough? ---------------------------------------
 
 W4_SIZE, W4_KEPT = 6, 3
 W4_SMALL = 0.1
@@ -39,7 +37,7 @@ def _w4_corrected(take: Numbers) -> tuple[Tensor, Tensor]:
     return shrink[:, W4_KEPT], shrink.sum(-1) / (W4_KEPT + 1)
 
 
-def check_w4(cases: int) -> Evidence:
+def check_w4(cases: int) -> Pieces:
     """Measure the counterexample for many widths, and search for a violation of the corrected bound."""
     ridge, widths = 0.5, range(1, 51)
     flat = {m: [m * ridge] * (m + 1) for m in widths}
@@ -50,25 +48,18 @@ def check_w4(cases: int) -> Evidence:
     wrong = sum(
         bounds.pca_relative_error(flat[m], w, ridge) > W4_SMALL for m, w in zip(widths, sufficient, strict=True)
     )
-    figures = (
-        Figure("relative error at width d_eff = 9", error[9], shown="0.9"),
-        Figure("d_eff of K = 9 l I of size 10", d_eff[9], shown="9"),
-        Figure(
-            "largest distance of the error from m/(m+1), m = 1..50", max(abs(error[m] - m / (m + 1)) for m in widths)
-        ),
-        Figure("Gaussian sketches: mean of the whitened error over 2 sqrt(d/m) + d/m", _gaussian_share()),
-    )
     small, large = "the relative error is small", max(error.values()) / W4_SMALL
     statement = f"m + 1 >= d_eff/{W4_SMALL} gives a relative error <= {W4_SMALL}"
-    return Evidence(
-        stated=(Trial(f"relative error <= {W4_SMALL} where m >= d_eff", len(widths), enough, large, conclusion=small),),
-        corrected=(
-            Trial(statement, len(widths), wrong, conclusion=small, kept=_kept(cases)),
-            try_to_break(_w4_corrected, cases),
-        ),
-        figures=figures,
-        plot=_plot_w4(),
+    yield Trial(f"relative error <= {W4_SMALL} where m >= d_eff", len(widths), enough, large, conclusion=small)
+    yield corrected(Trial(statement, len(widths), wrong, conclusion=small, kept=_kept(cases)))
+    yield corrected(try_to_break(_w4_corrected, cases))
+    yield Figure("relative error at width d_eff = 9", error[9], shown="0.9")
+    yield Figure("d_eff of K = 9 l I of size 10", d_eff[9], shown="9")
+    yield Figure(
+        "largest distance of the error from m/(m+1), m = 1..50", max(abs(error[m] - m / (m + 1)) for m in widths)
     )
+    yield Figure("Gaussian sketches: mean of the whitened error over 2 sqrt(d/m) + d/m", _gaussian_share())
+    yield _plot_w4()
 
 
 def _kept(draws: int) -> float:
@@ -126,8 +117,6 @@ W4 = Claim(
 )
 
 
-# -- W5: does the error below the effective dimension grow with the tail mass? ---------------------
-
 W5_SIZE, W5_KEPT = 5, 2
 ROWS, WIDTH, W5_SMALL = 1000, 10, 40
 
@@ -149,7 +138,7 @@ def _operator(spectrum: list[float], ridge: float, width: int) -> np.ndarray:
     return np.asarray(np.linalg.solve(K + ridge * eye, K) - np.linalg.solve(Kh + ridge * eye, Kh))
 
 
-def check_w5(cases: int) -> Evidence:
+def check_w5(cases: int) -> Pieces:
     """Double the tail far below the effective dimension, and compare the mean squared error with its formula."""
     ridge, tails = 1.0, [10.0 * 2**j for j in range(8)]
     flat = [[s] * ROWS for s in tails]
@@ -164,39 +153,30 @@ def check_w5(cases: int) -> Evidence:
         spectrum = sorted(generator.lognormal(0, 3, size=6).tolist(), reverse=True)
         exact = float((_operator(spectrum, ridge, 2) ** 2).sum())  # E norm(M y)^2 = norm_F(M)^2 for y ~ N(0, I)
         gaps.append(abs(exact - bounds.pca_expected_squared_error(spectrum, 2, ridge)) / exact)
-    figures = (
-        Figure("K = 10 l I of size 1000, m = 10: effective dimension", d_eff[0], shown="909"),
-        Figure("its relative error", errors[0], shown="0.909"),
-        Figure("the same with the tail doubled", errors[1], shown="0.952"),
-        Figure("error when the tail is 128 times as large", errors[-1]),
-        Figure("largest growth of the error as the tail doubles; in proportion would be 2", max(grew)),
-        Figure("error for targets in the top eigenspace", inside, shown="0"),
-        Figure("largest relative gap of the mean squared error to its formula", max(gaps)),
-    )
     doubled = sum(abs(ratio - 2) > 0.1 for ratio in grew)
-    return Evidence(
-        stated=(
-            Trial(
-                "doubling the tail doubles the error, m = 10 and d_eff above 900",
-                len(grew),
-                doubled,
-                conclusion="the error grows in proportion to the tail",
-            ),
-        ),
-        corrected=(
-            Trial("m is below a fiftieth of d_eff in all of these", len(d_eff), sum(d < 50 * WIDTH for d in d_eff)),
-            holds("solving gives the same error, size 40", abs(by_solving - errors[0]) <= 1e-12),
-            Trial("E norm(f - fh)^2 = sum over the tail of (s/(s + l))^2", len(gaps), sum(g > 1e-10 for g in gaps)),
-            holds("targets in the top eigenspace lose nothing", inside <= 1e-12),
-            try_to_break(_w5_saturates, cases),
-        ),
-        figures=figures,
-        plot=_plot_w5(tails, errors),
+    yield Trial(
+        "doubling the tail doubles the error, m = 10 and d_eff above 900",
+        len(grew),
+        doubled,
+        conclusion="the error grows in proportion to the tail",
     )
-
-
-def _plot_w5(tails: list[float], errors: list[float]) -> Plot:
-    return Plot(
+    yield corrected(
+        Trial("m is below a fiftieth of d_eff in all of these", len(d_eff), sum(d < 50 * WIDTH for d in d_eff))
+    )
+    yield corrected(holds("solving gives the same error, size 40", abs(by_solving - errors[0]) <= 1e-12))
+    yield corrected(
+        Trial("E norm(f - fh)^2 = sum over the tail of (s/(s + l))^2", len(gaps), sum(g > 1e-10 for g in gaps))
+    )
+    yield corrected(holds("targets in the top eigenspace lose nothing", inside <= 1e-12))
+    yield corrected(try_to_break(_w5_saturates, cases))
+    yield Figure("K = 10 l I of size 1000, m = 10: effective dimension", d_eff[0], shown="909")
+    yield Figure("its relative error", errors[0], shown="0.909")
+    yield Figure("the same with the tail doubled", errors[1], shown="0.952")
+    yield Figure("error when the tail is 128 times as large", errors[-1])
+    yield Figure("largest growth of the error as the tail doubles; in proportion would be 2", max(grew))
+    yield Figure("error for targets in the top eigenspace", inside, shown="0")
+    yield Figure("largest relative gap of the mean squared error to its formula", max(gaps))
+    yield Plot(
         x="dropped eigenvalue, 990 times (ridge 1)",
         y="worst relative error",
         at=tails,
@@ -229,8 +209,6 @@ W5 = Claim(
 )
 
 
-# -- W9: does an eigengap buy relative error bounds? -----------------------------------------------
-
 W9_SIZE, W9_KEPT, GAP = 4, 2, 100.0
 GAPS = (1.0, 10.0, 1e3, 1e6)
 
@@ -262,20 +240,14 @@ def _attained(gap: float) -> float:
     return float(relative_error(K, 0 * K, ridge) / (norm(K) / ridge))
 
 
-def check_w9(cases: int) -> Evidence:
+def check_w9(cases: int) -> Pieces:
     """Search the relative bound with and without an eigengap, and see whether a gap lowers it."""
     attained = [_attained(gap) for gap in GAPS]
-    return Evidence(
-        stated=(try_to_break(GAPPED, cases),),
-        corrected=(
-            try_to_break(ANY, cases),
-            within("the bound is attained at every gap from 1 to 1e6", [abs(a - 1) for a in attained], 1e-12),
-        ),
-        figures=(
-            Figure("relative error over s/l at an eigengap of 1e6, nothing carried", attained[-1], shown="1.00"),
-            Figure("the same without a gap", attained[0], shown="1.00"),
-        ),
-    )
+    yield try_to_break(GAPPED, cases)
+    yield corrected(try_to_break(ANY, cases))
+    yield corrected(within("the bound is attained at every gap from 1 to 1e6", [abs(a - 1) for a in attained], 1e-12))
+    yield Figure("relative error over s/l at an eigengap of 1e6, nothing carried", attained[-1], shown="1.00")
+    yield Figure("the same without a gap", attained[0], shown="1.00")
 
 
 W9 = Claim(

@@ -19,12 +19,10 @@ from ridgeformer.claims.checks import (
     try_to_break,
     within,
 )
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.descent import conjugate_gradients
 from ridgeformer.compiler import CompiledTransformer, compile
 from ridgeformer.core.seeds import torch_generator
-
-# -- W6: does the width-rank theorem hold for the exponential kernel of softmax attention? ---------
 
 W6_ROWS = [[2.0, 0.5], [-1.0, 1.0]]
 W6_SIZE, W6_FEATURES, KEPT = 4, 3, 1
@@ -53,36 +51,27 @@ def _w6_semidefinite(take: Numbers) -> tuple[Tensor, Tensor]:
     return 1 - spectrum[:, -1] / norm(L.exp()), torch.ones_like(spectrum[:, 0])
 
 
-def check_w6(cases: int) -> Evidence:
+def check_w6(cases: int) -> Pieces:
     """Measure the example of two rows, and search for violations of the corrected bound."""
     X = torch.tensor(W6_ROWS, dtype=torch.float64)
     L, Lh = X @ X.T, X[:, :1] @ X[:, :1].T
     K, Kh = L.exp(), Lh.exp()
     error, second = float(norm(K - Kh)), float(spectrum_of(K)[1])
-    figures = (
-        Figure("error of width 1", error, shown="15.508"),
-        Figure("sigma_2, which it should not exceed", second, shown="7.388"),
-        Figure("bound of the correction", bounds.logit_sketch_bound(L, Lh)),
-        Figure("rank of the kernel that width 1 carries", float(torch.linalg.matrix_rank(Kh)), shown="2"),
+    yield Trial(
+        "norm(K - Kh) <= sigma_2 + ... of the exponential kernel",
+        1,
+        int(error > second),
+        error / second,
+        conclusion="the kernel's error is at most the tail",
     )
-    return Evidence(
-        stated=(
-            Trial(
-                "norm(K - Kh) <= sigma_2 + ... of the exponential kernel",
-                1,
-                int(error > second),
-                error / second,
-                conclusion="the kernel's error is at most the tail",
-            ),
-        ),
-        corrected=(
-            holds("width 1 can carry a kernel of full rank", torch.linalg.matrix_rank(Kh) == 2),
-            try_to_break(_w6_semidefinite, cases),
-            try_to_break(_w6_bound, cases),
-        ),
-        figures=figures,
-        plot=_plot_w6(),
-    )
+    yield corrected(holds("width 1 can carry a kernel of full rank", torch.linalg.matrix_rank(Kh) == 2))
+    yield corrected(try_to_break(_w6_semidefinite, cases))
+    yield corrected(try_to_break(_w6_bound, cases))
+    yield Figure("error of width 1", error, shown="15.508")
+    yield Figure("sigma_2, which it should not exceed", second, shown="7.388")
+    yield Figure("bound of the correction", bounds.logit_sketch_bound(L, Lh))
+    yield Figure("rank of the kernel that width 1 carries", float(torch.linalg.matrix_rank(Kh)), shown="2")
+    yield _plot_w6()
 
 
 def _plot_w6() -> Plot:
@@ -129,13 +118,11 @@ W6 = Claim(
 )
 
 
-# -- W7: does width p + c run conjugate gradients exactly? -----------------------------------------
-
 ALLOWED = {"linear": 11, "softmax": 12}
 W7_STEPS, RIDGE, TEMPERATURE = 6, 0.5, 1.0
 
 
-def check_w7(cases: int) -> Evidence:
+def check_w7(cases: int) -> Pieces:
     """Compile both routes for several numbers of features and compare every step with textbook CG."""
     trials, figures, tasks = [], [], drawn(cases, 1)
     for route, allowed in ALLOWED.items():
@@ -151,7 +138,8 @@ def check_w7(cases: int) -> Evidence:
             Figure(f"overhead c, {route} attention", float(max(overheads))),
             Figure(f"largest difference from textbook CG, {route} attention", max(gaps)),
         ]
-    return Evidence(stated=tuple(trials), figures=tuple(figures))
+    yield from tuple(trials)
+    yield from tuple(figures)
 
 
 def _largest_gap(model: CompiledTransformer, route: str, features: int, task: int) -> float:
@@ -193,8 +181,6 @@ W7 = Claim(
 )
 
 
-# -- W8: what exactly does width limit? ------------------------------------------------------------
-
 W8_ROWS, W8_FEATURES, TOKENS = 8, 6, 3
 WIDTH = W8_FEATURES // TOKENS
 
@@ -210,26 +196,19 @@ def _carried(seed: int) -> tuple[int, list[int], float]:
     return int(torch.linalg.matrix_rank(carried)), ranks, float((carried - K).norm() / K.norm())
 
 
-def check_w8(cases: int) -> Evidence:
+def check_w8(cases: int) -> Pieces:
     """Split each row over several narrow tokens and let linear attention add up their scores."""
     found = [_carried(seed) for seed in range(drawn(cases, 5))]
     ranks = [rank for _, each, _ in found for rank in each]
     whole, gaps = [rank for rank, _, _ in found], [gap for _, _, gap in found]
-    figures = (
-        Figure(f"rank carried by {TOKENS} tokens of width {WIDTH}", float(min(whole)), shown=str(W8_FEATURES)),
-        Figure("largest rank of one read", float(max(ranks)), shown=str(WIDTH)),
-        Figure("largest relative difference from K", max(gaps)),
-    )
     narrow = f"the rank is at most the width, {WIDTH}"
     stream, read = (f"{what} carries rank {WIDTH} at most" for what in ("a stream", "each linear read of one token"))
-    return Evidence(
-        stated=(Trial(stream, len(whole), sum(r > WIDTH for r in whole), conclusion=narrow),),
-        corrected=(
-            Trial(read, len(ranks), sum(r > WIDTH for r in ranks), conclusion=narrow),
-            Trial("the reads of all tokens add up to K, to 1e-14", len(gaps), sum(gap > 1e-14 for gap in gaps)),
-        ),
-        figures=figures,
-    )
+    yield Trial(stream, len(whole), sum(r > WIDTH for r in whole), conclusion=narrow)
+    yield corrected(Trial(read, len(ranks), sum(r > WIDTH for r in ranks), conclusion=narrow))
+    yield corrected(Trial("the reads of all tokens add up to K, to 1e-14", len(gaps), sum(gap > 1e-14 for gap in gaps)))
+    yield Figure(f"rank carried by {TOKENS} tokens of width {WIDTH}", float(min(whole)), shown=str(W8_FEATURES))
+    yield Figure("largest rank of one read", float(max(ranks)), shown=str(WIDTH))
+    yield Figure("largest relative difference from K", max(gaps))
 
 
 W8 = Claim(
@@ -251,8 +230,6 @@ W8 = Claim(
     ),
 )
 
-
-# -- W10: what a sketch adds to the rate of conjugate gradients ------------------------------------
 
 W10_SIZE, W10_STEPS = 4, 2
 
@@ -289,20 +266,14 @@ def _after_convergence(draws: int) -> tuple[Tensor, Tensor]:
     return (end - exact).norm(dim=-1) / size, (y / A - exact).norm(dim=-1) / size
 
 
-def check_w10(cases: int) -> Evidence:
+def check_w10(cases: int) -> Pieces:
     """Search the bound of rate plus bias, and run to the end, where the bias alone is left."""
     error, bias = _after_convergence(drawn(cases, 200))
-    return Evidence(
-        stated=(
-            try_to_break(_w10_total, cases),
-            within("after convergence the error is the bias, norm((R - Rh)y), and no less", (error - bias).abs(), 1e-6),
-        ),
-        corrected=(holds("the bias is there: above 1e-3 in half of the draws or more", bias.median() > 1e-3),),
-        figures=(
-            Figure("median relative bias of a random sketch", float(bias.median())),
-            Figure("largest difference of the final error from the bias", float((error - bias).abs().max())),
-        ),
-    )
+    yield try_to_break(_w10_total, cases)
+    yield within("after convergence the error is the bias, norm((R - Rh)y), and no less", (error - bias).abs(), 1e-6)
+    yield corrected(holds("the bias is there: above 1e-3 in half of the draws or more", bias.median() > 1e-3))
+    yield Figure("median relative bias of a random sketch", float(bias.median()))
+    yield Figure("largest difference of the final error from the bias", float((error - bias).abs().max()))
 
 
 W10 = Claim(

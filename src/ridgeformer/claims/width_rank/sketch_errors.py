@@ -20,10 +20,8 @@ from ridgeformer.claims.checks import (
     try_to_break,
     within,
 )
-from ridgeformer.claims.claim import Claim, Counterexample, Evidence, Figure, Plot, Trial, Verdict
+from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
-
-# -- W1: does any narrow linear map cost at most the tail of the spectrum? -------------------------
 
 W1_SPECTRUM = [100.0, 10.0, 1.0, 0.1, 0.01, 0.001]
 W1_WIDTH, W1_SIZE, W1_KEPT = 3, 5, 2
@@ -48,7 +46,7 @@ def _w1_floor(take: Numbers) -> tuple[Tensor, Tensor]:
     return spectrum_of(K)[:, W1_KEPT], norm(K - Kh)
 
 
-def check_w1(cases: int) -> Evidence:
+def check_w1(cases: int) -> Pieces:
     """Measure the counterexamples, and search for a violation of the floor."""
     K = torch.diag(torch.tensor(W1_SPECTRUM, dtype=torch.float64))
     tail = bounds.tail_mass(W1_SPECTRUM, W1_WIDTH)
@@ -57,24 +55,28 @@ def check_w1(cases: int) -> Evidence:
     top = K.clone()
     top[W1_WIDTH:, W1_WIDTH:] = 0.0
     errors = {name: float(norm(K - Kh)) for name, Kh in (("S = 0", 0 * K), ("bottom", bottom), ("PCA", top))}
-    figures = (
-        Figure("error of S = 0", errors["S = 0"], shown="100"),
-        Figure("error of the bottom three directions", errors["bottom"], shown="100"),
-        Figure("the tail it should not exceed", tail, shown="0.111"),
-        Figure("error of PCA, which is sigma_4", errors["PCA"], shown="0.1"),
-        Figure("fraction of random sketches of a rank-one kernel beyond it", _rank_one(drawn(cases, 200)), "1.00"),
-        Figure("the same on a flat spectrum", _flat(drawn(cases, 200)), "0.00"),
-    )
     bounded = "the kernel's error is at most the tail"
-    attained = holds("PCA errs by exactly sigma_{m+1}", abs(errors["PCA"] - W1_SPECTRUM[W1_WIDTH]) <= 1e-12)
-    return Evidence(
-        stated=(
-            within("the map S = 0 stays within the tail", [errors["S = 0"]], tail, bounded),
-            try_to_break(_w1_stated, cases, conclusion=bounded),
-        ),
-        corrected=(attained, try_to_break(_w1_floor, cases)),
-        figures=figures,
-        plot=_plot_w1(),
+    yield within("the map S = 0 stays within the tail", [errors["S = 0"]], tail, bounded)
+    yield try_to_break(_w1_stated, cases, conclusion=bounded)
+    yield corrected(holds("PCA errs by exactly sigma_{m+1}", abs(errors["PCA"] - W1_SPECTRUM[W1_WIDTH]) <= 1e-12))
+    yield corrected(try_to_break(_w1_floor, cases))
+    yield Figure("error of S = 0", errors["S = 0"], shown="100")
+    yield Figure("error of the bottom three directions", errors["bottom"], shown="100")
+    yield Figure("the tail it should not exceed", tail, shown="0.111")
+    yield Figure("error of PCA, which is sigma_4", errors["PCA"], shown="0.1")
+    yield Figure("fraction of random sketches of a rank-one kernel beyond it", _rank_one(drawn(cases, 200)), "1.00")
+    yield Figure("the same on a flat spectrum", _flat(drawn(cases, 200)), "0.00")
+    widths = tuple(float(m) for m in range(len(W1_SPECTRUM)))
+    best = tuple(bounds.sketch_error_floor(W1_SPECTRUM, int(m)) for m in widths)
+    tails = tuple(bounds.tail_mass(W1_SPECTRUM, int(m)) for m in widths)
+    yield Plot(
+        x="width m",
+        y="norm(K - Kh)",
+        at=widths,
+        solid={"S = 0, or the bottom directions": (W1_SPECTRUM[0],) * len(widths), "PCA: the best there is": best},
+        dashed={"the tail": tails},
+        caption="A bad map of the same width stays at 100 while the tail falls.",
+        log="y",
     )
 
 
@@ -93,21 +95,6 @@ def _flat(draws: int) -> float:
     generator = torch_generator(0, "W1", "flat")
     S = torch.randn(draws, 40, 3, generator=generator, dtype=torch.float64) / 3**0.5
     return float((norm(torch.eye(40, dtype=torch.float64) - S @ S.mT) > 37).double().mean())
-
-
-def _plot_w1() -> Plot:
-    widths = tuple(float(m) for m in range(len(W1_SPECTRUM)))
-    best = tuple(bounds.sketch_error_floor(W1_SPECTRUM, int(m)) for m in widths)
-    tails = tuple(bounds.tail_mass(W1_SPECTRUM, int(m)) for m in widths)
-    return Plot(
-        x="width m",
-        y="norm(K - Kh)",
-        at=widths,
-        solid={"S = 0, or the bottom directions": (W1_SPECTRUM[0],) * len(widths), "PCA: the best there is": best},
-        dashed={"the tail": tails},
-        caption="A bad map of the same width stays at 100 while the tail falls.",
-        log="y",
-    )
 
 
 W1 = Claim(
@@ -131,8 +118,6 @@ W1 = Claim(
     ),
 )
 
-
-# -- W2: what a kernel error does to the resolvent -------------------------------------------------
 
 W2_SIZE, W2_KEPT = 5, 2
 RIDGE, W2_WIDTH = 0.01, 3
@@ -172,7 +157,7 @@ def _w2_stated(take: Numbers) -> tuple[Tensor, Tensor]:
 W2_BOUNDED = "the resolvent's error is bounded through the kernel's error and the ridge"
 
 
-def check_w2(cases: int) -> Evidence:
+def check_w2(cases: int) -> Pieces:
     """Measure the example of the ledger, and search for violations of both bounds."""
     s, tail = W2_SPECTRUM[W2_WIDTH], bounds.tail_mass(W2_SPECTRUM, W2_WIDTH)
     K = torch.diag(torch.tensor(W2_SPECTRUM, dtype=torch.float64))
@@ -181,19 +166,15 @@ def check_w2(cases: int) -> Evidence:
     ridge = torch.tensor(RIDGE, dtype=torch.float64)
     true = float(norm(resolvent(K, ridge) - resolvent(Kh, ridge)))
     bound = bounds.resolvent_error_bound(s, RIDGE)
-    figures = (
-        Figure("true error of PCA, width 3", true, shown="86.21"),
-        Figure("s/l^2", s / RIDGE**2, shown="625"),
-        Figure("tail/l^2, as stated", tail / RIDGE**2, shown="2591"),
-        Figure("s/(l(l + s))", bound, shown="86.21"),
-    )
-    attained = Trial("PCA attains s/(l(l + s))", 1, int(abs(true - bound) > 1e-9 * bound), true / bound)
-    return Evidence(
-        stated=(try_to_break(_w2_stated, cases, conclusion=W2_BOUNDED),),
-        corrected=(attained, try_to_break(_w2_upper, cases, conclusion=W2_BOUNDED), try_to_break(_w2_lower, cases)),
-        figures=figures,
-        plot=_plot_w2(),
-    )
+    yield try_to_break(_w2_stated, cases, conclusion=W2_BOUNDED)
+    yield corrected(Trial("PCA attains s/(l(l + s))", 1, int(abs(true - bound) > 1e-9 * bound), true / bound))
+    yield corrected(try_to_break(_w2_upper, cases, conclusion=W2_BOUNDED))
+    yield corrected(try_to_break(_w2_lower, cases))
+    yield Figure("true error of PCA, width 3", true, shown="86.21")
+    yield Figure("s/l^2", s / RIDGE**2, shown="625")
+    yield Figure("tail/l^2, as stated", tail / RIDGE**2, shown="2591")
+    yield Figure("s/(l(l + s))", bound, shown="86.21")
+    yield _plot_w2()
 
 
 def _plot_w2() -> Plot:
@@ -231,8 +212,6 @@ W2 = Claim(
     ),
 )
 
-
-# -- W3: what width costs a prediction -------------------------------------------------------------
 
 ROWS, FEATURES, W3_KEPT = 5, 3, 1
 
@@ -304,31 +283,23 @@ def violations(ridge: float, draws: int) -> int:
     return int((error > _apply(Phi, phi).norm(dim=-1) * y.norm(dim=-1) * gap).sum())
 
 
-def check_w3(cases: int) -> Evidence:
+def check_w3(cases: int) -> Pieces:
     """Search the inequality as written, count where it does not bound the model's error, and search the correction."""
     ridges, draws = (1.0, 20.0, 50.0), drawn(cases, 2_000)
     counts = [violations(ridge, draws) for ridge in ridges]
-    figures = tuple(
+    used = "|f - fh| <= norm(k) norm(y) norm(R - Rh), fh the width-m model"
+    yield try_to_break(_w3_written, cases)
+    yield Trial(used, draws * len(ridges), sum(counts), conclusion=W3_BOUNDED)
+    yield corrected(try_to_break(_w3_sharp, cases, conclusion=W3_BOUNDED))
+    yield corrected(try_to_break(_w3_simple, cases, conclusion=W3_BOUNDED))
+    yield corrected(try_to_break(_w3_in_sample, cases))
+    yield from (
         Figure(f"violations by the model's own error, of 2,000 Gaussian draws, ridge {ridge:g}", 2_000 * count / draws)
         for ridge, count in sorted(zip(ridges, counts, strict=True), key=lambda pair: -pair[1])
     )
-    used = "|f - fh| <= norm(k) norm(y) norm(R - Rh), fh the width-m model"
-    return Evidence(
-        stated=(try_to_break(_w3_written, cases), Trial(used, draws * len(ridges), sum(counts), conclusion=W3_BOUNDED)),
-        corrected=(
-            try_to_break(_w3_sharp, cases, conclusion=W3_BOUNDED),
-            try_to_break(_w3_simple, cases, conclusion=W3_BOUNDED),
-            try_to_break(_w3_in_sample, cases),
-        ),
-        figures=figures,
-        plot=_plot_w3(),
-    )
-
-
-def _plot_w3() -> Plot:
     dropped = tuple(float(s) for s in np.geomspace(1e-2, 1e2, 60))
     factor = tuple(bounds.pca_prediction_factor([1e3, s], 1, 1.0) for s in dropped)
-    return Plot(
+    yield Plot(
         x="dropped eigenvalue s (ridge l = 1)",
         y="error / (norm(phi_perp) norm(y_perp))",
         at=dropped,
