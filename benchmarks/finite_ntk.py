@@ -15,7 +15,13 @@ from torch.func import jacrev, vmap
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import Attention, finite_relu_ntk, finite_relu_ntks, kernel_distances, relu_ntk_of_weights
+from ridgeformer.regime import (
+    LinearisedAttention,
+    finite_relu_ntk,
+    finite_relu_ntks,
+    kernel_distances,
+    relu_ntk_of_weights,
+)
 
 N, WIDTH, FEATURES = 500, 1024, 784
 STREAMED = 2_000_000
@@ -88,7 +94,7 @@ def convergence(decades: int, data: str, n: int, threads: int) -> None:
     raw = torch.from_numpy(unit_rows(load(data, limit=n).X)).double()
     widths = [10**k for k in range(2, decades + 1)]
     rows, slopes = [], {}
-    for name, X in {"attention": Attention(raw)(raw), "raw": raw}.items():
+    for name, X in {"attention": LinearisedAttention(raw)(raw), "raw": raw}.items():
         limit, errors, begin = ReluNTK()(X), [], time.perf_counter()
         ridge = float(limit.diagonal().mean())
         for width, K in finite_relu_ntks(X, widths, torch_generator(0, "convergence"), threads=threads):

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 
 import ridgeformer as rf
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.datasets import Dataset, idx
-from ridgeformer.datasets.fetched import fetch_set
+from ridgeformer.datasets import Dataset
+from ridgeformer.datasets.decoding import decode_idx
+from ridgeformer.datasets.fetching import fetch_set
 from ridgeformer.datasets.image_set import Arrays, ImageSet, RawFile, digest_of
 from ridgeformer.studies import Store, StudyTask, TaskOutcome, TaskStatus
 
@@ -135,7 +136,7 @@ def tiny_images() -> tuple[ImageSet, Arrays, Files]:
     files = tuple(RawFile(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in raw.items())
     spec = replace(
         rf.datasets.REGISTRY["mnist"], name="tiny", shape=(4, 3), counts=(12, 6), classes=("a", "b", "c"),
-        files=files, digest=digest_of(arrays), decode=idx.decode,
+        files=files, digest=digest_of(arrays), decode=decode_idx,
     )  # fmt: skip
     return spec, arrays, raw
 

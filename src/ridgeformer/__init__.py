@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Neumann,
         Richardson,
     )
-    from ridgeformer.auditing.audit import Audit, audit
+    from ridgeformer.auditing.run import Audit, audit
     from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load
     from ridgeformer.compiler.compile import compile
     from ridgeformer.core import errors

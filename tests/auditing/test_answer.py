@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ridgeformer.auditing.answer import _describes, _quality, _robustness, _size, answer, best_baseline
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import one_part_in
 from tests.auditing.small_audits import small_audit
 

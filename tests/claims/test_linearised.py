@@ -9,7 +9,7 @@ from ridgeformer.claims.linearised.functions import attention, beyond_first_orde
 from ridgeformer.claims.linearised.spectra import attention_features
 from ridgeformer.claims.linearised.tangent_kernels import expected_kernel
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.published import FLIPS
+from ridgeformer.influence.malleable import FLIPS
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import gram_spectrum, published_width, relu_ntk_of_weights
 from tests.claims.findings import BY_ID, finding

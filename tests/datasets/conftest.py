@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ridgeformer.datasets import idx, strips
+from ridgeformer.datasets.decoding import decode_idx, decode_strips
 from ridgeformer.datasets.image_set import Arrays, ImageSet, RawFile, digest_of
 
 
@@ -31,7 +31,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(empty))
     monkeypatch.setenv("RIDGEFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("sklearn.datasets.fetch_openml", no_network)
-    monkeypatch.setattr("ridgeformer.datasets.from_debian.ROOT", tmp_path / "root")
+    monkeypatch.setattr("ridgeformer.datasets.fetching.ROOT", tmp_path / "root")
     return empty
 
 
@@ -116,7 +116,7 @@ def _spec(name: str, shape: tuple[int, ...], counts: tuple[int, int], decode: Ca
 @pytest.fixture
 def tiny() -> Tiny:
     """Grey images in idx files, as MNIST has them."""
-    spec = _spec("tiny", (4, 3), (12, 6), idx.decode)
+    spec = _spec("tiny", (4, 3), (12, 6), decode_idx)
     data = arrays(spec.shape, spec.counts, 3)
     names = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
     return Tiny(spec, data, {name: idx_bytes(array) for name, array in zip(names, data, strict=True)})
@@ -125,7 +125,7 @@ def tiny() -> Tiny:
 @pytest.fixture
 def colour() -> Tiny:
     """Colour images in PNG strips, as the CIFAR-10 package has them."""
-    spec = _spec("colour", (4, 2, 3), (12, 6), strips.decode)
+    spec = _spec("colour", (4, 2, 3), (12, 6), decode_strips)
     data = arrays(spec.shape, spec.counts, 3)
     raw = {
         "data_batch_1.png": strip_bytes(data.x_train[:6]),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError, UnknownNameError
-from ridgeformer.datasets.dataset import Dataset, _check_rows, _check_task, shares, stratified_rows
+from ridgeformer.datasets.dataset import Dataset, Entry, _check_rows, _check_task, shares, stratified_rows
+from ridgeformer.datasets.embedded import DIABETES, DIGITS
+from ridgeformer.datasets.published import MNIST
 
 
 def classes(n: int = 30) -> Dataset:
@@ -182,3 +185,21 @@ def test_equal_remainders_are_drawn_by_lot() -> None:
 def test_without_classes_any_rows() -> None:
     rows = stratified_rows(None, 10, 10, np.random.default_rng(0))
     assert rows.tolist() == list(range(10))
+
+
+def test_every_kind_of_entry_is_one() -> None:
+    assert isinstance(DIGITS, Entry)
+    assert isinstance(MNIST, Entry)
+
+
+def test_a_record_prints_what_to_do_when_not_fetched() -> None:
+    shown = str(MNIST.info())
+    assert "60,000 train + 10,000 test, 784 features" in shown
+    assert "no: run `ridgeformer data fetch mnist`" in shown
+    assert "ready     yes" in str(replace(MNIST.info(), fetched=True))
+
+
+def test_a_regression_prints_no_classes() -> None:
+    shown = str(DIABETES.info())
+    assert "classes" not in shown
+    assert "rows      442, 10 features" in shown

@@ -1,11 +1,69 @@
 import pytest
 import torch
+from torch.autograd import gradcheck
 
 from ridgeformer import errors
-from ridgeformer.influence import RawFeatures, influence
-from ridgeformer.influence.baseline import as_share, baseline
-from ridgeformer.kernels import Exponential
-from tests.influence.influence_case import assert_equal, problem
+from ridgeformer.influence import AttentionFeatures, RawFeatures, fit, influence, squared_loss
+from ridgeformer.influence.baseline import (
+    as_share,
+    baseline,
+    differentiable_influence,
+    influence_reversal,
+    training_loss,
+)
+from ridgeformer.influence.influences import score
+from ridgeformer.kernels import DotProduct, Exponential
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_value_is_the_exact_influence(name):
+    X, y, Xq = problem(classes=3)
+    kernel = KERNELS[name](X)
+    found, exact = differentiable_influence(kernel, X, y, Xq, 0.3), influence(kernel, X, y, Xq, 0.3)
+    assert_equal(found.leave_one_out, exact.leave_one_out)
+    assert_equal(found.predictions, exact.predictions)
+
+
+def test_gradients_are_exact():
+    X, y, Xq = problem(n=5, d=2, q=2)
+
+    def pairs(X, Xq):
+        return differentiable_influence(Exponential(2.0), X, y[:, None], Xq, 0.3).leave_one_out
+
+    assert gradcheck(pairs, (X.requires_grad_(), Xq.requires_grad_()))
+
+
+def test_a_singular_system_is_refused():
+    X, y, Xq = problem()
+    with pytest.raises(errors.InputError, match="singular"):
+        differentiable_influence(DotProduct(), torch.cat([X, X]), torch.cat([y, y])[:, None], Xq, 0.0)
+
+
+TOP = torch.tensor([3, 8])
+
+
+def test_the_training_loss_is_that_of_the_model_as_fitted():
+    X, y, Xq = problem(classes=3)
+    features, kernel = AttentionFeatures(), Exponential(1.0)
+    Phi, _ = features(X, Xq)
+    moved = X + 0.1 * draw(*X.shape, purpose="move")
+    alpha = torch.linalg.solve(kernel(Phi) + 0.3 * torch.eye(18).double(), y)
+    expected = ((kernel(features(moved, Xq)[0], Phi) @ alpha - y) ** 2).sum(1)[TOP] / 2
+    objective = training_loss(fit(kernel, Phi, y, 0.3), Xq, features, TOP, squared_loss)
+    assert_equal(objective(moved), expected)
+
+
+def test_reversal_is_minus_one_each_at_the_start_and_follows_the_refit():
+    X, y, Xq = problem(classes=3)
+    kernel, yq, raw = Exponential(2.0), y[:5], RawFeatures()
+    fitted = fit(kernel, X, y, 0.3)
+    before = score(fitted.influence(Xq), yq, "true_class").mean(1)
+    objective = influence_reversal(fitted, Xq, yq, raw, TOP, "true_class", before)
+    assert_equal(objective(X), torch.full((2,), -1.0).double())
+    moved = X + 0.1 * draw(*X.shape, purpose="move")
+    after = score(fit(kernel, moved, y, 0.3).influence(Xq), yq, "true_class").mean(1)
+    assert_equal(objective(moved), -after[TOP] / before[TOP])
 
 
 def made(tau=0.2):

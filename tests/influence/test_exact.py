@@ -1,11 +1,25 @@
+"""The oracle is a real refit with one entry of X moved by an imaginary 1e-30: its imaginary part is the derivative."""
+
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from ridgeformer import errors
-from ridgeformer.influence import exact, fit, influence, leave_one_out
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.influence import (
+    AttentionFeatures,
+    RawFeatures,
+    exact,
+    feature_change,
+    fit,
+    group_influence,
+    influence,
+    label_change,
+    leave_group_out,
+    leave_one_out,
+)
+from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
 from ridgeformer.solving.ridge_path import leave_one_out_path
 from tests.influence.influence_case import KERNELS, assert_equal, draw, problem, refit, without
 
@@ -115,3 +129,140 @@ def test_a_query_of_another_width_is_refused():
     X, y, _ = problem()
     with pytest.raises(errors.ShapeError, match="Xq has 2 features"):
         leave_one_out(DotProduct(), X, y, X[:, :2], 1.0)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("classes", [0, 3])
+@pytest.mark.parametrize("group", [[4], [0, 3, 7, 17], list(range(1, 18))])
+def test_equals_a_real_refit(name, classes, group):
+    X, y, Xq = problem(classes=classes)
+    kernel = KERNELS[name](X)
+    expected = refit(kernel, X, y, Xq, 0.3) - refit(kernel, X, y, Xq, 0.3, without(18, *group))
+    assert_equal(leave_group_out(kernel, X, y, Xq, 0.3, group), expected)
+
+
+def test_a_group_of_duplicates_is_more_than_the_sum_of_its_points():
+    X, y, Xq = problem()
+    X[1], y[1] = X[0], y[0]
+    kernel = KERNELS["exponential"](X)
+    alone = leave_one_out(kernel, X, y, Xq, 0.01)[:2].sum(0)
+    together = leave_group_out(kernel, X, y, Xq, 0.01, [0, 1])
+    assert bool((together.abs() > 1.5 * alone.abs()).all())
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [([18], "row 18 is out of range"), ([-1], "row -1"), ([1, 1], "twice"), ([], "at least one"), ([0.5], "row number"),
+     (list(range(18)), "all 18 rows")],
+)  # fmt: skip
+def test_bad_groups(group, words):
+    X, y, Xq = problem()
+    fitted = fit(KERNELS["exponential"](X), X, y, 0.3)
+    with pytest.raises(errors.InputError, match=words):
+        group_influence(fitted, Xq, group)
+
+
+def test_a_tensor_of_rows_is_a_group():
+    X, y, Xq = problem()
+    kernel = KERNELS["exponential"](X)
+    assert_equal(
+        leave_group_out(kernel, X, y, Xq, 0.3, torch.tensor([1, 2])), leave_group_out(kernel, X, y, Xq, 0.3, [2, 1])
+    )
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("classes", [0, 3])
+def test_equals_real_refits_one_label_and_many(name, classes):
+    X, y, Xq = problem(classes=classes)
+    kernel = KERNELS[name](X)
+    new = -y if classes else draw(18, purpose="labels")
+    before = refit(kernel, X, y, Xq, 0.3)
+    rows = []
+    for i in range(18):
+        changed = y.clone()
+        changed[i] = new[i]
+        rows.append(refit(kernel, X, changed, Xq, 0.3) - before)
+    found = label_change(kernel, X, y, Xq, 0.3, new)
+    assert_equal(found, torch.stack(rows))
+    assert_equal(found.sum(0), refit(kernel, X, new, Xq, 0.3) - before)
+
+
+def test_labels_of_another_shape_are_refused():
+    X, y, Xq = problem()
+    with pytest.raises(errors.ShapeError, match="give the same shape"):
+        label_change(KERNELS["exponential"](X), X, y, Xq, 0.3, y[:, None])
+
+
+STEP = 1e-30
+
+
+def dot(X, Z):
+    return X @ Z.T
+
+
+def exponential(X, Z):
+    return np.exp(X @ Z.T / 2.0)
+
+
+def relu_ntk(X, Z):
+    dots = X @ Z.T
+    lengths = np.sqrt((X**2).sum(1))[:, None] * np.sqrt((Z**2).sum(1))[None, :]
+    same = np.abs(dots.real - lengths.real) < 1e-12 * lengths.real
+    return dots * (np.pi - np.where(same, 0, np.arccos(np.where(same, 0, dots / lengths)))) / (2 * np.pi)
+
+
+def attention(X, Xq, normalise):
+    C = X.T @ X
+    pair = X @ C, Xq @ C
+    return [F / np.sqrt((F**2).sum(1, keepdims=True)) if normalise else F for F in pair]
+
+
+SMOOTH = {"dot": (DotProduct(), dot), "exponential": (Exponential(2.0), exponential), "relu": (ReluNTK(), relu_ntk)}
+FEATURES = {
+    "raw": (RawFeatures(), lambda X, Xq: (X, Xq)),
+    "attention": (AttentionFeatures(normalise=False), lambda X, Xq: attention(X, Xq, False)),
+    "normalised": (AttentionFeatures(), lambda X, Xq: attention(X, Xq, True)),
+}
+
+
+@pytest.mark.parametrize("kernel", SMOOTH)
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("classes", [0, 2])
+def test_equals_refits_by_a_complex_step(kernel, features, classes):
+    X, y, Xq = problem(n=7, d=3, q=2, classes=classes)
+    X, Xq = X / 2, Xq / 2
+    (ours, k), (seen, map_) = SMOOTH[kernel], FEATURES[features]
+
+    def refit(X):
+        rows, queries = map_(X, Xq.numpy())
+        return k(queries, rows) @ np.linalg.solve(k(rows, rows) + 0.3 * np.eye(len(X)), y.numpy())
+
+    expected = np.empty((2, classes or 1, *X.shape))
+    for i, j in np.ndindex(*X.shape):
+        moved = X.numpy().astype(complex)
+        moved[i, j] += STEP * 1j
+        expected[:, :, i, j] = refit(moved).imag.reshape(2, -1) / STEP
+    found = feature_change(ours, X, y, Xq, 0.3, features=seen)
+    assert_equal(found, torch.from_numpy(expected))
+
+
+def test_a_fixed_context_gives_another_gradient_and_the_same_value():
+    X, y, Xq = problem()
+    moving, fixed = AttentionFeatures(), AttentionFeatures(moving_context=False)
+    torch.testing.assert_close(moving(X, Xq), fixed(X, Xq))
+    gradients = [feature_change(Exponential(1.0), X, y, Xq, 0.3, features=f) for f in (moving, fixed)]
+    assert float((gradients[0] - gradients[1]).norm() / gradients[0].norm()) > 0.1
+
+
+def test_the_largest_first_order_effect_is_reached_by_a_real_refit():
+    X, y, Xq = problem()
+    kernel, eps = Exponential(2.0), 1e-6
+    gradient = feature_change(kernel, X, y, Xq[:1], 0.3)[0, 0]
+    moved = X.clone()
+    moved[4] += eps * gradient[4].sign()
+
+    def predict(X):
+        A = kernel(X) + 0.3 * torch.eye(len(X), dtype=torch.float64)
+        return kernel(Xq[:1], X) @ torch.linalg.solve(A, y)
+
+    assert_equal((predict(moved) - predict(X)) / eps, gradient[4].abs().sum()[None], 1e-4)

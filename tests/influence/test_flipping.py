@@ -4,10 +4,180 @@ import pytest
 import torch
 
 from ridgeformer import errors
-from ridgeformer.influence import AttentionFeatures, RawFeatures, leave_one_out, smallest_flipping_eps
-from ridgeformer.influence.attacks import FGSM, PGD
-from ridgeformer.kernels import DotProduct, Exponential
-from tests.influence.influence_case import KERNELS, problem
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.influence import AttentionFeatures, RawFeatures, influence, leave_one_out, smallest_flipping_eps
+from ridgeformer.influence.attacks import BALLS, FGSM, PGD
+from ridgeformer.influence.flipping import bracket, certified_eps, drift
+from ridgeformer.influence.pair import Expansion, choose_pair, factors
+from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
+
+
+@pytest.mark.parametrize("edge", [1e-7, 0.3, 1.0, 77.0])
+def test_brackets_the_edge(edge):
+    low, high = bracket(lambda x: x >= edge, 1.0, 100.0, 1e-4)
+    assert low < edge <= high <= low * 1.001
+
+
+def test_says_when_it_never_holds():
+    assert bracket(lambda x: False, 1.0, 6.0, 1e-4) == (6.0, math.inf)
+
+
+Z = draw(6, 3, purpose="Z")
+G = Expansion(draw(1, 3, purpose="x"), Z, draw(6, purpose="a"), 0.4)
+BOUNDED = {
+    "dot": DotProduct(),
+    "gram": GramPower(3, draw(9, 3, purpose="context") / 3),
+    "exponential": Exponential(2.0),
+    "projected": Exponential(2.0, projection=draw(2, 3, purpose="U"), log_scale=0.5),
+    "relu": ReluNTK(),
+    "both": ReluNTK(both_layers=True),
+}
+
+
+def moves(norm, eps, count=3000):
+    ball, like = BALLS[norm], torch.zeros(count, 3, dtype=torch.float64)
+    return eps * ball.surface(like, torch_generator(0, "moves"))
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("norm", BALLS)
+@pytest.mark.parametrize("eps", [1e-3, 0.3, 3.0])
+def test_no_move_exceeds_it(name, norm, eps):
+    kernel, bound = BOUNDED[name], drift(BOUNDED[name], G, norm)
+    values = torch.stack([G.value(kernel, G.x + v) for v in moves(norm, eps, 500)])
+    assert bound is not None
+    assert float((values - G.value(kernel, G.x)).abs().max()) <= bound(eps) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", ["dot", "gram", "exponential", "projected"])
+@pytest.mark.parametrize("norm", BALLS)
+def test_it_is_attained(name, norm):
+    """By every move for the linear kernels, by a small one for the exponential."""
+    kernel, eps = BOUNDED[name], 1e-5
+    x = G.x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(G.value(kernel, x), x)
+    change = G.value(kernel, G.x + eps * BALLS[norm].direction(gradient)) - G.value(kernel, G.x)
+    assert float(change) == pytest.approx(drift(kernel, G, norm)(eps), rel=1e-3)
+
+
+def test_the_relu_bound_is_nearly_attained_at_the_kink():
+    """At x = z the slope is |z| / 2 along z, and the turning adds |z| / (2 pi) across: both within the bound."""
+    x = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    g = Expansion(x, x, torch.ones(1, dtype=torch.float64))
+    kernel, eps = ReluNTK(), 1e-4
+    steps = [torch.tensor([[c, s]]).double() * eps for c, s in [(1.0, 0.0), (0.0, 1.0), (-0.95, 0.31)]]
+    change = max(abs(float(g.value(kernel, x + step) - g.value(kernel, x))) for step in steps)
+    assert 0.75 * drift(kernel, g, "l2")(eps) <= change <= drift(kernel, g, "l2")(eps)
+
+
+def test_unknown_kernels_have_no_bound():
+    class Mine(Kernel):
+        name = "mine"
+
+        def dense(self, X, Z):
+            return X @ Z.T
+
+    assert drift(Mine(), G, "linf") is None
+
+
+POINTS = range(4)
+
+
+def signs(pair, moves):
+    """The signs of both factors after each move of the row, a tuple each; the first is of no move at all."""
+    evaluate, found = factors(pair), []
+    for move in [torch.zeros(4, dtype=torch.float64), *moves]:
+        X = pair.X.clone()
+        X[pair.index] += move
+        found.append(tuple(float(part.sign()) for part in evaluate(X)))
+    return found
+
+
+def worst_moves(pair, norm):
+    """The directions along which each factor falls fastest."""
+    X = pair.X.clone().requires_grad_()
+    for part in factors(pair)(X):
+        (gradient,) = torch.autograd.grad(part, X, retain_graph=True)
+        yield -float(part.detach().sign()) * BALLS[norm].direction(gradient)[pair.index]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("norm", BALLS)
+def test_no_move_within_it_flips(name, norm):
+    X, y, Xq = problem()
+    generator = torch_generator(0, "moves")
+    for i in POINTS:
+        pair = choose_pair(KERNELS[name](X), X, y, Xq, 0.3, i, 0, 0, None)
+        eps = certified_eps(pair, norm)
+        assert eps is not None
+        assert eps > 0
+        random = BALLS[norm].surface(torch.zeros(20, 4, dtype=torch.float64), generator)
+        assert len(set(signs(pair, [0.999 * eps * move for move in [*worst_moves(pair, norm), *random]]))) == 1
+
+
+@pytest.mark.parametrize("name", ["dot_product", "gram_power"])
+@pytest.mark.parametrize("norm", BALLS)
+def test_for_linear_kernels_it_is_exact(name, norm):
+    X, y, Xq = problem()
+    for i in POINTS:
+        pair = choose_pair(KERNELS[name](X), X, y, Xq, 0.3, i, 0, 0, None)
+        eps = certified_eps(pair, norm)
+        assert len(set(signs(pair, [1.001 * eps * move for move in worst_moves(pair, norm)]))) == 2
+
+
+@pytest.mark.parametrize("norm", BALLS)
+def test_attention_without_normalisation(norm):
+    X, y, Xq = problem()
+    X = X / 4
+    for i in POINTS:
+        pair = choose_pair(DotProduct(), X, y, Xq, 0.3, i, 0, 0, AttentionFeatures(normalise=False))
+        eps = certified_eps(pair, norm)
+        assert eps is not None
+        assert eps > 1e-6
+        assert len(set(signs(pair, [0.999 * eps * move for move in worst_moves(pair, norm)]))) == 1
+
+
+def test_where_no_proof_is_known_there_is_none():
+    X, y, Xq = problem()
+    assert certified_eps(choose_pair(DotProduct(), X, y, Xq, 0.3, 0, 0, 0, AttentionFeatures()), "linf") is None
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("features", [RawFeatures(), AttentionFeatures()])
+def test_the_factors_give_the_influence_after_any_move_of_the_row(name, features):
+    X, y, Xq = problem(classes=3)
+    X = X / 2
+    kernel = KERNELS[name](X)
+    evaluate = factors(choose_pair(kernel, X, y, Xq, 0.3, 4, 2, 1, features))
+    moved = X.clone()
+    moved[4] += 0.3 * draw(4, purpose="move")
+    rows, queries = features(moved, Xq)
+    found = influence(kernel, rows, y, queries, 0.3)
+    residual, covariance = evaluate(moved)
+    assert_equal(residual, found.residual[4, 1])
+    assert_equal(residual * covariance * found.diagonal[4], found.leave_one_out[4, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("which", "words"),
+    [
+        ((18, 0, 0), "index is 18; .*from 0 to 17"),
+        ((0, 5, 0), "query is 5; .*from 0 to 4"),
+        ((0, -1, 0), "query is -1"),
+        ((0, 0, 3), "output is 3"),
+        ((0.5, 0, 0), "index is 0.5"),
+    ],
+)
+def test_out_of_range(which, words):
+    X, y, Xq = problem(classes=3)
+    with pytest.raises(errors.InputError, match=words):
+        choose_pair(KERNELS["exponential"](X), X, y, Xq, 0.3, *which, None)
+
+
+def test_one_row_has_nothing_to_leave_out():
+    with pytest.raises(errors.InputError, match="at least two"):
+        choose_pair(KERNELS["dot_product"](None), torch.ones(1, 2), [1.0], torch.ones(1, 2), 1.0, 0, 0, 0, None)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -4,7 +4,7 @@ from torch import nn
 
 from ridgeformer.core.errors import UnknownNameError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.regime import Architecture, Attention, CustomArchitecture, QKVNetwork, ReluNetwork
+from ridgeformer.regime import Architecture, CustomArchitecture, LinearisedAttention, QKVNetwork, ReluNetwork
 
 
 def rows():
@@ -19,7 +19,7 @@ def test_relu_sees_the_rows_and_attention_their_features():
     X = rows()
     plain, attended = build(Architecture("relu")), build(Architecture("mlp-attn", layers=2, rank=3, recompute=False))
     assert torch.equal(plain.features(X), X)
-    assert torch.equal(attended.features(X), Attention(X, 2, False, 3, True)(X))
+    assert torch.equal(attended.features(X), LinearisedAttention(X, 2, False, 3, True)(X))
     assert isinstance(attended.model, ReluNetwork)
     assert torch.equal(plain.model.weights, attended.model.weights)
     assert plain.closed_form

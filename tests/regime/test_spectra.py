@@ -9,7 +9,8 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
 from ridgeformer.kernels import GramPower
-from ridgeformer.regime import Attention, attention_order, gram_spectrum
+from ridgeformer.regime import LinearisedAttention, attention_order, gram_spectrum
+from ridgeformer.regime.spectra import examine_spectra
 
 
 def with_condition(kappa, n=30, d=8):
@@ -75,7 +76,7 @@ def test_effective_dimension_is_that_of_the_kernel():
 def test_layers_give_the_power_they_should(layers, recompute, order):
     """L9, against the attention features themselves."""
     X = with_condition(4.0)
-    features = Attention(X, layers=layers, recompute=recompute, normalise=False)(X)
+    features = LinearisedAttention(X, layers=layers, recompute=recompute, normalise=False)(X)
     assert attention_order(layers, recompute=recompute) == order
     expected = gram_spectrum(X)
     assert np.allclose(gram_spectrum(features).nonzero, expected.nonzero**order, rtol=1e-9)
@@ -86,10 +87,10 @@ def test_row_normalisation_keeps_the_cube_or_not():
     """L3: nearly kept on digits, lost on diag(1, 10)."""
     X = torch.from_numpy(unit_rows(load("digits").X[:200]))
     cube = 10 ** gram_spectrum(X).log10_condition(3)
-    assert gram_spectrum(Attention(X)(X)).condition() == pytest.approx(cube, rel=0.2)
+    assert gram_spectrum(LinearisedAttention(X)(X)).condition() == pytest.approx(cube, rel=0.2)
     X = torch.diag(torch.tensor([1.0, 10.0], dtype=torch.float64))
     assert 10 ** gram_spectrum(X).log10_condition(3) == pytest.approx(1e6)
-    assert gram_spectrum(Attention(X)(X)).condition() == pytest.approx(1)
+    assert gram_spectrum(LinearisedAttention(X)(X)).condition() == pytest.approx(1)
 
 
 def test_zero_eigenvalues_have_infinite_condition():
@@ -105,3 +106,13 @@ def test_refuses_what_has_no_spectrum():
         gram_spectrum(np.eye(2)).energy_rank(1.1)
     with pytest.raises(InputError, match="layers"):
         attention_order(-1)
+
+
+def test_rank_energy_and_condition_of_a_known_matrix():
+    X = torch.diag(torch.tensor([10.0, 1.0, 0.1, 0.0], dtype=torch.float64))
+    spectra = examine_spectra(X, torch.diag(torch.tensor([3.0, 1.0], dtype=torch.float64)), ridge=1.0)
+    np.testing.assert_allclose(spectra.gram, [100.0, 1.0, 0.01])
+    assert (spectra.rank, spectra.energy_rank) == (3, 1)
+    assert spectra.d_eff == 0.75 + 0.5
+    assert spectra.system_condition == 2.0
+    assert spectra.measured_10 <= spectra.width_10 <= 2

@@ -8,14 +8,17 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import load, unit_rows
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
-    Attention,
+    LinearisedAttention,
     finite_relu_ntk,
+    finite_relu_ntks,
     gram_spectrum,
     kernel_distances,
     published_width,
     required_widths,
     width_from_measurement,
 )
+from ridgeformer.regime.networks import normalise_rows
+from ridgeformer.regime.widths import judge_criteria
 
 
 def digits(n=100):
@@ -54,7 +57,7 @@ def test_criteria_disagree_by_orders_of_magnitude_on_attention_features():
     """L4: the published width cannot be run, the ridge-whitened one can, on the same rows."""
     X = digits()
     kappa = gram_spectrum(X).condition()
-    features = Attention(X)(X)
+    features = LinearisedAttention(X)(X)
     needs = by_name(features, ridge=0.5, kappa=kappa)
     assert needs["frobenius"].log10_width < needs["whitened"].log10_width < 6
     assert needs["whitened"].log10_width < needs["multiplicative"].log10_width < needs["additive"].log10_width
@@ -90,3 +93,29 @@ def test_refuses_what_has_no_width():
         required_widths([[1.0, 0.0], [2.0, 0.0]], ridge=1.0)
     with pytest.raises(InputError, match="ridge"):
         required_widths(torch.eye(2), ridge=0.0)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    X = normalise_rows(torch.randn(12, 6, generator=torch_generator(0, "rows"), dtype=torch.float64))
+    draws = finite_relu_ntks(X, [1_000, 40_000, 1_000_000], torch_generator(0, "neurons"), threads=1)
+    return X, [(width, kernel_distances(K, ReluNTK()(X), ridge=0.5)) for width, K in draws]
+
+
+def test_the_expected_width_is_where_the_distance_is_met(drawn):
+    """Expected from m = 1e6 for the distance seen at 4e4: within a factor of a few of 4e4."""
+    X, at = drawn
+    for one in judge_criteria(X, at[0][1], tuple(at), 0.5, 10.0)[:-1]:
+        seen = getattr(at[1][1], one.name)
+        met = one.log10_expected + 2 * log10(one.tolerance / seen)
+        assert abs(met - log10(40_000)) < 0.8
+
+
+def test_what_is_expected_is_less_than_what_is_proved(drawn):
+    X, at = drawn
+    *measured, published = judge_criteria(X, at[0][1], tuple(at), 0.5, 10.0)
+    assert all(one.log10_expected < one.log10_sufficient for one in measured)
+    assert published.log10_sufficient == required_widths(X, ridge=0.5, kappa=10.0)[-1].log10_width
+    assert published.reachable == (published.log10_sufficient <= 9)
+    assert not judge_criteria(X, at[0][1], tuple(at), 0.5, 1e3)[-1].reachable
+    assert judge_criteria(X, None, (), 0.5, 10.0) == ()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from torch import nn
 
-from ridgeformer.datasets import load
+from ridgeformer.core.words import number
+from ridgeformer.datasets import Split, load
 from ridgeformer.regime import Architecture, CustomArchitecture, Training, answer_regime
 from ridgeformer.views import write_page
 from ridgeformer.views.regime_page import (
@@ -16,14 +17,16 @@ from ridgeformer.views.regime_page import (
     widths_table,
 )
 
-QUICK = {
-    "rows": 30, "test_rows": 15, "width": 32, "widest": 10_000, "training": Training("descent", epochs=5, l2=0.0),
-}  # fmt: skip
+QUICK = {"width": 32, "widest": 10_000, "training": Training("descent", epochs=5, l2=0.0)}
+
+
+def digits():
+    return Split.for_networks(load("digits"), rows=30, test_rows=15)
 
 
 @pytest.fixture(scope="module")
 def attention():
-    return answer_regime(load("digits"), Architecture("mlp-attn", scale=1.0), **QUICK)
+    return answer_regime(digits(), Architecture("mlp-attn", scale=1.0), **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ def custom():
     def net(features, outputs, width):
         return nn.Sequential(nn.Linear(features, width), nn.Tanh(), nn.Linear(width, outputs))
 
-    return answer_regime(load("digits"), CustomArchitecture(net), model="mine:net", **QUICK)
+    return answer_regime(digits(), CustomArchitecture(net), model="mine:net", **QUICK)
 
 
 def pictures(page):
@@ -71,7 +74,7 @@ def test_training_curves_and_spectra_are_those_of_the_answer(attention):
 def test_tables(attention):
     assert [row[0] for row in criteria_table(attention).rows][-1] == "published"
     assert len(widths_table(attention).rows) == len(attention.at_widths)
-    assert dict(training_table(attention).rows)["kernel moved"] == f"{attention.measured.kernel_drift:.3g}"
+    assert dict(training_table(attention).rows)["kernel moved"] == number(attention.measured.kernel_drift)
     last = spectra_table(attention).rows[-1]
     assert last[1] == "min(n, d)"
     beyond = attention.attended.rank < len(attention.attended.eigenvalues)
@@ -81,4 +84,4 @@ def test_tables(attention):
 def test_a_network_without_a_limit_has_no_widths(custom):
     titles = [section.title for section in regime_page(custom).sections]
     assert titles == ["What training did", "The spectrum of the rows", "What was done"]
-    assert dict(training_table(custom).rows)["test error"] == f"{custom.measured.test_error:.3g}"
+    assert dict(training_table(custom).rows)["test error"] == number(custom.measured.test_error)

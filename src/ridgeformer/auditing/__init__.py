@@ -4,7 +4,7 @@ A new section is one file with a frozen record and a function that makes it, one
 section in `views/audit_page`.
 """
 
-from ridgeformer.auditing.audit import Audit, audit
+from ridgeformer.auditing.run import Audit, audit
 from ridgeformer.auditing.settings import PRESETS, Settings, preset
 
 __all__ = ["PRESETS", "Audit", "Settings", "audit", "preset"]

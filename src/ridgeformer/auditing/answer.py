@@ -7,11 +7,11 @@ from ridgeformer.auditing.convergence import TARGET, Convergence
 from ridgeformer.auditing.fits import Certified, Fit
 from ridgeformer.auditing.kernel_regime import KernelRegime
 from ridgeformer.auditing.malleability import Malleable
-from ridgeformer.auditing.skipped import Skipped
-from ridgeformer.auditing.spectra import Spectra
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.statistics import Paired
 from ridgeformer.core.words import one_part_in, show_score
 from ridgeformer.datasets import Split
+from ridgeformer.regime.spectra import Spectra
 
 __all__ = ["answer", "best_baseline", "describe_comparison"]
 
@@ -116,7 +116,7 @@ def _explanations(regime: KernelRegime | Skipped, malleability: Malleable | Skip
 
 
 def _describes(regime: KernelRegime | Skipped) -> str:
-    from ridgeformer.regime.words import influence_supported
+    from ridgeformer.regime.answer import influence_supported
 
     if isinstance(regime, Skipped):
         return "whether they carry over to a trained network could not be measured here"

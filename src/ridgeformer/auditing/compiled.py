@@ -1,4 +1,4 @@
-"""The audit's own problem inside a transformer: both routes compiled for these data, run and certified."""
+"""The audit's own problem inside transformers: compiled for these data, run and certified; one of them to watch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ridgeformer.datasets import Split
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.solving import solve
 
-__all__ = ["Compiled", "compile_softmax", "examine_compiled"]
+__all__ = ["Compiled", "Watched", "choose_watched", "compile_softmax", "examine_compiled"]
 
 ENOUGH = 1e-6
 """Steps are added until plain conjugate gradients reach this relative residual, or there are MOST_STEPS."""
@@ -141,3 +141,51 @@ def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Co
         typical_output=float(np.sqrt(np.square(certificate.exact).mean())),
         certificate=certificate,
     )
+
+
+SUPPORTS, QUERIES = 16, 5
+WATCHED_STEPS = 8
+"""Rows and steps one can follow by eye."""
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A compiled model and a task for it.
+
+    Attributes:
+        model: Softmax attention at the audit's temperature and ridge.
+        X, y: Training rows, and the targets of one output.
+        Xq: Held-out rows.
+        output: Which output it is, in words.
+        labels: What each training row is, in words.
+    """
+
+    model: CompiledTransformer
+    X: Tensor
+    y: Tensor
+    Xq: Tensor
+    output: str
+    labels: tuple[str, ...]
+
+
+def choose_watched(data: Split, certified: Certified, settings: Settings) -> Watched:
+    """Return the model and its task; the output is the one whose targets vary most over the rows drawn.
+
+    Raises:
+        InputError: targets or rows the compiler cannot take.
+    """
+    order = torch.randperm(len(data.X), generator=torch_generator(settings.seed, "watched supports"))[:SUPPORTS]
+    X, Xq = data.X[order], data.Xt[:QUERIES]
+    output = int(data.y[order].std(dim=0, correction=0).argmax())
+    y = data.y[order, output]
+    model = compile_softmax(certified, X, y[:, None], Xq, most_steps=WATCHED_STEPS)
+    classes = data.dataset.classes
+    said = f"class {classes[output]} against the rest" if classes else "the target"
+    if not classes and data.y.shape[1] > 1:
+        said = f"target {output + 1}"
+    return Watched(model, X, y, Xq, said, tuple(_label(data, int(place)) for place in order))
+
+
+def _label(data: Split, place: int) -> str:
+    row = f"row {data.rows[place]}"
+    return row if data.labels is None else f"{row}, class {data.dataset.classes[int(data.labels[place])]}"

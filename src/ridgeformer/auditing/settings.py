@@ -1,13 +1,14 @@
-"""The choices an audit makes, all in one place and all shown in the report."""
+"""The choices an audit makes, all shown in the report, and how it skips a section that the data do not allow."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from ridgeformer.core.errors import unknown_name
+from ridgeformer.core.errors import RidgeformerError, unknown_name
 
-__all__ = ["PRESETS", "Settings", "preset"]
+__all__ = ["PRESETS", "Settings", "Skipped", "attempt", "preset"]
 
 
 @dataclass(frozen=True)
@@ -88,3 +89,33 @@ def preset(name: Any) -> Settings:
     if name not in PRESETS:
         raise unknown_name("preset", name, list(PRESETS))
     return PRESETS[name]
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Why a part was left out, in one sentence."""
+
+    reason: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as plain values, for JSON."""
+        return {"skipped": self.reason}
+
+
+def attempt(part: Callable[[], Result]) -> Result | Skipped:
+    """Return what a part finds, or why these data do not allow it. Errors of the program itself are not caught.
+
+    Example:
+        >>> from ridgeformer.core.errors import InputError
+        >>> def part():
+        ...     raise InputError("row 3 is all zeros.")
+        >>> attempt(part)
+        Skipped(reason='row 3 is all zeros.')
+    """
+    try:
+        return part()
+    except RidgeformerError as error:
+        return Skipped(" ".join(str(error).split()))

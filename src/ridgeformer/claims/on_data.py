@@ -12,8 +12,8 @@ import torch
 from ridgeformer import bounds
 from ridgeformer.auditing.fits import Certified, certified_fit
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.auditing.spectra import Spectra, examine_spectra
 from ridgeformer.datasets import Dataset, Split
+from ridgeformer.regime.spectra import Spectra, examine_spectra
 
 __all__ = ["FLOAT32_CONDITION", "Applied", "Row", "apply_claims", "examine_claims", "float32_ridge"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError
@@ -15,7 +15,7 @@ from ridgeformer.core.errors import DtypeError, InputError, ShapeError
 __all__ = ["as_matrix", "as_query", "as_targets", "as_tensor", "cast", "positive", "whole"]
 
 
-def as_tensor(value: Any, name: str) -> Tensor:
+def as_tensor(value: object, name: str) -> Tensor:
     """Return `value` as a floating tensor; integers and booleans become the default of their kind.
 
     Tensors keep their device, precision and gradient. Integers become float64 (exact up to 2^53).
@@ -50,7 +50,7 @@ def _refuse_nonfinite(value: Tensor, name: str) -> None:
         )
 
 
-def _from_array(value: Any, name: str) -> Tensor:
+def _from_array(value: object, name: str) -> Tensor:
     if isinstance(value, np.memmap) and value.dtype in (np.float32, np.float64) and value.flags.c_contiguous:
         return _mapped(value)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -77,14 +77,14 @@ def _from_array(value: Any, name: str) -> Tensor:
     return torch.from_numpy(np.array(array, order="C", dtype=array.dtype.newbyteorder("=")))
 
 
-def _mapped(value: Any) -> Tensor:
+def _mapped(value: NDArray[np.floating]) -> Tensor:
     """Return a memory-mapped array as a tensor that stays on disk; nothing here writes to its input."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(value)
 
 
-def as_matrix(value: Any, name: str = "X") -> Tensor:
+def as_matrix(value: object, name: str = "X") -> Tensor:
     """Return `value` as a floating matrix with at least one row and one column.
 
     Example:
@@ -102,7 +102,7 @@ def as_matrix(value: Any, name: str = "X") -> Tensor:
     return matrix
 
 
-def as_targets(value: Any, like: Tensor, name: str = "y") -> Tensor:
+def as_targets(value: object, like: Tensor, name: str = "y") -> Tensor:
     """Return targets as a vector (n,) or a matrix (n, outputs) in float64, with the rows and device of `like`."""
     targets = as_tensor(value, name)
     if targets.ndim not in (1, 2):
@@ -116,7 +116,7 @@ def as_targets(value: Any, like: Tensor, name: str = "y") -> Tensor:
     return targets.to(dtype=torch.float64, device=like.device)
 
 
-def as_query(value: Any, like: Tensor, name: str = "Xq") -> Tensor:
+def as_query(value: object, like: Tensor, name: str = "Xq") -> Tensor:
     """Return query rows with as many features as `like`, in its dtype and on its device."""
     query = as_matrix(value, name)
     if query.shape[1] != like.shape[1]:
@@ -136,7 +136,7 @@ def cast(value: Tensor, like: Tensor, name: str) -> Tensor:
     return converted
 
 
-def positive(value: Any, name: str, why: str) -> float:
+def positive(value: object, name: str, why: str) -> float:
     """Return `value` as a float > 0, or say why it must be.
 
     Example:
@@ -144,7 +144,7 @@ def positive(value: Any, name: str, why: str) -> float:
         0.5
     """
     try:
-        number = float(value)
+        number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise DtypeError(f"{name} is {value!r}; a positive number was expected ({why}).") from None
     if not (math.isfinite(number) and number > 0):
@@ -152,7 +152,7 @@ def positive(value: Any, name: str, why: str) -> float:
     return number
 
 
-def whole(value: Any, name: str, least: int) -> int:
+def whole(value: object, name: str, least: int) -> int:
     """Return `value` as an integer of at least `least`.
 
     Example:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
@@ -18,7 +17,7 @@ LEVEL = 0.95
 """Confidence of an interval unless told."""
 
 
-def mean_interval(values: Any, *, level: float = LEVEL) -> tuple[float | None, float | None]:
+def mean_interval(values: ArrayLike, *, level: float = LEVEL) -> tuple[float | None, float | None]:
     """Return Student's t interval of the mean; (None, None) for fewer than two values or one that is not finite.
 
     Exact for independent normal values, at any number of them. Skewed values are covered less often than stated:
@@ -44,7 +43,7 @@ def mean_interval(values: Any, *, level: float = LEVEL) -> tuple[float | None, f
     return float(values.mean()) - half, float(values.mean()) + half
 
 
-def proportion_interval(count: Any, trials: Any, *, level: float = LEVEL) -> tuple[float, float]:
+def proportion_interval(count: int, trials: int, *, level: float = LEVEL) -> tuple[float, float]:
     """Return the Clopper-Pearson interval of a probability from `count` successes in independent trials.
 
     Its coverage is at least the level for every probability and every number of trials.
@@ -65,7 +64,7 @@ def proportion_interval(count: Any, trials: Any, *, level: float = LEVEL) -> tup
     return low, high
 
 
-def rate_interval(rates: Any, cases: Any, *, level: float = LEVEL) -> tuple[float | None, float | None]:
+def rate_interval(rates: ArrayLike, cases: int, *, level: float = LEVEL) -> tuple[float | None, float | None]:
     """Return an interval for a rate that was counted over `cases` cases in each of a few seeds.
 
     It holds both Student's t over the seeds, which allows for cases of one seed that are alike, and Clopper-Pearson
@@ -109,7 +108,7 @@ class Paired:
         return self.p <= 1 - LEVEL
 
 
-def compare_paired(own: Any, other: Any) -> Paired:
+def compare_paired(own: ArrayLike, other: ArrayLike) -> Paired:
     """Compare two methods by their scores on the same cases.
 
     Scores of 0 and 1 (wrong and right) are compared exactly: McNemar's test is the binomial test of wins against

@@ -1,7 +1,7 @@
 """Data: embedded, fetched once, the user's own files, or synthetic with a prescribed spectrum.
 
-A new dataset is one file with an `Entry` (an `Embedded`, an `ImageSet`, or a class of its own), one line in
-`REGISTRY` and a test file of the same name.
+`Split` prepares data for everything else. A new dataset is an `Entry` (an `Embedded`, an `ImageSet`, or a class of its
+own) and one line in `REGISTRY`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.reading import open_regular
-from ridgeformer.datasets.cifar10 import CIFAR10
-from ridgeformer.datasets.dataset import Dataset, Task
+from ridgeformer.datasets.dataset import Dataset, Entry, Info, Task
 from ridgeformer.datasets.embedded import DIABETES, DIGITS, WINE
-from ridgeformer.datasets.entry import Entry, Info
-from ridgeformer.datasets.fashion import FASHION
-from ridgeformer.datasets.fetched import fetch_set
+from ridgeformer.datasets.fetching import Progress, fetch_set
 from ridgeformer.datasets.files import load_file
 from ridgeformer.datasets.image_set import ImageSet
-from ridgeformer.datasets.mnist import MNIST
-from ridgeformer.datasets.progress import Progress
-from ridgeformer.datasets.synthetic import synthetic
+from ridgeformer.datasets.published import CIFAR10, FASHION, MNIST
+from ridgeformer.datasets.synthetic_data import synthetic
 
 if TYPE_CHECKING:
-    from ridgeformer.datasets.preprocess import standardise, unit_rows
-    from ridgeformer.datasets.split import Split
+    from ridgeformer.datasets.split import Split, standardise, unit_rows
 
 __all__ = [
     "REGISTRY",
@@ -60,14 +55,14 @@ REGISTRY: dict[str, Entry] = {
 }
 """Datasets by name."""
 
-_NEEDS_TORCH = {"Split": "split", "standardise": "preprocess", "unit_rows": "preprocess"}
+_NEEDS_TORCH = ("Split", "standardise", "unit_rows")
 """Names imported on first use: `ridgeformer data list` starts without torch."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _NEEDS_TORCH:
         raise AttributeError(f"module 'ridgeformer.datasets' has no attribute {name!r}")
-    return getattr(import_module(f"ridgeformer.datasets.{_NEEDS_TORCH[name]}"), name)
+    return getattr(import_module("ridgeformer.datasets.split"), name)
 
 
 def load(

@@ -1,23 +1,138 @@
-"""The cache: one .npz a dataset and a small record beside it, written whole or not at all."""
+"""The cache of fetched data: its place, a directory to work in, one .npz a dataset, written whole or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+import platformdirs
 from jaxtyping import UInt8
 
-from ridgeformer.core.errors import DataFileError
+from ridgeformer.core.errors import DataFileError, FetchError
 from ridgeformer.core.reading import explained, open_regular, read_regular
-from ridgeformer.datasets.locations import cannot_write
 from ridgeformer.datasets.npy import load_npz
 
-__all__ = ["is_intact", "is_stored", "read", "store"]
+__all__ = [
+    "ENVIRONMENT",
+    "cannot_write",
+    "datasets_folder",
+    "is_intact",
+    "is_stored",
+    "read",
+    "root",
+    "store",
+    "workspace",
+]
+
+ENVIRONMENT = "RIDGEFORMER_CACHE"
+"""Environment variable that moves the cache."""
+
+
+def root(cache_dir: str | Path | None = None) -> Path:
+    """Return the cache directory: the argument, else $RIDGEFORMER_CACHE, else the user's cache directory.
+
+    Example:
+        >>> root("somewhere").is_absolute()
+        True
+    """
+    chosen = cache_dir if cache_dir is not None else os.environ.get(ENVIRONMENT)
+    if chosen is None or str(chosen) == "":
+        return platformdirs.user_cache_path("ridgeformer")
+    return Path(chosen).expanduser().absolute()
+
+
+def datasets_folder(cache_dir: str | Path | None = None) -> Path:
+    """Return the part of the cache that holds datasets.
+
+    Example:
+        >>> datasets_folder("somewhere").name
+        'datasets'
+    """
+    return root(cache_dir) / "datasets"
+
+
+def cannot_write(directory: Path, error: OSError) -> FetchError:
+    """Build the error for a cache that cannot be written."""
+    return FetchError(
+        f"cannot write to the cache {directory} ({error.strerror or error}): make room, or set {ENVIRONMENT} to a "
+        "directory you can write to."
+    )
+
+
+STALE_SECONDS = 2 * 3600
+"""Age at which a directory whose lock cannot be asked counts as abandoned."""
+
+_OWNER = "owner.lock"
+
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # Windows has none: age alone decides there
+
+
+@contextmanager
+def workspace(directory: Path, name: str) -> Iterator[Path]:
+    """Give a fresh directory inside `directory`; it is removed with all it holds, however the block ends.
+
+    A process that is killed outright cannot tidy up. The system releases the lock it held, and the next
+    workspace in the same place removes what it left.
+
+    Raises:
+        FetchError: `directory` cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for left in directory.glob(".*-*"):
+            if left.is_dir() and _abandoned(left):
+                shutil.rmtree(left, ignore_errors=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=directory))
+        owner = (work / _OWNER).open("wb")
+    except OSError as error:
+        raise cannot_write(directory, error) from error
+    with owner:
+        _lock(owner)
+        try:
+            yield work
+        finally:
+            owner.close()
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Return whether the lock is ours now: False while a living process holds it, or without locks."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _abandoned(work: Path) -> bool:
+    try:
+        with (work / _OWNER).open("r+b") as owner:
+            if _lock(owner):
+                return True
+        return fcntl is None and _age(work) > STALE_SECONDS
+    except OSError:  # not locked yet, or not ours to open
+        return _age(work) > STALE_SECONDS
+
+
+def _age(work: Path) -> float:
+    try:
+        return time.time() - work.stat().st_mtime
+    except OSError:  # gone meanwhile
+        return 0.0
+
 
 MOST_RECORD_BYTES = 2**20
 

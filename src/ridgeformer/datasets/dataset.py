@@ -1,10 +1,11 @@
-"""A dataset: rows, targets, and where they came from."""
+"""A dataset: rows, targets, where they came from, what is odd about them; and the record of one not loaded yet."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError, unknown_name
 from ridgeformer.core.seeds import numpy_generator
 
-__all__ = ["Dataset", "Task", "shares", "stratified_rows"]
+__all__ = ["Dataset", "Entry", "Info", "Task", "oddities", "shares", "stratified_rows"]
 
 Task = Literal["regression", "classification"]
 TASKS = ("regression", "classification")
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,3 +277,121 @@ def stratified_rows(
     members = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
     parts = [generator.permutation(rows)[:k] for rows, k in zip(members, shares(counts, n, generator), strict=True)]
     return np.sort(np.concatenate(parts)).astype(np.int64)
+
+
+def oddities(train: Dataset, test: Dataset) -> tuple[str, ...]:
+    """Return one sentence for each oddity of a split: constant features, repeated rows, unseen classes.
+
+    Example:
+        >>> X = np.array([[1.0, 7.0], [2.0, 7.0], [1.0, 7.0]])
+        >>> part = Dataset("part", X, np.array([0.0, 1.0, 0.0]))
+        >>> for sentence in oddities(part, part.subset([0])):
+        ...     print(sentence)
+        1 of the 2 features is the same in every training row and says nothing: x1.
+        2 of the 4 rows repeat an earlier row; 1 of the 1 held-out rows is also a training row, which flatters scores.
+    """
+    notes = []
+    flat = np.flatnonzero((train.X[0] == train.X).all(axis=0))
+    if flat.size:
+        names = ", ".join(train.features[j] for j in flat[:MOST_NAMED])
+        more = f" and {flat.size - MOST_NAMED} more" if flat.size > MOST_NAMED else ""
+        verbs = ("is", "says") if flat.size == 1 else ("are", "say")
+        notes.append(
+            f"{flat.size} of the {train.d} features {verbs[0]} the same in every training row and {verbs[1]} nothing: "
+            f"{names}{more}."
+        )
+    notes += _repeats(train, test)
+    unseen = [train.classes[code] for code in np.setdiff1d(test.y, train.y)] if train.classes else []
+    if unseen:
+        noun = "class" if len(unseen) == 1 else "classes"
+        notes.append(f"No training row is of {noun} {', '.join(unseen[:MOST_NAMED])}, so none can be predicted.")
+    return tuple(notes)
+
+
+def _repeats(train: Dataset, test: Dataset) -> list[str]:
+    X, targets = np.vstack([train.X, test.X]), np.vstack([train.targets(), test.targets()])
+
+    def number(rows: NDArray[Any]) -> NDArray[np.int64]:
+        """Number the distinct rows."""
+        return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+
+    rows = number(X)
+    distinct = int(rows.max()) + 1
+    if distinct == len(X):
+        return []
+    note = f"{len(X) - distinct:,} of the {len(X):,} rows repeat an earlier row"
+    leaked = int(np.isin(rows[train.n :], rows[: train.n]).sum())
+    if leaked:
+        verb = "is also a training row" if leaked == 1 else "are also training rows"
+        note += f"; {leaked:,} of the {test.n:,} held-out rows {verb}, which flatters scores"
+    notes = [note + "."]
+    disagreeing = int(number(np.column_stack([X, targets])).max()) + 1 - distinct
+    if disagreeing:
+        notes.append(f"{disagreeing:,} of the repeats have another target, so no method can get every row right.")
+    return notes
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is known of a named dataset before it is loaded.
+
+    Attributes:
+        name: What `load` takes.
+        n: Number of rows of each part, in the order of `parts`.
+        d: Number of features.
+        task: "regression" or "classification".
+        classes: Class labels; empty for regression.
+        parts: ("train", "test") for an official split, ("train",) where there is none.
+        origin: Where it comes from.
+        fetched: Whether `load` works now, without fetching first.
+        licence: Licence of the data, as far as its authors state one.
+        citation: Whom to cite.
+        description: What the numbers are, in one line.
+    """
+
+    name: str
+    n: tuple[int, ...]
+    d: int
+    task: Task
+    classes: tuple[str, ...]
+    parts: tuple[str, ...]
+    origin: str
+    fetched: bool
+    licence: str
+    citation: str
+    description: str
+
+    def __str__(self) -> str:
+        rows = " + ".join(f"{n:,} {part}" for n, part in zip(self.n, self.parts, strict=True))
+        task = f"{self.task}, {len(self.classes)} classes" if self.classes else self.task
+        ready = "yes" if self.fetched else f"no: run `ridgeformer data fetch {self.name}`"
+        return "\n".join(
+            [
+                f"{self.name}: {self.description}",
+                f"  rows      {rows if len(self.n) > 1 else format(self.n[0], ',')}, {self.d:,} features",
+                f"  task      {task}",
+                *([f"  classes   {', '.join(self.classes)}"] if self.classes else []),
+                f"  origin    {self.origin}",
+                f"  ready     {ready}",
+                f"  licence   {self.licence}",
+                f"  citation  {self.citation}",
+            ]
+        )
+
+
+@runtime_checkable
+class Entry(Protocol):
+    """A line of the registry."""
+
+    @property
+    def name(self) -> str:
+        """What `load` takes."""
+        ...
+
+    def info(self, cache_dir: str | Path | None = None) -> Info:
+        """Return the record to show."""
+        ...
+
+    def load(self, part: str, cache_dir: str | Path | None = None, limit: int | None = None) -> Dataset:
+        """Return one part, or `limit` of its rows with the classes in proportion."""
+        ...

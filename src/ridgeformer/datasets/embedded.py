@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ridgeformer.core.errors import InputError
-from ridgeformer.datasets.dataset import Dataset, Task
-from ridgeformer.datasets.entry import Info
+from ridgeformer.datasets.dataset import Dataset, Info, Task
 
 __all__ = ["DIABETES", "DIGITS", "WINE", "Embedded"]
 

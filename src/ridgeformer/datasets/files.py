@@ -1,15 +1,21 @@
-"""The user's own files: .npz, .npy, .csv and .parquet."""
+"""The user's own files: .npz, .npy, .csv and .parquet. Plain numbers only, never a pickle."""
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
+from typing import Any
 
-from ridgeformer.core.errors import DataFileError, InputError, unknown_name
+import numpy as np
+from numpy.typing import NDArray
+
+from ridgeformer.core.errors import DataFileError, DtypeError, InputError, ShapeError, UnknownNameError, unknown_name
 from ridgeformer.core.reading import explained, open_regular
-from ridgeformer.datasets.array_files import read_npy, read_npz
 from ridgeformer.datasets.dataset import Dataset
+from ridgeformer.datasets.labels import code_target
+from ridgeformer.datasets.npy import load_npy, load_npz
 
-__all__ = ["ENDINGS", "PICKLES", "load_file"]
+__all__ = ["ENDINGS", "PICKLES", "load_file", "read_npy", "read_npz"]
 
 ENDINGS = (".npz", ".npy", ".csv", ".parquet")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib", ".dill")
@@ -77,3 +83,111 @@ def _check_path(path: Path) -> str:
         if not file.read(1):
             raise DataFileError(f"{path} is empty: save it again.")
     return ending
+
+
+WHOLE = (("X", "y"), ("x", "y"), ("data", "target"))
+"""Keys of features and target in an .npz without a split."""
+
+SPLIT = (("x_{}", "y_{}"), ("X_{}", "y_{}"))
+"""Keys in an .npz with a split; {} is "train" or "test"."""
+
+
+def read_npz(path: Path, target: str | int | None, task: str | None, part: str) -> Dataset:
+    """Return two arrays of an .npz: by default X and y, or x_train and y_train (x_test, y_test).
+
+    An array with more than two axes holds images: rows are flattened, and bytes are scaled to [0, 1].
+
+    Args:
+        path: The file.
+        target: Key of the target; the features are then X, its usual companion, or the only other array.
+        task: "classification", "regression", or None to choose from the target.
+        part: "train" or "test"; "test" needs the keys of a split.
+
+    Raises:
+        DataFileError: not a complete .npz, or one with pickled objects.
+        InputError: no such key, or arrays that do not fit.
+    """
+    (x_key, X), (y_key, y) = load_npz(path, lambda keys: _pick_keys(path, keys, target, part)).items()
+    return _dataset(path, X, y, task, (x_key, y_key))
+
+
+def read_npy(path: Path, target: str | int | None, task: str | None) -> Dataset:
+    """Return the matrix of an .npy: one column the target (the last by default), the others the features.
+
+    Raises:
+        DataFileError: not a complete .npy, or one with pickled objects.
+        InputError: not a matrix, or no such column.
+    """
+    matrix = load_npy(path)
+    if matrix.dtype.names or matrix.ndim != 2 or matrix.shape[1] < 2:
+        raise ShapeError(
+            f"{path} has shape {matrix.shape} and dtype {matrix.dtype}; a matrix with a feature column and a target "
+            "column was expected: save two arrays with numpy.savez(path, X=X, y=y) instead."
+        )
+    columns = matrix.shape[1]
+    try:
+        position = -1 if target is None else int(target)
+    except ValueError:
+        raise InputError(
+            f"target is {target!r}; an .npy has no column names: give a position, 0 to {columns - 1}."
+        ) from None
+    if not -columns <= position < columns:
+        raise InputError(
+            f"{path.name} has no column {position}: it has {columns}, 0 to {columns - 1} (or -1 for the last)."
+        )
+    position %= columns
+    return _dataset(path, np.delete(matrix, position, axis=1), matrix[:, position], task, ("", f"column {position}"))
+
+
+def _dataset(path: Path, X: NDArray[Any], y: NDArray[Any], task: str | None, keys: tuple[str, str]) -> Dataset:
+    what = f"{keys[0] or 'the matrix'} of {path.name}"
+    if X.dtype.kind not in "fiub":
+        raise DtypeError(f"{what} has dtype {X.dtype}; real numbers were expected: turn text and dates into numbers.")
+    if X.ndim < 2 or 0 in X.shape:
+        raise ShapeError(f"{what} has shape {X.shape}; (rows, features) was expected: reshape one feature to (-1, 1).")
+    coded, kind, classes = code_target(y, task, f"{keys[1]} of {path.name}")
+    if len(coded) != len(X):
+        raise ShapeError(f"{what} has {len(X)} rows and {keys[1]} has {len(coded)}: give one target a row.")
+    images = X.ndim > 2
+    scaled = images and X.dtype == np.uint8
+    rows = X.reshape(len(X), -1).astype(np.float64)
+    return Dataset(
+        name=path.stem,
+        X=rows / 255.0 if scaled else rows,
+        y=coded,
+        task=kind,
+        classes=classes,
+        image_shape=X.shape[1:] if images else None,
+        source=f"{path}, target {keys[1]}" + (", pixels / 255" if scaled else ""),
+        description=f"{'Images' if images else 'Rows'} of {rows.shape[1]} features, {len(rows)} in all.",
+    )
+
+
+def _pick_keys(path: Path, keys: list[str], target: str | int | None, part: str) -> tuple[str, str]:
+    """Return the keys of features and target."""
+    split = [(x.format(part), y.format(part)) for x, y in SPLIT]
+    pairs = [*WHOLE, *split] if part == "train" else split
+    if target is None:
+        found = next(((x, y) for x, y in pairs if x in keys and y in keys), None)
+        if found is None:
+            raise InputError(
+                f"{path.name} has the keys {', '.join(keys) or '(none)'}; {_spelled(pairs)} were expected for the "
+                f"{part} part: rename them, or give target=KEY."
+            )
+        return found
+    if target not in keys:
+        near = difflib.get_close_matches(str(target), keys, n=1, cutoff=0.5)
+        hint = f": did you mean {near[0]!r}?" if near else "."
+        raise UnknownNameError(f"{path.name} has no key {target!r}{hint} Its keys are {', '.join(keys)}.")
+    others = [x for x, y in pairs if y == target and x in keys] or [x for x in ("X", "x") if x in keys and x != target]
+    others = others or [key for key in keys if key != target]
+    if len(others) != 1:
+        raise InputError(
+            f"{path.name} has the keys {', '.join(keys)}; with target {target!r} the features are not clear: name "
+            "them X."
+        )
+    return others[0], str(target)
+
+
+def _spelled(pairs: list[tuple[str, str]]) -> str:
+    return " or ".join(f"{x} and {y}" for x, y in pairs)

@@ -1,4 +1,4 @@
-"""Training and held-out rows of a dataset, ready for a kernel: the only place where data are prepared."""
+"""Preprocessing as pure functions: rows of unit length, columns of mean zero and variance one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,76 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.core.checks import whole
-from ridgeformer.core.errors import InputError, unknown_name
+from ridgeformer.core.checks import as_matrix, whole
+from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.datasets.dataset import Dataset, Task, stratified_rows
-from ridgeformer.datasets.preprocess import standardise, unit_rows
+from ridgeformer.datasets.dataset import Dataset, Task, oddities, stratified_rows
 
-__all__ = ["CODINGS", "PREPROCESSING", "Split", "oddities"]
+__all__ = ["CODINGS", "PREPROCESSING", "Split", "standardise", "unit_rows"]
+
+
+def unit_rows(X: Any) -> Float64[np.ndarray, "n d"]:
+    """Return X with every row divided by its Euclidean length.
+
+    Holds for rows that are not zero. Rows of any representable size come out right: each is divided by its
+    largest entry first, so no square overflows or vanishes.
+
+    Raises:
+        InputError: a row is zero and has no direction.
+
+    Example:
+        >>> unit_rows([[3.0, 4.0], [0.0, 2.0]]).tolist()
+        [[0.6, 0.8], [0.0, 1.0]]
+    """
+    rows = _matrix(X, "X")
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    zero = np.flatnonzero(largest == 0)
+    if zero.size:
+        raise InputError(
+            f"row {zero[0]} is all zeros ({zero.size} such rows in all) and has no direction: drop the zero rows "
+            "before scaling rows to unit length."
+        )
+    rows = rows / largest
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def standardise(train: Any, *others: Any) -> tuple[Float64[np.ndarray, "_ d"], ...]:
+    """Return (train, *others) with each column shifted and scaled by the mean and deviation of `train`.
+
+    Nothing about `others` enters the statistics. A column that is constant in `train` says nothing about it
+    and becomes zero everywhere. The deviation divides by n. The result is always a tuple.
+
+    Raises:
+        ShapeError: a matrix with another number of columns than `train`.
+
+    Example:
+        >>> train, test = standardise([[1.0, 5.0], [3.0, 5.0]], [[4.0, 6.0]])
+        >>> train.tolist(), test.tolist()
+        ([[-1.0, 0.0], [1.0, 0.0]], [[2.0, 0.0]])
+    """
+    fitted = _matrix(train, "train")
+    constant = fitted.max(axis=0) == fitted.min(axis=0)
+    mean = fitted.mean(axis=0)
+    deviation = np.where(constant, 1.0, fitted.std(axis=0))
+    results = []
+    for position, other in enumerate((train, *others)):
+        name = "train" if position == 0 else f"matrix {position} after train"
+        matrix = _matrix(other, name)
+        if matrix.shape[1] != fitted.shape[1]:
+            raise ShapeError(
+                f"{name} has {matrix.shape[1]} columns and train has {fitted.shape[1]}: give all the same columns."
+            )
+        results.append(np.where(constant, 0.0, (matrix - mean) / deviation))
+    return tuple(results)
+
+
+def _matrix(value: Any, name: str) -> Float64[np.ndarray, "n d"]:
+    return as_matrix(value, name).detach().cpu().to(torch.float64).numpy()
+
 
 Rows = NDArray[np.int64]
 
@@ -27,7 +86,6 @@ FEWEST_NETWORK_ROWS = 2
 LARGEST = 1e100
 """Entries beyond this, or all below its inverse, have squares that overflow or vanish."""
 
-MOST_NAMED = 5
 ONE_CLASS = "the training rows are all of one class, so there is nothing to tell apart: add another class."
 CODINGS = ("signed", "one_hot")
 PREPROCESSING = {
@@ -355,55 +413,3 @@ def _check_scale(dataset: Dataset) -> None:
         raise InputError(
             f"every feature of {dataset.name} is constant, so nothing can be learnt from them: add features."
         )
-
-
-def oddities(train: Dataset, test: Dataset) -> tuple[str, ...]:
-    """Return one sentence for each oddity of a split: constant features, repeated rows, unseen classes.
-
-    Example:
-        >>> X = np.array([[1.0, 7.0], [2.0, 7.0], [1.0, 7.0]])
-        >>> part = Dataset("part", X, np.array([0.0, 1.0, 0.0]))
-        >>> for sentence in oddities(part, part.subset([0])):
-        ...     print(sentence)
-        1 of the 2 features is the same in every training row and says nothing: x1.
-        2 of the 4 rows repeat an earlier row; 1 of the 1 held-out rows is also a training row, which flatters scores.
-    """
-    notes = []
-    flat = np.flatnonzero((train.X[0] == train.X).all(axis=0))
-    if flat.size:
-        names = ", ".join(train.features[j] for j in flat[:MOST_NAMED])
-        more = f" and {flat.size - MOST_NAMED} more" if flat.size > MOST_NAMED else ""
-        verbs = ("is", "says") if flat.size == 1 else ("are", "say")
-        notes.append(
-            f"{flat.size} of the {train.d} features {verbs[0]} the same in every training row and {verbs[1]} nothing: "
-            f"{names}{more}."
-        )
-    notes += _repeats(train, test)
-    unseen = [train.classes[code] for code in np.setdiff1d(test.y, train.y)] if train.classes else []
-    if unseen:
-        noun = "class" if len(unseen) == 1 else "classes"
-        notes.append(f"No training row is of {noun} {', '.join(unseen[:MOST_NAMED])}, so none can be predicted.")
-    return tuple(notes)
-
-
-def _repeats(train: Dataset, test: Dataset) -> list[str]:
-    X, targets = np.vstack([train.X, test.X]), np.vstack([train.targets(), test.targets()])
-
-    def number(rows: NDArray[Any]) -> Rows:
-        """Number the distinct rows."""
-        return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-
-    rows = number(X)
-    distinct = int(rows.max()) + 1
-    if distinct == len(X):
-        return []
-    note = f"{len(X) - distinct:,} of the {len(X):,} rows repeat an earlier row"
-    leaked = int(np.isin(rows[train.n :], rows[: train.n]).sum())
-    if leaked:
-        verb = "is also a training row" if leaked == 1 else "are also training rows"
-        note += f"; {leaked:,} of the {test.n:,} held-out rows {verb}, which flatters scores"
-    notes = [note + "."]
-    disagreeing = int(number(np.column_stack([X, targets])).max()) + 1 - distinct
-    if disagreeing:
-        notes.append(f"{disagreeing:,} of the repeats have another target, so no method can get every row right.")
-    return notes

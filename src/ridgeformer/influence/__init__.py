@@ -8,21 +8,24 @@ says what that does to the influences, beside its controls, and `smallest_flippi
 """
 
 from ridgeformer.influence import attacks
-from ridgeformer.influence.adversarial_training import adversarial_rows
 from ridgeformer.influence.answer import Answer, ask
 from ridgeformer.influence.comparison import Comparison, compare
 from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, stochastic_influence
-from ridgeformer.influence.exact import RidgeFit, fit, influence, leave_one_out
-from ridgeformer.influence.feature_change import feature_change
+from ridgeformer.influence.exact import (
+    RidgeFit,
+    feature_change,
+    fit,
+    group_influence,
+    influence,
+    label_change,
+    leave_group_out,
+    leave_one_out,
+)
 from ridgeformer.influence.features import AttentionFeatures, RawFeatures, UnitRows
-from ridgeformer.influence.finite_width import Network, network_malleability
 from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
-from ridgeformer.influence.group import group_influence, leave_group_out
-from ridgeformer.influence.influence import Influence
-from ridgeformer.influence.interventions import Intervention, Interventions, intervene
-from ridgeformer.influence.label_change import label_change
-from ridgeformer.influence.losses import cross_entropy, squared_loss
-from ridgeformer.influence.malleability import Malleability, malleability
+from ridgeformer.influence.influences import Influence, cross_entropy, squared_loss
+from ridgeformer.influence.interventions import Intervention, Interventions, adversarial_rows, intervene
+from ridgeformer.influence.malleable import Malleability, Network, malleability, network_malleability
 from ridgeformer.influence.network_answer import ask_network
 from ridgeformer.influence.over_time import Moment, influence_over_time
 

@@ -17,10 +17,9 @@ from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.attacks import PGD
-from ridgeformer.influence.exact import RidgeFit, fit
+from ridgeformer.influence.exact import RidgeFit, fit, group_influence
 from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
-from ridgeformer.influence.group import group_influence
-from ridgeformer.influence.influence import Influence
+from ridgeformer.influence.influences import Influence
 
 __all__ = ["Answer", "Point", "ask", "explain", "hold_out"]
 

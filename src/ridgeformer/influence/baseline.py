@@ -1,4 +1,4 @@
-"""A fit before anything is done to its training rows: its influences, and which rows are at the top."""
+"""A fit before its training rows are moved, and what an attacker of the rows wants."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.core.checks import as_matrix, as_query, as_targets
@@ -14,12 +16,72 @@ from ridgeformer.influence.attacks import Objective
 from ridgeformer.influence.comparison import top_rows
 from ridgeformer.influence.exact import RidgeFit, fit
 from ridgeformer.influence.features import Features, RawFeatures
-from ridgeformer.influence.influence import Loss
-from ridgeformer.influence.objectives import training_loss
-from ridgeformer.influence.scores import check_measure, score
+from ridgeformer.influence.influences import Influence, Loss, check_measure, score
 from ridgeformer.kernels import Kernel
 
-__all__ = ["Baseline", "as_share", "baseline"]
+__all__ = ["Baseline", "as_share", "baseline", "differentiable_influence", "influence_reversal", "training_loss"]
+
+
+def differentiable_influence(
+    kernel: Kernel,
+    X: Float[Tensor, "n d"],
+    y: Float[Tensor, "n outputs"],
+    Xq: Float[Tensor, "q d"],
+    ridge: float,
+) -> Influence:
+    """Return what `influence` returns, with gradients in X and Xq, through the inverse itself.
+
+    Costs O(n^3) and a few n x n matrices, going forwards and backwards.
+
+    Example:
+        >>> from ridgeformer.kernels import DotProduct
+        >>> X = torch.tensor([[1.0], [2.0]]).double().requires_grad_()
+        >>> y, Xq = torch.tensor([[1.0], [0.0]]).double(), torch.ones(1, 1).double()
+        >>> differentiable_influence(DotProduct(), X, y, Xq, 1.0).leave_one_out.sum().requires_grad
+        True
+    """
+    cross = kernel.dense(X, Xq)
+    A = kernel.dense(X, X) + ridge * torch.eye(len(X), dtype=X.dtype, device=X.device)
+    factor, info = torch.linalg.cholesky_ex(A)
+    if int(info) != 0:
+        raise InputError("K + ridge I is singular at the rows an attack arrived at: raise the ridge, or lower eps.")
+    R = torch.cholesky_inverse(factor)
+    alpha = R @ y
+    return Influence(alpha, R @ cross, R.diagonal(), cross.T @ alpha, ridge)
+
+
+def training_loss(fitted: RidgeFit, Xq: Tensor, features: Features, rows: Tensor, loss: Loss) -> Objective:
+    """Return the loss of the attacked rows under the model as it was fitted: an attack on a trained model.
+
+    The model, f(x) = k(phi(x), Phi)'alpha, is held; what the kernel sees of the rows moves with them.
+    """
+    system = fitted.system
+
+    def objective(X: Tensor) -> Tensor:
+        seen, _ = features(X, Xq)
+        predicted = system.kernel.product(seen[rows], system.X, fitted.alpha)
+        return loss(predicted, fitted.y[rows])
+
+    return objective
+
+
+def influence_reversal(
+    fitted: RidgeFit, Xq: Tensor, yq: Tensor, features: Features, rows: Tensor, measure: str, before: Tensor
+) -> Objective:
+    """Return minus the influences of the attacked rows, each over what it was: the adaptive attack's objective.
+
+    The fit follows the rows. Influences are means over the queries, as in `before`, (n,).
+    """
+    kernel, ridge = fitted.system.kernel, fitted.system.ridge
+    scale = before[rows]
+    scale = scale.where(scale != 0, 1.0)
+
+    def objective(X: Tensor) -> Tensor:
+        seen, queries = features(X, Xq)
+        found = differentiable_influence(kernel, seen, fitted.y, queries, ridge)
+        return -score(found, yq, measure).mean(1)[rows] / scale
+
+    return objective
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,21 +2,160 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import singledispatch
+from math import inf, pi, sqrt
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
+from ridgeformer import bounds
 from ridgeformer.core.checks import positive
 from ridgeformer.influence.attacks import Attack
-from ridgeformer.influence.bisection import bracket
-from ridgeformer.influence.certificate import certified_eps
-from ridgeformer.influence.features import Features
-from ridgeformer.influence.pair import choose_pair, factors
-from ridgeformer.kernels import Kernel
+from ridgeformer.influence.features import AttentionFeatures, Features
+from ridgeformer.influence.pair import DUAL, Expansion, Pair, choose_pair, factors, fixed_expansions
+from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 
-__all__ = ["FlippingEps", "smallest_flipping_eps"]
+__all__ = ["Drift", "FlippingEps", "bracket", "certified_eps", "drift", "smallest_flipping_eps"]
+
+
+def bracket(holds: Callable[[float], bool], start: float, largest: float, tolerance: float) -> tuple[float, float]:
+    """Return (low, high) with `holds` false at low, true at high and high - low <= tolerance high.
+
+    From `start` the number doubles until the condition holds; (largest tried, inf) if it does not up to
+    `largest`. For a condition that never becomes false again, its first point lies between the two.
+
+    Example:
+        >>> low, high = bracket(lambda x: x >= 3.0, start=1.0, largest=100.0, tolerance=1e-6)
+        >>> low < 3.0 <= high < 3.00001
+        True
+    """
+    low, high = 0.0, min(start, largest)
+    while not holds(high):
+        if high >= largest:
+            return high, inf
+        low, high = high, min(2 * high, largest)
+    while high - low > tolerance * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high
+
+
+Drift: TypeAlias = Callable[[float], float]
+"""drift(eps) bounds |g(x + v) - g(x)| for all |v| <= eps; it never falls."""
+
+
+@singledispatch
+def drift(kernel: Kernel, g: Expansion, norm: str) -> Drift | None:
+    """Return a bound on how far g(x) can move, or None if there is none for this kernel.
+
+    Holds with the rows z_j and, for a Gram power, the context held fixed. Computed in float64 without
+    outward rounding.
+
+    Example:
+        >>> g = Expansion(torch.zeros(1, 2).double(), torch.tensor([[3.0, -4.0]]).double(), torch.ones(1).double())
+        >>> drift(DotProduct(), g, "linf")(0.5), drift(DotProduct(), g, "l2")(0.5)
+        (3.5, 2.5)
+    """
+    return None
+
+
+@drift.register(DotProduct)
+@drift.register(GramPower)
+def _linear(kernel: Kernel, g: Expansion, norm: str) -> Drift | None:
+    """G is linear in x, so eps times the dual norm of its gradient, and attained (claim L7, corrected)."""
+    slope = g.slope(kernel, norm)
+    return lambda eps: eps * slope
+
+
+@drift.register
+def _exponential(kernel: Exponential, g: Expansion, norm: str) -> Drift | None:
+    """A logit moves by eps b_j at most: the gradient's part, and |a_j| k_j (e^(eps b_j) - 1 - eps b_j) for the rest."""
+    slope, projected = g.slope(kernel, norm), kernel.project(g.Z)
+    keys = projected if kernel.projection is None else projected @ kernel.projection.to(projected)
+    b = (keys / kernel.temperature).norm(p=DUAL[norm], dim=1)
+    size = g.a.abs() * kernel.dense(g.x, g.Z)[0]
+    return lambda eps: eps * slope + float((size * (torch.expm1(eps * b) - eps * b)).sum())
+
+
+@drift.register
+def _relu_ntk(kernel: ReluNTK, g: Expansion, norm: str) -> Drift | None:
+    """k(x, z) has slope at most |z| (1/2 + 1/(2 pi)) in x, and |z|/2 more with both layers trained.
+
+    The angle turns by at most |v|/|x|, and |cos| <= 1; the kink at angle 0 has bounded slope. The second
+    derivative is not bounded there, so nothing finer holds for all rows.
+    """
+    lipschitz = (1.0 if kernel.both_layers else 0.5) + 1 / (2 * pi)
+    slope = lipschitz * float(g.a.abs() @ g.Z.norm(dim=1)) * (sqrt(g.x.shape[1]) if norm == "linf" else 1.0)
+    return lambda eps: eps * slope
+
+
+LARGEST = 1e12
+TOLERANCE = 1e-9
+
+
+def certified_eps(pair: Pair, norm: str) -> float | None:
+    """Return an eps such that no move |v| <= eps of the row changes the sign of its influence, or None.
+
+    The influence is the product of a residual and a covariance up to a positive factor, so it keeps its sign
+    while each of them does. A certificate exists
+
+    - for dot-product, Gram-power (context fixed), exponential and ReLU tangent kernels of the rows themselves,
+      where both are sums of kernels in the row that moves (`drift`; claim L7, corrected). For the first two it is
+      the exact answer: some move just beyond it flips the sign;
+    - for dot products of attention features without normalisation, where every row moves (claim L8, corrected).
+
+    Holds for targets, query and other rows held fixed; round-off is not included.
+    """
+    if pair.raw:
+        rest, *expansions = fixed_expansions(pair)
+        kernel = rest.system.kernel
+        drifts = [drift(kernel, g, norm) for g in expansions]
+        values = [abs(float(g.value(kernel, g.x))) for g in expansions]
+    elif isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and pair.kernel == DotProduct():
+        drifts, values = _gram_cube(pair, norm)
+    else:
+        return None
+    if any(one is None for one in drifts):
+        return None
+    return min(_safe(one, value) for one, value in zip(drifts, values, strict=True) if one is not None)
+
+
+def _safe(bound: Drift, value: float) -> float:
+    """Return the largest eps found at which the bound is still below |value|."""
+    return bracket(lambda eps: not bound(eps) < value, 1e-6, LARGEST, TOLERANCE)[0]
+
+
+def _gram_cube(pair: Pair, norm: str) -> tuple[list[Drift | None], list[float]]:
+    """Return bounds on the moves of alpha_i and (R k(x))_i for K = G^3, and their values.
+
+    With t >= |v|, g = |G| and e = 2 |X| t + t^2 >= |G' - G|: |G'^3 - G^3| <= s = e (g^2 + g g' + g'^2) with
+    g' = g + e, so |R' - R| <= s/(l (l + s)); and |k' - k| <= e (g + g') |X x| + g'^2 t |x|.
+    """
+    fitted = pair.fitted()
+    found = fitted.influence(pair.features(pair.X, pair.Xq)[1])
+    largest = float(torch.linalg.matrix_norm(pair.X, ord=2))
+    g, l, target = largest**2, fitted.system.ridge, float(pair.y.norm())  # noqa: E741
+    cross = float((pair.X @ (pair.X.T @ (pair.X @ (pair.X.T @ (pair.X @ pair.Xq.T))))).norm())
+    image, query = float((pair.X @ pair.Xq.T).norm()), float(pair.Xq.norm())
+    stretch = sqrt(pair.X.shape[1]) if norm == "linf" else 1.0
+
+    def resolvent(eps: float) -> tuple[float, float, float]:
+        t = stretch * eps
+        e = 2 * largest * t + t * t
+        return t, e, bounds.resolvent_error_bound(e * (g * g + g * (g + e) + (g + e) ** 2), l)
+
+    def alpha(eps: float) -> float:
+        return resolvent(eps)[2] * target
+
+    def weight(eps: float) -> float:
+        t, e, moved = resolvent(eps)
+        return (e * (2 * g + e) * image + (g + e) ** 2 * t * query) / l + moved * cross
+
+    i = pair.index
+    return [alpha, weight], [abs(float(found.alpha[i, 0])), abs(float(found.weights[i, 0]))]
 
 
 @dataclass(frozen=True)

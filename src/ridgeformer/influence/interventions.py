@@ -1,4 +1,4 @@
-"""What becomes of a fit when its most influential points are taken out or moved: accuracy, margin, influences."""
+"""Fits to changed training rows: adversarial training, and the most influential points taken out or moved."""
 
 from __future__ import annotations
 
@@ -8,18 +8,55 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.core.checks import whole
-from ridgeformer.influence.adversarial_training import adversarial_rows
+from ridgeformer.core.checks import as_matrix, as_query, as_targets, whole
 from ridgeformer.influence.attacks import Attack
-from ridgeformer.influence.baseline import Baseline, baseline
+from ridgeformer.influence.baseline import Baseline, baseline, training_loss
 from ridgeformer.influence.comparison import Comparison, compare
-from ridgeformer.influence.exact import RidgeFit
-from ridgeformer.influence.features import Features
-from ridgeformer.influence.influence import Loss
-from ridgeformer.influence.losses import squared_loss
+from ridgeformer.influence.exact import RidgeFit, fit
+from ridgeformer.influence.features import Features, RawFeatures
+from ridgeformer.influence.influences import Loss, squared_loss
 from ridgeformer.kernels import Kernel
 
-__all__ = ["Intervention", "Interventions", "intervene"]
+__all__ = ["Intervention", "Interventions", "adversarial_rows", "intervene"]
+
+
+def adversarial_rows(
+    kernel: Kernel, X: Any, y: Any, Xq: Any, ridge: Any, attack: Attack, rounds: Any = 1, *,
+    features: Features | None = None, loss: Loss = squared_loss, seed: int = 0,
+) -> Tensor:  # fmt: skip
+    """Return the training rows after so many rounds of adversarial training.
+
+    Each round attacks all rows as they were given, to raise the loss of the fit to the rows of the round before: so no
+    row is ever further than eps from where it was, and one round is the attack on the untouched fit. The kernel is
+    held.
+
+    Args:
+        kernel: any kernel.
+        X: training rows, (n, d).
+        y: targets, (n,) or (n, outputs).
+        Xq: queries, (q, d), which only the features may look at.
+        ridge: lambda > 0.
+        attack: such as `PGD(eps=0.3)`.
+        rounds: how many, >= 0; 0 returns X.
+        features: what the kernel sees of the rows.
+        loss: what the attack raises.
+        seed: of random starts.
+
+    Example:
+        >>> from ridgeformer.influence.attacks import FGSM
+        >>> from ridgeformer.kernels import DotProduct
+        >>> adversarial_rows(DotProduct(), [[1.0], [2.0]], [1.0, 1.0], [[1.0]], 0.1, FGSM(0.5), rounds=2)
+        tensor([[0.5000], [1.5000]], dtype=torch.float64)
+    """
+    features = features or RawFeatures()
+    X = as_matrix(X, "X").detach()
+    Xq = as_query(Xq, X).detach()
+    y = as_targets(y, X).detach().reshape(len(X), -1).to(X.dtype)
+    moved, everyone = X, torch.arange(len(X), device=X.device)
+    for _ in range(whole(rounds, "rounds", 0)):
+        fitted = fit(kernel, features(moved, Xq)[0], y, ridge)
+        moved = attack(training_loss(fitted, Xq, features, everyone, loss), X, rows=everyone, seed=seed)
+    return moved
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.answer import Answer, explain, hold_out
-from ridgeformer.influence.empirical_kernel import EmpiricalNTK
 from ridgeformer.influence.exact import fit
 from ridgeformer.kernels import Kernel
 from ridgeformer.regime import (
@@ -30,8 +29,8 @@ from ridgeformer.regime import (
     tangent_norm,
     train,
 )
-from ridgeformer.regime.answer import SHORT, choose_ridge
-from ridgeformer.regime.words import influence_supported, obstacles
+from ridgeformer.regime.answer import SHORT, choose_ridge, influence_supported, obstacles
+from ridgeformer.regime.tangent_kernel import EmpiricalNTK
 
 __all__ = ["ROWS", "ask_network"]
 

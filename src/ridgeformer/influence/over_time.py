@@ -14,8 +14,8 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.comparison import Comparison, compare, top_rows
 from ridgeformer.influence.exact import fit
 from ridgeformer.influence.features import Features, RawFeatures
-from ridgeformer.influence.finite_width import Network
-from ridgeformer.influence.scores import check_measure, score
+from ridgeformer.influence.influences import check_measure, score
+from ridgeformer.influence.malleable import Network
 from ridgeformer.regime import NetworkNTK, ReluNetwork, train
 
 __all__ = ["Moment", "influence_over_time"]

@@ -1,4 +1,4 @@
-"""The influence of one training point on one query, as a product of two functions of the rows."""
+"""The influence of one training point on one query, as a product of two functions of the row that moves."""
 
 from __future__ import annotations
 
@@ -7,17 +7,49 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.core.checks import as_matrix, as_query, as_targets
 from ridgeformer.core.errors import InputError
-from ridgeformer.influence.differentiable import differentiable_influence
-from ridgeformer.influence.drift import Expansion
+from ridgeformer.influence.baseline import differentiable_influence
 from ridgeformer.influence.exact import RidgeFit, fit
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.kernels import Kernel
 
-__all__ = ["Factors", "Pair", "choose_pair", "factors", "fixed_expansions"]
+__all__ = ["DUAL", "Expansion", "Factors", "Pair", "choose_pair", "factors", "fixed_expansions"]
+
+DUAL = {"linf": 1.0, "l2": 2.0}
+"""The p of the dual norm: what |v| <= eps can do to v'w is eps |w|_p at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """g(x) = constant + sum_j a_j k(x, z_j), at one row x.
+
+    Attributes:
+        x: (1, d).
+        Z: the rows z_j, (m, d).
+        a: (m,).
+        constant: added.
+    """
+
+    x: Float[Tensor, "1 d"]
+    Z: Float[Tensor, "m d"]
+    a: Float[Tensor, " m"]
+    constant: float = 0.0
+
+    def value(self, kernel: Kernel, x: Tensor) -> Tensor:
+        """Return g(x)."""
+        return self.constant + (kernel.dense(x, self.Z) @ self.a)[0]
+
+    def slope(self, kernel: Kernel, norm: str) -> float:
+        """Return the dual norm of the gradient of g at its own x."""
+        x = self.x.clone().requires_grad_()
+        with torch.enable_grad():
+            gradient = torch.autograd.grad(self.value(kernel, x), x)[0]
+        return float(gradient.norm(p=DUAL[norm]))
+
 
 Factors: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Given all rows, the residual y_i - f_{-i}(x_i) and the covariance (R k(x))_i / R_ii; their product has the sign of

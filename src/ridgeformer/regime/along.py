@@ -22,12 +22,12 @@ from ridgeformer.core.memory import require_memory
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime.activation_counts import gram_factor
 from ridgeformer.regime.architecture import Architecture
-from ridgeformer.regime.curvature import stable_rate
-from ridgeformer.regime.kernel_distances import kernel_distances
+from ridgeformer.regime.distances import kernel_distances
+from ridgeformer.regime.finite_ntk import gram_factor
 from ridgeformer.regime.linearised import linearised_predictions
 from ridgeformer.regime.networks import ReluNetwork
+from ridgeformer.regime.tangent_kernel import stable_rate
 
 __all__ = ["Along", "Stage", "descend", "follow_training"]
 

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from ridgeformer.core.checks import as_matrix
 from ridgeformer.core.errors import InputError, RidgeformerError, ShapeError, unknown_name
-from ridgeformer.regime.attention import Attention
-from ridgeformer.regime.empirical_ntk import call_checked
-from ridgeformer.regime.networks import QKVNetwork, ReluNetwork
+from ridgeformer.regime.networks import LinearisedAttention, QKVNetwork, ReluNetwork
+from ridgeformer.regime.tangent_kernel import call_checked
 
 __all__ = ["Architecture", "Built", "CustomArchitecture"]
 
@@ -42,7 +41,7 @@ class Architecture:
     Attributes:
         name: One of the three.
         scale: Standard deviation of the ReLU layer's weights: 0.01 as published, 1 for unit initialisation.
-        layers: Attention layers.
+        layers: LinearisedAttention layers.
         recompute: "mlp-attn": every layer attends with its own input, or all with the first Gram matrix.
         rank: "mlp-attn": truncated attention, the top so many directions; None keeps all.
         normalise: Rows of unit length after every layer.
@@ -91,7 +90,7 @@ class Architecture:
             return Built(_same, model, closed_form=False)
         features: Callable[[Tensor], Tensor] = _same
         if self.name == "mlp-attn":
-            features = Attention(X, self.layers, self.recompute, self.rank, self.normalise)
+            features = LinearisedAttention(X, self.layers, self.recompute, self.rank, self.normalise)
         network = ReluNetwork(X.shape[1], width, generator, outputs=outputs, scale=self.scale, dtype=dtype)
         return Built(features, network, closed_form=True)
 

@@ -18,7 +18,7 @@ from torch.func import functional_call, jvp
 
 from ridgeformer.core.checks import as_matrix, as_targets, positive, whole
 from ridgeformer.core.errors import InputError, ShapeError
-from ridgeformer.regime.empirical_ntk import split_parameters
+from ridgeformer.regime.tangent_kernel import split_parameters
 
 __all__ = ["Linearised", "kernel_descent", "linearised_predictions"]
 

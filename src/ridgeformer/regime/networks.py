@@ -1,7 +1,11 @@
-"""The networks of the kernel-regime question: two-layer ReLU, on rows, on attention features, on trained attention."""
+"""Networks of the kernel-regime question, and the attention in front of them.
+
+Two-layer ReLU networks on rows, on fixed attention features, and on trained attention.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
@@ -9,11 +13,174 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ridgeformer.core.checks import as_matrix, positive, whole
-from ridgeformer.core.errors import unknown_name
+from ridgeformer.core.checks import as_matrix, as_query, positive, whole
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.memory import require_memory
 
-__all__ = ["FrozenPattern", "QKVBlock", "QKVNetwork", "ReluNetwork", "dead_share", "is_dead"]
+__all__ = [
+    "FrozenPattern",
+    "LinearisedAttention",
+    "QKVBlock",
+    "QKVNetwork",
+    "ReluNetwork",
+    "dead_share",
+    "expected_qkv_kernel",
+    "is_dead",
+    "normalise_rows",
+    "qkv_features",
+    "softmax_gap",
+]
+
+
+def normalise_rows(X: Float[Tensor, "n d"], name: str = "X", *, keep_zero: bool = False) -> Float[Tensor, "n d"]:
+    """Return X with every row divided by its length; no square overflows or vanishes on the way.
+
+    Args:
+        X: Rows.
+        name: What they are called in an error.
+        keep_zero: Leave zero rows as they are instead of refusing them.
+
+    Raises:
+        InputError: a zero row, which has no direction.
+
+    Example:
+        >>> normalise_rows(torch.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
+    """
+    largest = X.detach().abs().amax(1, keepdim=True)
+    zero = (largest == 0).flatten()
+    if bool(zero.any()) and not keep_zero:
+        raise InputError(
+            f"row {int(zero.nonzero()[0])} of {name} is all zeros ({int(zero.sum())} such rows in all) and cannot be "
+            "scaled to unit length: drop it, or use attention without row normalisation."
+        )
+    X = X / torch.where(zero[:, None], 1.0, largest)
+    return X / torch.where(zero[:, None], 1.0, X.norm(dim=1, keepdim=True))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearisedAttention:
+    """Linearised attention of any row over a fixed context, in float64; on the context itself X X'X, rows normalised.
+
+    It is softmax attention with W_Q = W_K = W_V = I and exp(a) ~ 1 + a, up to the constant term that only centred
+    rows lose (`softmax_gap`). A row x that is not in the context attends to it: X'X x. Gradients flow through
+    x and not through the context.
+
+    Args:
+        context: The rows attended to, (n, d).
+        layers: How many.
+        recompute: Every layer attends with its own input (True) or all with the context's first Gram matrix.
+        rank: Keep only the top so many directions of every attention matrix; None keeps all.
+        normalise: Scale rows to unit length after every layer.
+
+    Raises:
+        InputError: a row whose features are zero and have no direction.
+
+    Example:
+        >>> X = torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+        >>> torch.allclose(LinearisedAttention(X, normalise=False)(X), X @ X.T @ X)
+        True
+    """
+
+    context: Any
+    layers: Any = 1
+    recompute: bool = True
+    rank: Any = None
+    normalise: bool = True
+    _keys: list[Tensor] = field(init=False, repr=False, default_factory=list)
+    _values: list[Tensor] = field(init=False, repr=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        rows = as_matrix(self.context, "context").detach().to(torch.float64)
+        whole(self.layers, "layers", 0)
+        if self.rank is not None and whole(self.rank, "rank", 1) > min(rows.shape):
+            raise InputError(f"rank is {self.rank}; an attention matrix of {tuple(rows.shape)} rows has less.")
+        keys = self._truncate(rows)
+        layer_rows = rows
+        for _ in range(self.layers):
+            self._keys.append(self._truncate(layer_rows) if self.recompute else keys)
+            self._values.append(layer_rows)
+            layer_rows = self._attend(layer_rows if self.recompute else rows, len(self._keys) - 1)
+
+    def __call__(self, X: Any) -> Float[Tensor, "n d"]:
+        """Return the features of rows (n, d)."""
+        like = as_matrix(self.context, "context").to(torch.float64)
+        rows = x = as_query(X, like, "X")
+        for layer in range(self.layers):
+            x = self._attend(x if self.recompute else rows, layer)
+        return x
+
+    def _attend(self, x: Tensor, layer: int) -> Tensor:
+        attended = (x @ self._keys[layer].T) @ self._values[layer]
+        return normalise_rows(attended, "the attention features") if self.normalise else attended
+
+    def _truncate(self, keys: Tensor) -> Tensor:
+        """Return the keys projected on their top directions, so that keys keys' is the truncated Gram matrix."""
+        if self.rank is None:
+            return keys
+        _, _, Vt = torch.linalg.svd(keys, full_matrices=False)
+        return keys @ Vt[: self.rank].T @ Vt[: self.rank]
+
+
+def softmax_gap(X: Any, scale: Any) -> float:
+    """Return the relative distance of (scale/n) X X'X from softmax(scale X X') X, in Frobenius norm (L16).
+
+    exp(a) ~ 1 + a also leaves the mean row and the row sums: the gap vanishes with `scale` for centred rows only,
+    and tends to 1 for all others.
+
+    Example:
+        >>> X = torch.tensor([[1.0, 0.0], [-1.0, 0.5], [0.0, -0.5]], dtype=torch.float64)
+        >>> softmax_gap(X, 0.001) < 1e-3, softmax_gap(X + 1, 0.001) > 0.9
+        (True, True)
+    """
+    X = as_matrix(X).detach().to(torch.float64)
+    scale = positive(scale, "scale", "the factor of the logits")
+    exact = torch.softmax(scale * X @ X.T, dim=1) @ X
+    linear = scale / X.shape[0] * X @ (X.T @ X)
+    return float((exact - linear).norm() / exact.norm())
+
+
+def qkv_features(
+    X: Any, generator: torch.Generator, *, heads: Any = 1, head_width: Any = None, tied: bool = False
+) -> Float[Tensor, "n p"]:
+    """Return linearised attention features (X W_Q W_K'X') X of random heads, side by side over sqrt(heads).
+
+    Entries of W_Q and W_K (d, head_width) are N(0, 1/head_width); values are the rows themselves. The kernel of the
+    features is the average of the heads' kernels; `expected_qkv_kernel` is its mean over draws.
+
+    Args:
+        X: Rows (n, d).
+        generator: Where the draws come from.
+        heads: How many independent heads.
+        head_width: Columns of W_Q and W_K; None takes d.
+        tied: W_Q = W_K.
+
+    Example:
+        >>> from ridgeformer.core.seeds import torch_generator
+        >>> qkv_features(torch.eye(3), torch_generator(0, "heads"), heads=2).shape
+        torch.Size([3, 6])
+    """
+    X = as_matrix(X).detach().to(torch.float64)
+    d, heads = X.shape[1], whole(heads, "heads", 1)
+    width = d if head_width is None else whole(head_width, "head_width", 1)
+    features, C = [], X.T @ X
+    for _ in range(heads):
+        queries = torch.randn(d, width, generator=generator, dtype=torch.float64) / sqrt(width)
+        keys = queries if tied else torch.randn(d, width, generator=generator, dtype=torch.float64) / sqrt(width)
+        features.append(X @ queries @ (keys.T @ C))
+    return torch.cat(features, dim=1) / sqrt(heads)
+
+
+def expected_qkv_kernel(X: Any, *, head_width: Any = None, tied: bool = False) -> Float[Tensor, "n n"]:
+    """Return E[K] of `qkv_features`: tr(G^2)/d_k G, and (1 + 1/d_k) G^3 more if queries and keys are tied.
+
+    Independent heads, averaged, therefore keep the condition number of G; cubing it takes tied weights or one draw.
+    """
+    X = as_matrix(X).detach().to(torch.float64)
+    width = X.shape[1] if head_width is None else whole(head_width, "head_width", 1)
+    G = X @ X.T
+    kernel = G.square().sum() / width * G
+    return kernel + (1 + 1 / width) * G @ G @ G if tied else kernel
 
 
 class ReluNetwork(nn.Module):

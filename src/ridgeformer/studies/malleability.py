@@ -26,7 +26,7 @@ from ridgeformer.influence import (
 )
 from ridgeformer.influence.attacks import Attack, build_attack
 from ridgeformer.influence.features import Features
-from ridgeformer.influence.published import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
+from ridgeformer.influence.malleable import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Training
 from ridgeformer.studies.result_cards import ResultCard, make_card

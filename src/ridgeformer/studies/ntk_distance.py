@@ -14,7 +14,7 @@ from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, Measurement, Training
 from ridgeformer.regime import measure as measure_network
-from ridgeformer.regime.curvature import stable_rate
+from ridgeformer.regime.tangent_kernel import stable_rate
 from ridgeformer.studies.result_cards import ResultCard, make_card
 from ridgeformer.studies.study import Preset, Study, load_once, product
 

@@ -20,7 +20,7 @@ from textwrap import wrap
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 __all__ = [
     "GREY",
@@ -28,6 +28,7 @@ __all__ = [
     "Axis",
     "Figure",
     "Trace",
+    "Values",
     "bars",
     "broken",
     "curve",
@@ -40,6 +41,7 @@ __all__ = [
     "vertical_line",
 ]
 
+Values: TypeAlias = Sequence[Any] | NDArray[Any]
 Trace: TypeAlias = dict[str, Any]
 Axis: TypeAlias = dict[str, Any]
 Figure: TypeAlias = dict[str, Any]
@@ -68,15 +70,15 @@ LAYOUT: dict[str, Any] = {
 
 
 def curve(
-    x: ArrayLike | None,
-    y: ArrayLike,
+    x: Values | None,
+    y: Values,
     name: str,
     colour: str = PALETTE[0],
     *,
     dash: str = "solid",
     width: int | float = 2.5,
     markers: bool = False,
-    whiskers: tuple[ArrayLike, ArrayLike] | None = None,
+    whiskers: tuple[Values, Values] | None = None,
     **options: Any,
 ) -> Trace:
     """Return a line.
@@ -100,12 +102,12 @@ def curve(
 
 
 def bars(
-    values: ArrayLike,
+    values: Values,
     labels: Sequence[str],
     name: str,
     colour: str | Sequence[str] = PALETTE[0],
     *,
-    whiskers: tuple[ArrayLike, ArrayLike] | None = None,
+    whiskers: tuple[Values, Values] | None = None,
     **options: Any,
 ) -> Trace:
     """Return horizontal bars, one a label; `whiskers` are the lower and upper ends of an interval about each."""
@@ -116,7 +118,7 @@ def bars(
 
 
 def heat_map(
-    z: ArrayLike,
+    z: Values,
     name: str,
     *,
     largest: int | float | None = None,
@@ -218,7 +220,7 @@ def _axis(options: str | Axis) -> Axis:
     return {**TICK, **given, "title": title if isinstance(title, dict) else {"text": title}}
 
 
-def _whiskers(values: ArrayLike, low: ArrayLike, high: ArrayLike) -> dict[str, Any]:
+def _whiskers(values: Values, low: Values, high: Values) -> dict[str, Any]:
     middle = np.asarray(values, dtype=np.float64)
     above, below = np.asarray(high, dtype=np.float64) - middle, middle - np.asarray(low, dtype=np.float64)
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": WHISKER}

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from PIL import Image
 
 from ridgeformer.claims import Claim
 from ridgeformer.datasets import Dataset
-from ridgeformer.views.figures import Figure
+from ridgeformer.views.figures import Figure, Values
 
 __all__ = [
     "Facts",
@@ -135,7 +135,7 @@ class Table:
 class Thumbnail:
     """A small image: pixels in [0, 1], (height, width) or (height, width, channels), title, note, and a CSS class."""
 
-    pixels: ArrayLike
+    pixels: Values
     title: str
     note: str = ""
     mark: str = ""
@@ -230,7 +230,7 @@ def thumbnail(dataset: Dataset, row: int, title: str, note: str = "", mark: str 
     return Thumbnail(pixels, title, note, mark)
 
 
-def as_bytes(pixels: ArrayLike) -> NDArray[np.uint8]:
+def as_bytes(pixels: Values) -> NDArray[np.uint8]:
     """Return pixels in [0, 1] as bytes, one channel or three.
 
     Example:

@@ -1,68 +1,58 @@
-"""The page of a kernel-regime answer: the words, then widths, training and spectra in tables and plots."""
+"""The page of a kernel-regime answer: the sentences, then widths, training and spectra in tables and figures."""
 
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
-from ridgeformer.views.figures import PALETTE, Figure, styled
-from ridgeformer.views.parts import Page, Picture, Section, Table
+from ridgeformer.core.words import count, number, power_of_ten
+from ridgeformer.regime import GramSpectrum, RegimeAnswer
+from ridgeformer.views.figures import PALETTE, Figure, curve, draw, log_axis
+from ridgeformer.views.parts import Form, Page, Part, Picture, Section, Table
 
-if TYPE_CHECKING:  # regime stands beside the report, not below it
-    from ridgeformer.regime import GramSpectrum, RegimeAnswer
-
-__all__ = [
-    "DISTANCES",
-    "criteria_table",
-    "regime_page",
-    "spectra_table",
-    "training_table",
-    "widths_table",
-]
+__all__ = ["DISTANCES", "criteria_table", "regime_page", "spectra_table", "training_table", "widths_table"]
 
 DISTANCES = ("additive", "frobenius", "multiplicative", "whitened")
 
 
 def regime_page(found: RegimeAnswer) -> Page:
-    """Return the page; what a network without a known limit does not have is left out."""
+    """Return the page; sections about the limit kernel are left out for networks without a known limit."""
     sections = [_criteria(found), _widths(found)] if found.at_widths else []
-    sections += [_assumptions(found)] if found.criteria else []
+    if found.criteria:
+        rows = [(one.name, one.assumption) for one in found.criteria]
+        assumptions = Table.of({"criterion": "", "rests on": ""}, rows)
+        sections.append(Section("What the proved widths rest on", (assumptions,)))
     sections += [_training(found), _spectra(found), _settings(found)]
     return Page(
         f"Is this network a kernel machine on {found.data}?",
-        f"{found.model}, width {found.measured.width:,}; {found.rows:,} rows of {found.features:,} features, "
-        f"{found.outputs} output(s)",
+        f"{found.model}, width {found.measured.width:,}; {found.rows:,} rows of {count(found.features, 'feature')}, "
+        f"{count(found.outputs, 'output')}",
         found.sentences,
         tuple(sections),
     )
 
 
 def criteria_table(found: RegimeAnswer) -> Table:
-    """Return every meaning of "close to the limit": what it asks for, what there is, and the width it takes."""
-    head = (
-        "criterion", "asked for", f"at width {found.measured.width:,}", "width expected", "width proved", "reachable",
-    )  # fmt: skip
-    rows = tuple(
-        (
-            one.name,
-            "" if one.tolerance is None else f"{one.tolerance:g}",
-            "" if one.here is None else f"{one.here:.3g}",
-            "" if one.log10_expected is None else f"10^{max(one.log10_expected, 0):.1f}",
-            f"10^{one.log10_sufficient:.1f}" if one.tolerance is not None else f"(10^{one.log10_sufficient:.1f})",
-            "yes" if one.reachable else "no",
-        )
-        for one in found.criteria
-    )
-    return Table(head, rows)
+    """Return every meaning of "close to the limit": required and measured distance, and the width it takes."""
+    here = f"at width {found.measured.width:,}"
+    columns: dict[str, Form] = {"criterion": "", "required": "g", here: number, "width expected": power_of_ten}
+    columns |= {"width proved": "", "reachable": ""}
+    rows = []
+    for one in found.criteria:
+        proved, expected = power_of_ten(one.log10_sufficient), one.log10_expected
+        rows.append((
+            one.name, one.tolerance, one.here, None if expected is None else max(expected, 0.0),
+            f"({proved})" if one.tolerance is None else proved, "yes" if one.reachable else "no",
+        ))  # fmt: skip
+    return Table.of(columns, rows)
 
 
 def widths_table(found: RegimeAnswer) -> Table:
     """Return the distance of the kernel at initialisation from its limit, width by width."""
-    rows = tuple((f"{width:,}", *(f"{getattr(one, name):.3g}" for name in DISTANCES)) for width, one in found.at_widths)
-    return Table(("kernel at initialisation, width", *DISTANCES), rows)
+    columns: dict[str, Form] = {"kernel at initialisation, width": ","} | dict.fromkeys(DISTANCES, number)
+    return Table.of(columns, [(width, *(getattr(one, name) for name in DISTANCES)) for width, one in found.at_widths])
 
 
 def training_table(found: RegimeAnswer) -> Table:
@@ -73,54 +63,71 @@ def training_table(found: RegimeAnswer) -> Table:
         "outputs from the limit kernel's, at the same training time": one.to_ntk,
         "outputs from kernel ridge regression's": one.to_ridge,
     }
-    rows = [("kernel moved", one.kernel_drift), ("weights moved", one.weight_movement)]
-    rows += [(name, None if away is None else away.relative) for name, away in outputs.items()]
-    rows += [("neurons dead on every row", one.dead_share), ("training error", one.train_error)]
-    rows += [("test error", one.test_error), ("test error of kernel ridge regression", one.ridge_test_error)]
-    return Table(("after training", ""), tuple((name, f"{value:.3g}") for name, value in rows if value is not None))
+    rows = [
+        ("kernel moved", one.kernel_drift),
+        ("weights moved", one.weight_movement),
+        *((name, None if distance is None else distance.relative) for name, distance in outputs.items()),
+        ("neurons dead on every row", one.dead_share),
+        ("training error", one.train_error),
+        ("test error", one.test_error),
+        ("test error of kernel ridge regression", one.ridge_test_error),
+    ]
+    return Table.of({"after training": "", "": number}, [row for row in rows if row[1] is not None])
 
 
 def spectra_table(found: RegimeAnswer) -> Table:
     """Return the condition number of the rows, and of what attention makes of them, at every truncation."""
-    rows = tuple(
-        (name, truncation, f"{directions}", "round-off" if directions > spectrum.rank else f"{kappa:.2g}")
+    rows = [
+        (name, truncation, directions, "round-off" if directions > spectrum.rank else number(kappa, 2))
         for name, spectrum in _spectra_of(found).items()
         for truncation, (directions, kappa) in spectrum.conditions().items()
-    )
-    return Table(("spectrum of", "truncated at", "directions", "condition number"), rows)
+    ]
+    return Table.of({"spectrum of": "", "truncated at": "", "directions": ",", "condition number": ""}, rows)
 
 
 def _criteria(found: RegimeAnswer) -> Section:
+    title = "How wide is wide enough"
     if not found.criteria:
-        return Section("How wide is wide enough", ("The limit kernel is singular on these rows: no width is enough.",))
+        return Section(title, ("The limit kernel is singular on these rows: no width is enough.",))
     return Section(
-        "How wide is wide enough",
+        title,
         (
             "It depends on what close means. Additive: the error is below a quarter of the smallest eigenvalue. "
-            "Frobenius: the average entry is close. Multiplicative: every direction is, relative to itself. Whitened: "
-            "ridge regression sees no difference. The published formula stands in brackets; it is not needed.",
-            "Expected widths are extrapolated from the widest kernel drawn; proved ones are enough for any draw but "
-            "one in a hundred.",
+            "Frobenius: the average entry is close. Multiplicative: every direction is close relative to itself. "
+            "Whitened: ridge regression sees no difference. The published formula is in brackets; it is not needed.",
+            "Expected widths are extrapolated from the widest kernel drawn; proved widths are enough with probability "
+            "0.99.",
+            criteria_table(found),
         ),
-        criteria_table(found),
     )
 
 
-def _assumptions(found: RegimeAnswer) -> Section:
-    rows = tuple((one.name, one.assumption) for one in found.criteria)
-    return Section("What the proved widths rest on", (), Table(("criterion", "rests on"), rows))
-
-
 def _widths(found: RegimeAnswer) -> Section:
+    widths, own = [width for width, _ in found.at_widths], found.measured.kernel_start
+    traces, shown = [], []
+    for name, colour in zip(DISTANCES, PALETTE, strict=False):
+        values = [getattr(one, name) for _, one in found.at_widths]
+        if not all(isfinite(value) for value in values):
+            continue
+        shown.append(values)
+        rate = [values[-1] * (widths[-1] / width) ** 0.5 for width in widths]
+        hidden: dict[str, Any] = {"showlegend": False, "legendgroup": name}
+        traces.append(curve(widths, values, name, colour, markers=True, legendgroup=name))
+        traces.append(curve(widths, rate, "", colour, dash="dash", width=1, hoverinfo="skip", **hidden))
+        if own is not None:
+            hidden |= {"mode": "markers", "marker": {"symbol": "diamond", "size": 9, "color": colour}}
+            trained = f"{name}, trained network"
+            traces.append(curve([found.measured.width], [getattr(own, name)], trained, colour, **hidden))
+    figure = draw(traces, log_axis("width m", widths), log_axis("distance from the limit", *shown))
     return Section(
         "How the kernel approaches its limit",
-        ("One growing network at initialisation: each width keeps the neurons of the one before.",),
-        widths_table(found),
         (
+            "One growing network at initialisation: each width keeps the neurons of the one before.",
+            widths_table(found),
             Picture(
-                _widths_figure(found),
-                "Each distance falls along its dashed line, which is 1/sqrt(m) through the widest kernel; above 1 a "
-                "distance may fall faster. Diamonds are the network that was trained, a draw of its own.",
+                figure,
+                "Each distance falls along its dashed line, 1/sqrt(m) through the widest kernel; above 1 a distance "
+                "may fall faster. Diamonds are the network that was trained, drawn independently.",
                 "Distance of the kernel from its limit against width under four criteria, on logarithmic axes.",
             ),
         ),
@@ -128,27 +135,32 @@ def _widths(found: RegimeAnswer) -> Section:
 
 
 def _training(found: RegimeAnswer) -> Section:
-    how = found.training
-    said = f"{how.epochs:,} epochs of {how.method} on {how.loss}, rate {float(how.rate):.3g}, L2 {float(how.l2):g}."
-    pictures: tuple[Picture, ...] = ()
-    if len(found.measured.curve) > 1:
-        pictures = (
-            Picture(
-                _training_figure(found),
-                "While the two curves stay together the network learns as its kernel at the start would.",
-                "Training loss of the network and of its linearisation against the epoch.",
-            ),
-        )
-    shares = "Movements and distances are relative: 0.1 is 10 %. Outputs are those on the test rows."
-    return Section("What training did", (said, shares), training_table(found), pictures)
+    how, measured = found.training, found.measured
+    parts: list[Part] = [
+        f"{how.epochs:,} epochs of {how.method} on {how.loss}, rate {float(how.rate):.3g}, L2 {float(how.l2):g}.",
+        "Movements and distances are relative: 0.1 is 10 %. Outputs are those on the test rows.",
+        training_table(found),
+    ]
+    if len(measured.curve) > 1:
+        curves = {"the network": measured.curve, "its linearisation": measured.linearised_curve}
+        traces = [
+            curve([epoch for epoch, _ in points], [loss for _, loss in points], name, colour, dash=dash)
+            for (name, points), colour, dash in zip(curves.items(), PALETTE, ("solid", "dash"), strict=False)
+            if points
+        ]
+        loss = log_axis(f"training loss ({how.loss})", *(trace["y"] for trace in traces))
+        caption = "While the two curves stay together, the network learns as its kernel at initialisation would."
+        alt = "Training loss of the network and of its linearisation against the epoch."
+        parts.append(Picture(draw(traces, "epoch", loss), caption, alt))
+    return Section("What training did", parts)
 
 
 def _spectra(found: RegimeAnswer) -> Section:
     return Section(
         "The spectrum of the rows",
-        ("A condition number means nothing without where the spectrum is cut.",),
-        spectra_table(found),
         (
+            "A condition number means little without the truncation of the spectrum it belongs to.",
+            spectra_table(found),
             Picture(
                 _spectra_figure(found),
                 "Relative to the largest. The faster these fall, the wider a network must be for every direction to be "
@@ -159,60 +171,24 @@ def _spectra(found: RegimeAnswer) -> Section:
     )
 
 
-def _settings(found: RegimeAnswer) -> Section:
-    rows = [*found.architecture.items(), *found.training.as_dict().items(), ("seconds", f"{found.seconds:.1f}")]
-    table = Table(("setting", "value"), tuple((name, _said(value)) for name, value in rows))
-    return Section("What was done", found.notes, table)
-
-
-def _said(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)
-
-
-def _widths_figure(found: RegimeAnswer) -> Figure:
-    figure, widths = go.Figure(), [width for width, _ in found.at_widths]
-    own = found.measured.kernel_start
-    for name, colour in zip(DISTANCES, PALETTE, strict=False):
-        values = [getattr(one, name) for _, one in found.at_widths]
-        if not all(isfinite(value) for value in values):
-            continue
-        figure.add_scatter(x=widths, y=values, name=name, mode="lines+markers", line_color=colour, legendgroup=name)
-        line = [values[-1] * (widths[-1] / width) ** 0.5 for width in widths]
-        figure.add_scatter(
-            x=widths, y=line, mode="lines", line={"color": colour, "dash": "dash", "width": 1}, showlegend=False,
-            hoverinfo="skip", legendgroup=name,
-        )  # fmt: skip
-        if own is not None:
-            figure.add_scatter(
-                x=[found.measured.width], y=[getattr(own, name)], mode="markers", showlegend=False, legendgroup=name,
-                marker={"symbol": "diamond", "size": 9, "color": colour}, name=f"{name}, trained network",
-            )  # fmt: skip
-    figure.update_xaxes(title="width m", type="log", exponentformat="power", dtick=1)
-    figure.update_yaxes(title="distance from the limit", type="log", exponentformat="power")
-    return styled(figure)
-
-
-def _training_figure(found: RegimeAnswer) -> Figure:
-    figure = go.Figure()
-    curves = {"the network": found.measured.curve, "its linearisation": found.measured.linearised_curve}
-    for (name, curve), colour, dash in zip(curves.items(), PALETTE, ("solid", "dash"), strict=False):
-        if curve:
-            epochs, losses = zip(*curve, strict=True)
-            figure.add_scatter(x=epochs, y=losses, name=name, mode="lines", line={"color": colour, "dash": dash})
-    figure.update_xaxes(title="epoch")
-    figure.update_yaxes(title=f"training loss ({found.training.loss})", type="log", exponentformat="power")
-    return styled(figure)
-
-
 def _spectra_figure(found: RegimeAnswer) -> Figure:
-    figure = go.Figure()
-    for (name, spectrum), colour in zip(_spectra_of(found).items(), PALETTE, strict=False):
-        values = spectrum.nonzero / spectrum.nonzero[0]
-        figure.add_scatter(x=np.arange(1, len(values) + 1), y=values, name=name, mode="lines", line_color=colour)
-    figure.update_xaxes(title="eigenvalue number")
-    figure.update_yaxes(title="eigenvalue of X X'", type="log", exponentformat="power")
-    return styled(figure)
+    values = {name: one.nonzero / one.nonzero[0] for name, one in _spectra_of(found).items()}
+    traces = [
+        curve(np.arange(1, len(one) + 1), one, name, colour)
+        for (name, one), colour in zip(values.items(), PALETTE, strict=False)
+    ]
+    return draw(traces, "eigenvalue number", log_axis("eigenvalue of X X'", *values.values()))
 
 
 def _spectra_of(found: RegimeAnswer) -> dict[str, GramSpectrum]:
     return {"rows": found.spectrum} | ({} if found.attended is None else {"after attention": found.attended})
+
+
+def _settings(found: RegimeAnswer) -> Section:
+    rows = [*found.architecture.items(), *found.training.as_dict().items(), ("seconds", found.seconds)]
+
+    def written(value: object) -> str:
+        return number(value, 4) if isinstance(value, float) else str(value)
+
+    settings = [(name, "none" if value is None else value) for name, value in rows]
+    return Section("What was done", (*found.notes, Table.of({"setting": "", "value": written}, settings)))

@@ -7,24 +7,22 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
-from ridgeformer.auditing.skipped import Skipped
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.views import Page, Picture, Strip, Table, audit_page, render
-from ridgeformer.views.audit_page.claims import claims_section
-from ridgeformer.views.audit_page.compiled import compiled_section
-from ridgeformer.views.audit_page.data import data_section
-from ridgeformer.views.audit_page.fits import fits_figure, fits_section
-from ridgeformer.views.audit_page.influence import influence_section
-from ridgeformer.views.audit_page.regime import regime_section
-from ridgeformer.views.audit_page.settings import settings_section
-from ridgeformer.views.audit_page.size import depth_figure, size_section
+from ridgeformer.views.audit_page import claims_section, settings_section
+from ridgeformer.views.audit_page.fit import (
+    compiled_section,
+    data_section,
+    depth_figure,
+    fits_figure,
+    fits_section,
+    size_section,
+)
+from ridgeformer.views.audit_page.networks import influence_section, regime_section
 from ridgeformer.views.page import render_page, tidy
 from tests.auditing.small_audits import small_audit
 
 ORDER = ["data", "fit", "compiled", "size", "regime", "influence", "claims", "settings"]
-
-
-def pictures(section):
-    return [part for part in section.parts if isinstance(part, Picture)]
 
 
 def words(section):
@@ -92,14 +90,14 @@ def test_the_bars_are_the_scores():
 
 def test_a_certificate_that_does_not_hold_is_said():
     wine = small_audit("wine")
-    (table,) = [part for part in compiled_section(wine).parts if isinstance(part, Table)]
+    (table,) = compiled_section(wine).tables
     assert [row[-1].startswith("Proved within ") for row in table.rows] == [True, True]
     assert not table.alarms
     model = wine.compiled[0]
     checks = tuple(replace(check, holds=check.name != "accuracy") for check in model.certificate.checks)
     bad = replace(model.certificate, checks=checks)
     audit = replace(wine, compiled=(replace(model, certificate=bad), wine.compiled[1]))
-    (table,) = [part for part in compiled_section(audit).parts if isinstance(part, Table)]
+    (table,) = compiled_section(audit).tables
     assert [row[-1].startswith("Not shown to be accurate") for row in table.rows] == [True, False]
     assert table.alarms == {table.rows[0][-1]}
     page = render_page(Page("title", "subtitle", ("answer",), (compiled_section(audit),)))
@@ -118,11 +116,11 @@ def test_a_violated_rate_is_said():
 def test_the_regime_in_bars_table_and_verdicts():
     wine = small_audit("wine")
     section = regime_section(wine)
-    relu, attended, limit = pictures(section)[0].figure["data"]
+    relu, attended, limit = section.pictures[0].figure["data"]
     drifts = [one.measured.kernel_drift for one in wine.regime.of("mlp-attn")]
     assert attended["x"][0] == pytest.approx(100 * np.mean(drifts))
     assert (len(relu["x"]), len(limit["x"])) == (4, 4)
-    tables = [part for part in section.parts if isinstance(part, Table)]
+    tables = section.tables
     assert [len(table.head) for table in tables] == [1 + 2 * len(wine.regime.widths), 6]
     assert words(section).count("described by its kernel") == 2
 
@@ -130,7 +128,7 @@ def test_the_regime_in_bars_table_and_verdicts():
 def test_flip_rates_are_shown_with_their_controls():
     wine = small_audit("wine")
     section = influence_section(wine)
-    noise, redrawn, attacked, adaptive = pictures(section)[0].figure["data"]
+    noise, redrawn, attacked, adaptive = section.pictures[0].figure["data"]
     assert (len(noise["x"]), len(redrawn["x"]), len(attacked["x"]), len(adaptive["x"])) == (3, 2, 3, 3)
     first = wine.malleability.of("the certified fit", wine.malleability.sizes[0], "adaptive")
     assert adaptive["x"][0] == pytest.approx(100 * first.mean)
@@ -146,7 +144,7 @@ def test_what_was_left_out_says_why():
 
 def test_claims_lead_to_their_cards_and_useful_ones_come_first():
     wine = small_audit("wine")
-    table = claims_section(wine).table
+    (table,) = claims_section(wine).tables
     useful = [row[-1] for row in table.rows]
     assert useful == sorted(useful, reverse=True)
     assert {claim.id for claim in audit_page(wine).claims} == {row[0] for row in table.rows} == set(table.links)
@@ -154,7 +152,7 @@ def test_claims_lead_to_their_cards_and_useful_ones_come_first():
 
 def test_settings_versions_and_seconds_of_every_stage():
     wine = small_audit("wine")
-    timing, settings, versions = [part for part in settings_section(wine).parts if isinstance(part, Table)]
+    timing, settings, versions = settings_section(wine).tables
     assert [row[0] for row in timing.rows] == list(wine.seconds)
-    assert {row[0] for row in settings.values} == set(vars(wine.settings))
+    assert {row[0] for row in settings.values} == {name.replace("_", " ") for name in vars(wine.settings)}
     assert "torch" in {row[0] for row in versions.rows}

@@ -14,7 +14,7 @@ from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot
 from ridgeformer.claims.route_a.depth import KAPPAS, conjugate_gradient_steps
 from ridgeformer.claims.route_b.rates import RATES
 from ridgeformer.core.seeds import numpy_generator, torch_generator
-from ridgeformer.datasets.synthetic import decaying_spectrum, orthonormal
+from ridgeformer.datasets.synthetic_data import decaying_spectrum, orthonormal
 from ridgeformer.kernels import GramPower
 
 SIZE = 40

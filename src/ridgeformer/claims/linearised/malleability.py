@@ -32,7 +32,7 @@ from ridgeformer.influence import (
 )
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.influence.features import Features
-from ridgeformer.influence.published import FLIPS
+from ridgeformer.influence.malleable import FLIPS
 from ridgeformer.regime import Training, gram_spectrum, normalise_rows
 
 L11_ROWS, L11_QUERIES, L11_EPS = 120, 40, 0.3

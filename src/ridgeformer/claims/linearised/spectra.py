@@ -24,7 +24,7 @@ def digits(n: int) -> Tensor:
 def attention_features(X: Tensor) -> Tensor:
     """Return X X'X in the right singular basis of X, where it is U S^3: rotations change none of the claims.
 
-    `regime.Attention` gives the product itself, whose smallest directions are lost in rounding.
+    `regime.LinearisedAttention` gives the product itself, whose smallest directions are lost in rounding.
 
     Example:
         >>> attention_features(torch.tensor([[2.0]], dtype=torch.float64)).abs()

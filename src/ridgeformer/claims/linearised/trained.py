@@ -17,7 +17,7 @@ from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import (
     Along,
     Architecture,
-    Attention,
+    LinearisedAttention,
     Training,
     finite_relu_ntk,
     follow_training,
@@ -44,8 +44,8 @@ def check_l10(cases: int) -> Pieces:
     """Measure kernels and trained networks on truncated attention beside full attention and raw rows."""
     problem, seeds = three_or_eight(), drawn(cases, 3)
     X = problem.X
-    seen = {r: Attention(X, rank=r)(X) for r in RANKS}
-    attended = Attention(X)(X)
+    seen = {r: LinearisedAttention(X, rank=r)(X) for r in RANKS}
+    attended = LinearisedAttention(X)(X)
     full, alike = _distances(attended, seeds), _cosine(attended)
     kernel = {r: _distances(rows, seeds) for r, rows in seen.items()}
     raw = _distances(X, seeds)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.auditing.spectra import Spectra, examine_spectra
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler import compile as compile_model
 from ridgeformer.compiler.certificate.certify import promise_of
@@ -17,6 +16,7 @@ from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.influence import influence
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
+from ridgeformer.regime.spectra import Spectra, examine_spectra
 from ridgeformer.views.explorer.cache import remember
 from ridgeformer.views.explorer.data import Task, pose
 from ridgeformer.views.explorer.state import State

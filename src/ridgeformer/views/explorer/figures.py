@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeformer.auditing.spectra import Spectra
+from ridgeformer.regime.spectra import Spectra
 from ridgeformer.views.explorer.compute import Influenced, Run
 from ridgeformer.views.explorer.stream import Pattern, View
 from ridgeformer.views.figures import PALETTE, draw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ridgeformer.auditing.spectra import Spectra
+from ridgeformer.regime.spectra import Spectra
 from ridgeformer.views.explorer.compute import Influenced, Run
 from ridgeformer.views.explorer.state import State
 from ridgeformer.views.explorer.stream import Pattern, View

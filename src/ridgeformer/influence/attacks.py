@@ -1,0 +1,364 @@
+"""Attacks on rows: they raise any objective, in any norm, with explicit bounds or none.
+
+A new one is a subclass of `Attack` and an entry in `ATTACKS`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor
+
+from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.errors import DtypeError, InputError, unknown_name
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.influence.exact import as_rows
+
+__all__ = [
+    "ATTACKS",
+    "BALLS",
+    "FGSM",
+    "MIM",
+    "PGD",
+    "Attack",
+    "Ball",
+    "Cube",
+    "Gradient",
+    "Objective",
+    "RandomNoise",
+    "Sphere",
+    "build_attack",
+]
+
+
+class Ball(ABC):
+    """A norm on rows; every method treats each row by itself."""
+
+    @abstractmethod
+    def length(self, moves: Tensor) -> Tensor:
+        """Return the norm of every row."""
+
+    @abstractmethod
+    def direction(self, gradient: Tensor) -> Tensor:
+        """Return the move of length 1 along which the gradient promises most; 0 where it is 0."""
+
+    @abstractmethod
+    def project(self, moves: Tensor, eps: float) -> Tensor:
+        """Return the nearest moves no longer than eps."""
+
+    @abstractmethod
+    def inside(self, like: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a uniform draw from the unit ball, a row each."""
+
+    @abstractmethod
+    def surface(self, like: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a random move of length 1, a row each."""
+
+
+class Cube(Ball):
+    """The l_inf ball."""
+
+    def length(self, moves: Tensor) -> Tensor:
+        """Return the largest entry."""
+        return moves.abs().amax(1)
+
+    def direction(self, gradient: Tensor) -> Tensor:
+        """Return the signs."""
+        return gradient.sign()
+
+    def project(self, moves: Tensor, eps: float) -> Tensor:
+        """Clip every entry."""
+        return moves.clamp(-eps, eps)
+
+    def inside(self, like: Tensor, generator: torch.Generator) -> Tensor:
+        """Return uniform entries."""
+        return (2 * torch.rand(like.shape, generator=generator, dtype=torch.float64) - 1).to(like)
+
+    def surface(self, like: Tensor, generator: torch.Generator) -> Tensor:
+        """Return random signs: a corner."""
+        return (2 * torch.randint(2, like.shape, generator=generator) - 1).to(like)
+
+
+class Sphere(Ball):
+    """The l_2 ball."""
+
+    def length(self, moves: Tensor) -> Tensor:
+        """Return the Euclidean length."""
+        return moves.norm(dim=1)
+
+    def direction(self, gradient: Tensor) -> Tensor:
+        """Divide by the length."""
+        return torch.nn.functional.normalize(gradient, dim=1)
+
+    def project(self, moves: Tensor, eps: float) -> Tensor:
+        """Shorten what is too long."""
+        lengths = moves.norm(dim=1, keepdim=True)
+        return moves * torch.where(lengths > eps, eps / lengths, 1.0)
+
+    def inside(self, like: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a random direction times the d-th root of a uniform number."""
+        radius = torch.rand(len(like), 1, generator=generator, dtype=torch.float64) ** (1 / like.shape[1])
+        return self.surface(like, generator) * radius.to(like)
+
+    def surface(self, like: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a random direction."""
+        return self.direction(torch.randn(like.shape, generator=generator, dtype=torch.float64)).to(like)
+
+
+BALLS: dict[str, Ball] = {"linf": Cube(), "l2": Sphere()}
+
+
+Objective: TypeAlias = Callable[[Tensor], Tensor]
+"""What an attack raises: a differentiable function of all rows, (n, d); if it gives many numbers, their sum."""
+
+Gradient: TypeAlias = Callable[[Tensor], Tensor]
+"""The gradient of the objective in the rows that move, given where they are."""
+
+
+@dataclass(frozen=True)
+class Attack(ABC):
+    """Moves rows by at most eps each, within bounds, to raise an objective.
+
+    All rows move together in every step. Where the objective is a sum of terms of one row each, this is the
+    textbook attack on every row by itself. No range is assumed: bounds are (low, high) or there are none.
+
+    Args:
+        eps: the largest move of a row, >= 0, in the units of the rows.
+        norm: "linf" or "l2", what eps measures.
+        bounds: (low, high) for every entry of a moved row, or None.
+    """
+
+    eps: Any
+    norm: Any = "linf"
+    bounds: Any = None
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eps", _size(self.eps))
+        if self.norm not in BALLS:
+            raise unknown_name("norm", self.norm, BALLS)
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", _interval(self.bounds))
+
+    def __call__(self, objective: Objective, X: Any, *, rows: Any = None, seed: int = 0) -> Tensor:
+        """Return X with the given rows moved; None means all rows.
+
+        Raises:
+            InputError: rows outside the bounds before anything moved, or an objective without a finite gradient.
+        """
+        X = as_matrix(X, "X").detach()
+        rows = torch.arange(len(X), device=X.device) if rows is None else as_rows(rows, len(X), X.device)
+        start = X[rows]
+        self._check_bounds(start)
+        if self.eps == 0:
+            return X.clone()
+        generator = torch_generator(whole(seed, "seed", 0), "attack", self.name)
+
+        def gradient(moved: Tensor) -> Tensor:
+            leaf = moved.detach().clone().requires_grad_()
+            with torch.enable_grad():
+                found = torch.autograd.grad(objective(X.index_copy(0, rows, leaf)).sum(), leaf)[0]
+            if not bool(torch.isfinite(found).all()):
+                raise InputError("the gradient of the attacked objective is not finite: attack a smooth one.")
+            return found
+
+        return X.index_copy(0, rows, self.move(start, gradient, generator))
+
+    @abstractmethod
+    def move(self, start: Tensor, gradient: Gradient, generator: torch.Generator) -> Tensor:
+        """Return where the rows end up."""
+
+    def clipped_to(self, X: Any) -> Attack:
+        """Return this attack with bounds at the smallest and the largest entry of X: no pixel leaves the data's range.
+
+        Raises:
+            InputError: all entries of X are equal.
+        """
+        X = as_matrix(X, "X")
+        return replace(self, bounds=(float(X.min()), float(X.max())))
+
+    @property
+    def ball(self) -> Ball:
+        """The ball of the norm."""
+        return BALLS[self.norm]
+
+    def confine(self, moved: Tensor, start: Tensor) -> Tensor:
+        """Return the rows brought back to within eps of their start, then to within the bounds."""
+        moved = start + self.ball.project(moved - start, self.eps)
+        return moved if self.bounds is None else moved.clamp(*self.bounds)
+
+    def _check_bounds(self, start: Tensor) -> None:
+        if self.bounds is None:
+            return
+        low, high = float(start.min()), float(start.max())
+        if low < self.bounds[0] or high > self.bounds[1]:
+            raise InputError(
+                f"the rows go from {low:.4g} to {high:.4g} and the bounds are {self.bounds}: bounds must hold the data "
+                "before the attack; widen them, or use None."
+            )
+
+
+def _size(eps: Any) -> float:
+    try:
+        number = float(eps)
+    except (TypeError, ValueError):
+        raise DtypeError(f"eps is {eps!r}; a number >= 0 was expected, the largest move of a row.") from None
+    if not (math.isfinite(number) and number >= 0):
+        raise InputError(f"eps is {number:g}; a finite number >= 0 was expected, the largest move of a row.")
+    return number
+
+
+def _interval(bounds: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in bounds)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise InputError(f"bounds are {bounds!r}; (low, high) with low < high was expected, or None for no bounds.")
+    return low, high
+
+
+@dataclass(frozen=True)
+class FGSM(Attack):
+    """One step of length eps along the gradient [Goodfellow2015]; exact where the objective is linear.
+
+    Example:
+        >>> FGSM(eps=0.5)(lambda X: (X * torch.tensor([2.0, -1.0])).sum(), [[0.0, 0.0]])
+        tensor([[ 0.5000, -0.5000]], dtype=torch.float64)
+    """
+
+    name: ClassVar[str] = "fgsm"
+
+    def move(self, start: Tensor, gradient: Gradient, generator: torch.Generator) -> Tensor:
+        """Return start + eps times the direction of the gradient, within bounds."""
+        return self.confine(start + self.eps * self.ball.direction(gradient(start)), start)
+
+
+@dataclass(frozen=True)
+class PGD(Attack):
+    """Steps along the direction of the gradient, projected [Madry2018].
+
+    Args:
+        eps: the largest move of a row.
+        norm: "linf" or "l2".
+        bounds: (low, high) or None.
+        steps: how many.
+        relative_step: the length of a step over eps; the default is Madry's on MNIST, 0.01 of 0.3.
+        random_start: begin at a uniform draw from the ball.
+
+    Example:
+        >>> PGD(eps=0.5, random_start=False)(lambda X: -(X - 0.25).square().sum(), [[0.0]]).round(decimals=1)
+        tensor([[0.2000]], dtype=torch.float64)
+    """
+
+    steps: Any = 40
+    relative_step: Any = 0.01 / 0.3
+    random_start: bool = True
+
+    name: ClassVar[str] = "pgd"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(self.steps, "steps", 1)
+        positive(self.relative_step, "relative_step", "it is a step over eps")
+
+    def move(self, start: Tensor, gradient: Gradient, generator: torch.Generator) -> Tensor:
+        """Return the last iterate."""
+        moved = start
+        if self.random_start:
+            moved = self.confine(start + self.eps * self.ball.inside(start, generator), start)
+        for _ in range(self.steps):
+            step = self.relative_step * self.eps * self.ball.direction(gradient(moved))
+            moved = self.confine(moved + step, start)
+        return moved
+
+
+ACCUMULATE = ("l1", "direction")
+
+
+@dataclass(frozen=True)
+class MIM(Attack):
+    """g <- momentum g + unit gradient; a step along the direction of g [Dong2018].
+
+    Args:
+        eps: the largest move of a row.
+        norm: "linf" or "l2".
+        bounds: (low, high) or None.
+        steps: how many.
+        relative_step: the length of a step over eps; None is 1/steps, as published.
+        momentum: the weight of what was accumulated, >= 0; 0 is PGD without a random start.
+        accumulate: what is added to g: "l1", the gradient of a row over its 1-norm, as published; "direction",
+            its direction in the attack's norm (the signs, for linf), as some libraries do.
+
+    Example:
+        >>> MIM(eps=0.5)(lambda X: (X * torch.tensor([2.0, -1.0])).sum(), [[0.0, 0.0]])
+        tensor([[ 0.5000, -0.5000]], dtype=torch.float64)
+    """
+
+    steps: Any = 10
+    relative_step: Any = None
+    momentum: Any = 1.0
+    accumulate: Any = "l1"
+
+    name: ClassVar[str] = "mim"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(self.steps, "steps", 1)
+        if self.relative_step is not None:
+            positive(self.relative_step, "relative_step", "it is a step over eps")
+        if not isinstance(self.momentum, int | float) or not 0 <= self.momentum < float("inf"):
+            raise InputError(f"momentum is {self.momentum!r}; a number >= 0 was expected.")
+        if self.accumulate not in ACCUMULATE:
+            raise unknown_name("accumulate", self.accumulate, ACCUMULATE)
+
+    def move(self, start: Tensor, gradient: Gradient, generator: torch.Generator) -> Tensor:
+        """Return the last iterate."""
+        size = self.eps * (1 / self.steps if self.relative_step is None else self.relative_step)
+        moved, accumulated = start, torch.zeros_like(start)
+        for _ in range(self.steps):
+            accumulated = self.momentum * accumulated + self._unit(gradient(moved))
+            moved = self.confine(moved + size * self.ball.direction(accumulated), start)
+        return moved
+
+    def _unit(self, gradient: Tensor) -> Tensor:
+        if self.accumulate == "direction":
+            return self.ball.direction(gradient)
+        return torch.nn.functional.normalize(gradient, p=1.0, dim=1)
+
+
+@dataclass(frozen=True)
+class RandomNoise(Attack):
+    """Moves every row by a random vector of length eps: random signs for linf, a random direction for l2.
+
+    Example:
+        >>> RandomNoise(eps=0.5)(lambda X: X.sum(), [[0.0, 0.0]]).abs()
+        tensor([[0.5000, 0.5000]], dtype=torch.float64)
+    """
+
+    name: ClassVar[str] = "random_noise"
+
+    def move(self, start: Tensor, gradient: Gradient, generator: torch.Generator) -> Tensor:
+        """Return start + eps times a random unit vector, within bounds; the gradient is not asked for."""
+        return self.confine(start + self.eps * self.ball.surface(start, generator), start)
+
+
+ATTACKS: dict[str, type[Attack]] = {attack.name: attack for attack in (FGSM, PGD, MIM, RandomNoise)}
+
+
+def build_attack(name: str, eps: Any, *, norm: str = "linf", bounds: Any = None) -> Attack:
+    """Return the named attack with its default steps.
+
+    Example:
+        >>> build_attack("pgd", 0.3).steps
+        40
+    """
+    if name not in ATTACKS:
+        raise unknown_name("attack", name, ATTACKS)
+    return ATTACKS[name](eps, norm, bounds)

@@ -1,0 +1,388 @@
+"""Influence where n x n matrices do not fit: estimators, each with its own error bounds.
+
+A new one is a function that returns an `Influence` with errors, and an entry in `ESTIMATORS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import sqrt
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from scipy.stats import norm
+from scipy.stats import t as student
+from torch import Tensor
+
+from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
+from ridgeformer.core.checks import as_matrix, as_query, as_targets, positive, whole
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.influence.exact import as_rows
+from ridgeformer.influence.influences import Influence
+from ridgeformer.kernels import Kernel
+from ridgeformer.solving import Nystrom, RidgeSystem, Solution, solve
+from ridgeformer.solving.preconditioners.nystrom import NystromFactor
+from ridgeformer.solving.solve import scaled_system
+
+__all__ = [
+    "ESTIMATORS",
+    "NystromResolvent",
+    "SketchedSystem",
+    "as_confidence",
+    "nystrom_influence",
+    "pcg_influence",
+    "sketch_system",
+    "stochastic_influence",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class NystromResolvent:
+    """Q = (U diag(values) U' + ridge I)^-1 = (I - U S U') / ridge, with S = values / (values + ridge).
+
+    A Nystrom approximation is never above K, so Q is never below R, beyond round-off.
+    """
+
+    system: RidgeSystem
+    factor: NystromFactor
+
+    @cached_property
+    def shrinkage(self) -> Float[Tensor, " r"]:
+        """The diagonal of S."""
+        return self.factor.values / (self.factor.values + self.system.ridge)
+
+    def apply(self, V: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
+        """Return Q V."""
+        U = self.factor.U
+        return (V - U @ (self.shrinkage[:, None] * (U.T @ V))) / self.system.ridge
+
+    @cached_property
+    def tail(self) -> float:
+        """The mean eigenvalue of what the sketch leaves out, tr(K - U diag(values) U') / (n - r)."""
+        n, rank = self.factor.U.shape
+        left_out = float(self.system.diagonal.double().sum() - self.factor.values.double().sum())
+        return max(left_out, 0.0) / (n - rank) if n > rank else 0.0
+
+    def apply_with_tail(self, V: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
+        """Return (U diag(values) U' + tail (I - U U') + ridge I)^-1 V: nearer to R than Q, not above it."""
+        U, ridge = self.factor.U, self.system.ridge
+        inside = 1 / (self.factor.values + ridge) - 1 / (self.tail + ridge)
+        return V / (self.tail + ridge) + U @ (inside[:, None] * (U.T @ V))
+
+    @cached_property
+    def diagonal(self) -> Float[Tensor, " n"]:
+        """Q_ii, which R_ii does not exceed."""
+        return (1 - self.factor.U.square() @ self.shrinkage) / self.system.ridge
+
+    @cached_property
+    def least_diagonal(self) -> Float[Tensor, " n"]:
+        """What R_ii is not below: Q_ii^2 / (Q A Q)_ii, at the price of as many products with K as the rank.
+
+        R_ii is the largest v_i^2 / v'Av over all v, and v = Q e_i is nearly the best; v = e_i gives 1 / A_ii.
+        The gap to R_ii is of second order in the error of the sketch, that of Q_ii of first order.
+        """
+        U, S, ridge = self.factor.U, self.shrinkage, self.system.ridge
+        KU, US = self.system.apply_kernel(U), U * S
+        through_kernel = self.system.diagonal - 2 * (KU * US).sum(1) + ((US @ (U.T @ KU)) * US).sum(1)
+        through_ridge = ridge * (1 - 2 * (U * US).sum(1) + US.square().sum(1))
+        best = self.diagonal.square() * ridge**2 / (through_kernel + through_ridge)
+        return best.maximum(1 / (self.system.diagonal + ridge)).minimum(self.diagonal)
+
+
+SMALL = 5000
+"""Up to so many rows a solve takes no time worth saving."""
+
+
+@dataclass(frozen=True, eq=False)
+class SketchedSystem:
+    """A problem, checked, with K sketched once. Nothing here is larger than n times the rank.
+
+    Attributes:
+        system: A = K + ridge I, in a range the precision holds.
+        y: targets, (n, outputs).
+        cross: k(x_i, x) for every query, (n, q).
+        vector: whether the targets were a vector.
+        sketch: the approximate inverse, never below R.
+        seed: of everything random.
+    """
+
+    system: RidgeSystem
+    y: Tensor = field(repr=False)
+    cross: Tensor = field(repr=False)
+    vector: bool
+    sketch: NystromResolvent
+    seed: int
+
+    def solve(self, columns: Tensor, tol: float | None) -> Solution:
+        """Solve A v = c for every column by preconditioned conjugate gradients.
+
+        Up to `SMALL` rows the preconditioner is the sketch at hand. Above, K is worth holding in a lower precision
+        and a preconditioner of its own is worth its price; both need more than O(n rank) memory where there is some.
+        """
+        system, sketch = self.system, self.sketch.factor
+        small = system.n <= SMALL
+        algorithm = ConjugateGradients(preconditioner=sketch) if small else MixedConjugateGradients()
+        return solve(system.kernel, system.X, columns, system.ridge, algorithm=algorithm, tol=tol, seed=self.seed)
+
+    def error(self, solution: Solution) -> Tensor:
+        """Return how far each entry of a solution can be from exact, (n, columns).
+
+        |(R r)_i| <= sqrt(R_ii r'R r) <= sqrt(R_ii / ridge) |r| for the residual r, and R_ii is below the sketch's.
+        """
+        residual = (solution.residual_norm + solution.roundoff).to(self.y)
+        return (self.sketch.diagonal / self.system.ridge).sqrt()[:, None] * residual[None, :]
+
+    def influence(self, alpha: Tensor, weights: Tensor, diagonal: Tensor, **errors: Tensor | None) -> Influence:
+        """Return the influences made of the three arrays."""
+        predictions = self.cross.T @ alpha
+        return Influence(
+            alpha,
+            weights,
+            diagonal,
+            predictions,
+            self.system.ridge,
+            vector=self.vector,
+            **errors,
+        )
+
+
+def sketch_system(kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, rank: Any, seed: Any) -> SketchedSystem:
+    """Check the arguments and sketch K: `rank` products with K, in O(n rank) memory."""
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
+    X = as_matrix(X, "X").detach()
+    y = as_targets(y, X).detach()
+    Xq = as_query(Xq, X).detach()
+    seed = whole(seed, "seed", 0)
+    builder = Nystrom(None if rank is None else whole(rank, "rank", 1))
+    with torch.no_grad():
+        system, _ = scaled_system(kernel, X, positive(ridge, "ridge", "without it the system may be singular"))
+        factor = builder.factor(system, torch_generator(seed, "sketch"))
+        cross = system.kernel.dense(X, Xq)
+        columns = y.reshape(len(y), -1).to(X.dtype)
+    return SketchedSystem(system, columns, cross, y.ndim == 1, NystromResolvent(system, factor), seed)
+
+
+def as_confidence(value: Any) -> float:
+    """Return a probability strictly between 0 and 1.
+
+    Example:
+        >>> as_confidence(0.9)
+        0.9
+    """
+    if not isinstance(value, float) or not 0 < value < 1:
+        raise InputError(f"confidence is {value!r}; a number between 0 and 1 was expected.")
+    return value
+
+
+@torch.no_grad()
+def nystrom_influence(
+    kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, *, rank: Any = None, confidence: Any = 0.95, seed: Any = 0
+) -> Influence:
+    """Estimate every influence with K replaced by its Nystrom approximation and a flat tail, in O(n rank) memory.
+
+    The errors come from the residual r with the true K, whose effect is (R r)_i. With a confidence they suppose
+    that r points nowhere in particular: (R r)_i is then about sqrt(R_ii r'R r / (n - rank)) times a normal number.
+    With None they hold always, beyond round-off, and are about sqrt(n) larger. The bounds on R_ii always hold.
+
+    Args:
+        kernel: any positive semidefinite kernel.
+        X: training rows, (n, d).
+        y: targets, (n,) or (n, outputs).
+        Xq: query rows, (q, d).
+        ridge: lambda > 0.
+        rank: of the sketch; None is 2 sqrt(n).
+        confidence: of each error of alpha and of the weights, between 0 and 1; None for errors that are proved.
+        seed: of the sketch.
+
+    Example:
+        >>> from ridgeformer.kernels import DotProduct
+        >>> found = nystrom_influence(DotProduct(), [[1.0], [2.0], [3.0]], [1.0, 0.0, 1.0], [[1.0]], 1.0, rank=1)
+        >>> found.leave_one_out[:, 0], bool(found.leave_one_out_error.max() < 1e-6)
+        (tensor([ 0.0524, -0.0970,  0.1000], dtype=torch.float64), True)
+    """
+    sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
+    alpha, weights = sketched.sketch.apply_with_tail(sketched.y), sketched.sketch.apply_with_tail(sketched.cross)
+    confidence = None if confidence is None else as_confidence(confidence)
+    least = sketched.sketch.least_diagonal
+    return sketched.influence(
+        alpha,
+        weights,
+        least,  # the bound of second order is the better estimate
+        alpha_error=_residual_error(sketched, alpha, sketched.y, confidence),
+        weights_error=_residual_error(sketched, weights, sketched.cross, confidence),
+        diagonal_error=sketched.sketch.diagonal - least,
+        diagonal_least=least,
+    )
+
+
+def _residual_error(sketched: SketchedSystem, solution: Tensor, columns: Tensor, confidence: float | None) -> Tensor:
+    """Return how far solution is from R columns: proved, sqrt(Q_ii r'Q r) with Q >= R; or likely, with the tail."""
+    sketch, residual = sketched.sketch, sketched.system.residual(solution, columns).to(columns)
+    if confidence is None:
+        energy = (residual * sketch.apply(residual)).sum(0)
+        return (sketch.diagonal[:, None] * energy[None, :]).sqrt()
+    left_out = max(1, sketched.system.n - len(sketch.factor.values))
+    energy = (residual * sketch.apply_with_tail(residual)).sum(0) / left_out
+    return float(norm.ppf((1 + confidence) / 2)) * (sketch.diagonal[:, None] * energy[None, :]).sqrt()
+
+
+COLUMNS = 256
+"""Columns of the identity solved for at once."""
+
+
+@torch.no_grad()
+def pcg_influence(
+    kernel: Any,
+    X: Any,
+    y: Any,
+    Xq: Any,
+    ridge: Any,
+    *,
+    rows: Any = None,
+    rank: Any = None,
+    tol: Any = None,
+    seed: Any = 0,
+) -> Influence:
+    """Compute influences by solves with a Nystrom preconditioner, in O(n (rank + queries)) memory.
+
+    R_ii takes one solve for each training point: name the `rows` of interest, or take `stochastic_influence` for
+    all. Every error holds always: it is that of the residual, measured in float64.
+
+    Args:
+        kernel: any positive semidefinite kernel.
+        X: training rows, (n, d).
+        y: targets, (n,) or (n, outputs).
+        Xq: query rows, (q, d).
+        ridge: lambda > 0.
+        rows: the training points whose influence is wanted; None is all of them.
+        rank: of the preconditioner; None is 2 sqrt(n).
+        tol: the relative residual of every solve; None is that of `solve`.
+        seed: of the preconditioner.
+
+    Example:
+        >>> from ridgeformer.kernels import Exponential
+        >>> found = pcg_influence(Exponential(1.0), [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], [[1.0]], 0.1, rows=[1])
+        >>> found.leave_one_out.shape, bool(found.leave_one_out_error.max() < 1e-6)
+        (torch.Size([1, 1]), True)
+    """
+    sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
+    n, outputs = sketched.y.shape
+    chosen = torch.arange(n, device=sketched.y.device) if rows is None else as_rows(rows, n, sketched.y.device)
+    first, *others = chosen.split(COLUMNS)
+    # the first block of the identity shares its products with the targets and the queries
+    solution = sketched.solve(torch.cat([sketched.y, sketched.cross, _unit(sketched, first)], dim=1), tol)
+    error, shared = sketched.error(solution), outputs + sketched.cross.shape[1]
+    parts = [_solved_diagonal(first, solution.alpha[:, shared:], error[:, shared:])]
+    for some in others:
+        solved = sketched.solve(_unit(sketched, some), tol)
+        parts.append(_solved_diagonal(some, solved.alpha, sketched.error(solved)))
+    diagonal, diagonal_error = (torch.cat(part) for part in zip(*parts, strict=True))
+    found = sketched.influence(solution.alpha[:, :outputs], solution.alpha[:, outputs:shared], diagonal)
+    return replace(
+        found,
+        alpha=found.alpha[chosen],
+        weights=found.weights[chosen],
+        rows=None if rows is None else chosen,
+        alpha_error=error[chosen, :outputs],
+        weights_error=error[chosen, outputs:shared],
+        diagonal_error=diagonal_error,
+    )
+
+
+def _unit(sketched: SketchedSystem, rows: Tensor) -> Tensor:
+    """Return these columns of the identity."""
+    unit = torch.zeros(len(sketched.y), len(rows), dtype=sketched.y.dtype, device=sketched.y.device)
+    unit[rows, torch.arange(len(rows), device=rows.device)] = 1
+    return unit
+
+
+def _solved_diagonal(rows: Tensor, solved: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+    """Return R_ii of these rows and their errors, from the solutions for their columns of the identity."""
+    place = torch.arange(len(rows), device=rows.device)
+    return solved[rows, place], error[rows, place]
+
+
+@torch.no_grad()
+def stochastic_influence(
+    kernel: Any,
+    X: Any,
+    y: Any,
+    Xq: Any,
+    ridge: Any,
+    *,
+    probes: Any = 64,
+    confidence: Any = 0.95,
+    rank: Any = None,
+    tol: Any = None,
+    seed: Any = 0,
+) -> Influence:
+    """Estimate every influence of every training point, in O(n (rank + queries + probes)) memory.
+
+    One block of preconditioned conjugate gradients solves for targets, queries and probes together. The diagonal
+    is Hutchinson's with the sketch taken out: R_ii = Q_ii - mean of z_i ((Q - R) z)_i over random signs z, where
+    Q is the inverse with K sketched, so only what the sketch misses is noisy. It is kept within its proved bounds.
+
+    The error of the diagonal holds for each point with the given confidence (Student's t over the probes, and the
+    residuals of the solves); those of alpha and the weights hold always.
+
+    Args:
+        kernel: any positive semidefinite kernel.
+        X: training rows, (n, d).
+        y: targets, (n,) or (n, outputs).
+        Xq: query rows, (q, d).
+        ridge: lambda > 0.
+        probes: random signs to average over, at least 2.
+        confidence: of each R_ii's error, between 0 and 1.
+        rank: of the sketch and preconditioner; None is 2 sqrt(n).
+        tol: the relative residual of the solves; None is that of `solve`.
+        seed: of sketch and probes.
+
+    Example:
+        >>> from ridgeformer.kernels import Exponential
+        >>> found = stochastic_influence(Exponential(1.0), [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], [[1.0]], 0.1)
+        >>> bool(found.leave_one_out_error.max() < 1e-6)  # rank 3 holds all of K: nothing is left to chance
+        True
+    """
+    probes = whole(probes, "probes", 2)
+    confidence = as_confidence(confidence)
+    sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
+    outputs, queries = sketched.y.shape[1], sketched.cross.shape[1]
+    draw = torch.randint(2, (len(sketched.y), probes), generator=torch_generator(sketched.seed, "probes"))
+    Z = (2 * draw - 1).to(sketched.y)
+    solution = sketched.solve(torch.cat([sketched.y, sketched.cross, Z], dim=1), tol)
+    alpha, weights, solved = solution.alpha.split([outputs, queries, probes], dim=1)
+    alpha_error, weights_error, solve_error = sketched.error(solution).split([outputs, queries, probes], dim=1)
+    quantile = float(student.ppf((1 + confidence) / 2, probes - 1))
+    diagonal, diagonal_error = _probed_diagonal(sketched, Z, solved, solve_error.mean(1), quantile)
+    return sketched.influence(
+        alpha,
+        weights,
+        diagonal,
+        alpha_error=alpha_error,
+        weights_error=weights_error,
+        diagonal_error=diagonal_error,
+        diagonal_least=sketched.sketch.least_diagonal,
+    )
+
+
+def _probed_diagonal(
+    sketched: SketchedSystem, Z: Tensor, solved: Tensor, bias: Tensor, quantile: float
+) -> tuple[Tensor, Tensor]:
+    """Return R_ii and its error from probes Z and R Z, within the bounds that always hold."""
+    most, least = sketched.sketch.diagonal, sketched.sketch.least_diagonal
+    samples = Z * (sketched.sketch.apply(Z) - solved)
+    spread = quantile * samples.std(1) / sqrt(Z.shape[1]) + bias
+    diagonal = (most - samples.mean(1)).clamp(least, most)
+    return diagonal, spread.minimum((most - diagonal).maximum(diagonal - least))
+
+
+ESTIMATORS: dict[str, Callable[..., Influence]] = {
+    "nystrom": nystrom_influence,
+    "pcg": pcg_influence,
+    "stochastic": stochastic_influence,
+}

@@ -1,0 +1,280 @@
+"""One network, one width, one seed: how far from a kernel machine it is, before, during and after training."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.memory import require_memory
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.datasets import Split
+from ridgeformer.kernels import ReluNTK
+from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
+from ridgeformer.regime.distances import KernelDistances, kernel_distances
+from ridgeformer.regime.finite_ntk import relu_ntk_of_weights
+from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
+from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, is_dead
+from ridgeformer.regime.tangent_kernel import call_checked, empirical_ntk
+from ridgeformer.regime.training import Trained, Training, train
+
+__all__ = ["Measurement", "OutputDistance", "measure", "require_network_memory"]
+
+WEIGHTS, ACTIVATIONS = 5, 3
+"""Numbers held at once for every weight, beside its start in float64, and for every neuron and row: at the peak 473 a
+neuron were measured for 64 features and 50 rows, where this says 534."""
+
+FLOW_STEPS = 20
+"""Steps of the kernel's own descent for one step of a flow on cross-entropy, which has no closed form."""
+
+
+@dataclass(frozen=True)
+class OutputDistance:
+    """Distance of the trained network's test outputs from those of a predictor.
+
+    Attributes:
+        absolute: Norm of the difference over all test rows and outputs, as published.
+        relative: The same over the norm of the predictor's outputs.
+    """
+
+    absolute: float
+    relative: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured for one network, width and seed; None where a quantity does not exist.
+
+    Attributes:
+        width, seed: Which network.
+        ridge: Ridge of `to_ridge` and of the whitened criterion.
+        kernel_start: Distance of the kernel at initialisation from its limit under four criteria; None for networks
+            whose limit has no closed form.
+        ridge_test_error: Test error of the kernel ridge regression that `to_ridge` refers to.
+        train_loss: Loss on the training rows at the end, without penalty.
+        dead: No output has a gradient, at the start or at the end: nothing moves any more.
+        diverged: Training did not stay finite; all that follows from it is None.
+        steps: Steps of training.
+        to_ridge: Distance to kernel ridge regression with the limit kernel; with the kernel at initialisation, averaged
+            over outputs, where there is no limit.
+        to_ntk: Distance to the limit kernel's predictor at the same training time, started at the network's own
+            outputs; None under Adam, which follows no kernel, and where there is no limit.
+        to_linearised: Distance to this network's own linearisation, trained alike.
+        kernel_end: As `kernel_start`, after training.
+        kernel_drift: norm_F(K_t - K_0) / norm_F(K_0) on the training rows.
+        weight_movement: norm(theta_t - theta_0) / norm(theta_0) over all that is trained.
+        train_error, test_error: Share of rows in the wrong class, or mean squared error.
+        output_norm: Norm of the trained network's test outputs: with cross-entropy most of a distance is this.
+        dead_share: Neurons inactive on every training row at the end, of a plain ReLU layer.
+        curve: Epochs and training losses without penalty.
+        linearised_curve: The same of the linearised network; empty if it was not trained.
+    """
+
+    width: int
+    seed: int
+    ridge: float
+    kernel_start: KernelDistances | None
+    ridge_test_error: float
+    train_loss: float
+    dead: bool
+    diverged: bool
+    steps: int
+    to_ridge: OutputDistance | None = None
+    to_ntk: OutputDistance | None = None
+    to_linearised: OutputDistance | None = None
+    kernel_end: KernelDistances | None = None
+    kernel_drift: float | None = None
+    weight_movement: float | None = None
+    train_error: float | None = None
+    test_error: float | None = None
+    output_norm: float | None = None
+    dead_share: float | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+    linearised_curve: tuple[tuple[int, float], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name, nested records too, ready for JSON."""
+        return asdict(self)
+
+
+def measure(
+    split: Split,
+    architecture: Architecture | CustomArchitecture,
+    training: Training,
+    *,
+    width: Any,
+    seed: Any,
+    ridge: Any = None,
+    linearise: bool = True,
+    dtype: torch.dtype = torch.float64,
+) -> Measurement:
+    """Draw a network, train it, and compare it with the kernel machines it might be.
+
+    Deterministic given the seed. The ridge of the source is not known; by default it is that of the penalty, l2 over
+    the weight of a squared residual in the loss, or a thousandth of the mean diagonal of the kernel if there is no
+    penalty.
+
+    Args:
+        split: Rows and targets.
+        architecture: Which network.
+        training: How it is trained.
+        width: Neurons of the ReLU layer.
+        seed: Of weights and batches.
+        ridge: Of the ridge predictor and the whitened criterion; None as above.
+        linearise: Train the linearised network as well, which doubles the time.
+        dtype: Precision of the network; kernels and distances are float64.
+
+    Raises:
+        InputError: a network that does not fit into memory, a rate at which gradient descent on the limit diverges.
+        ShapeError: a network whose output is not (n, c).
+
+    Example:
+        >>> from ridgeformer.datasets import load
+        >>> split = Split.for_networks(load("digits"), rows=40, test_rows=20, classes=("3", "8"))
+        >>> how = Training(method="descent", rate=1.0, epochs=100, l2=0.0)
+        >>> found = measure(split, Architecture("relu", scale=1.0), how, width=4096, seed=0)
+        >>> found.to_linearised.relative < 0.05, found.weight_movement < 0.05, found.dead
+        (True, True, False)
+    """
+    width, seed = whole(width, "width", 1), whole(seed, "seed", 0)
+    outputs = split.y.shape[1]
+    require_network_memory(split, width, dtype)
+    built = architecture.build(split.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
+    rows, test_rows = (built.features(X).to(dtype) for X in (split.X, split.Xt))
+    machines = _Machines(built, rows, test_rows, split, training)
+    ridge = _ridge(ridge, training, split, machines.K)
+    ntk, krr = machines.at_same_time(), machines.ridge_regression(ridge)  # first, because a rate may be refused
+    expansion = _expansion(built.model) if linearise else None
+    before, dead = _snapshot(built.model), is_dead(built.model, rows)
+    history = _train(built.model, rows, split, training, seed)
+    record: dict[str, Any] = {}
+    if not history.diverged:
+        record = _after_training(built, machines, rows, test_rows, before, ridge)
+        f = record.pop("outputs")
+        record |= {"to_ridge": _distance(f, krr), "to_ntk": _distance(f, ntk)}
+        if expansion is not None:
+            linear = _train(expansion, rows, split, training, seed)
+            record["linearised_curve"] = linear.curve
+            record["to_linearised"] = None if linear.diverged else _distance(f, call_checked(expansion, test_rows))
+        dead = dead or is_dead(built.model, rows)
+    return Measurement(
+        width=width,
+        seed=seed,
+        ridge=ridge,
+        kernel_start=machines.distances(machines.initial, ridge),
+        ridge_test_error=split.error(krr),
+        train_loss=history.losses[-1],
+        dead=dead,
+        diverged=history.diverged,
+        steps=history.steps,
+        curve=history.curve,
+        **record,
+    )
+
+
+def require_network_memory(split: Split, width: Any, dtype: torch.dtype) -> None:
+    """Raise if a network so wide, its linearisation and what training them takes would not fit into memory.
+
+    Raises:
+        InputError: it needs more than is free; says how much.
+    """
+    width, (n, d) = whole(width, "width", 1), split.X.shape
+    size = torch.finfo(dtype).bits // 8
+    needed = width * (d * (WEIGHTS * size + 8) + ACTIVATIONS * size * max(n, len(split.Xt)))
+    what = f"a network of width {width:,} on {n:,} rows of {d:,} features"
+    require_memory(needed, what, "use a smaller width, fewer rows, or float32")
+
+
+def _after_training(
+    built: Built, machines: _Machines, rows: Tensor, test_rows: Tensor, before: Tensor, ridge: float
+) -> dict[str, Any]:
+    """Return what only a network whose training stayed finite has."""
+    split, K = machines.split, _kernel(built, rows)
+    f = call_checked(built.model, test_rows)
+    size = float(machines.initial.norm())
+    return {
+        "outputs": f,
+        "kernel_end": machines.distances(K, ridge),
+        "kernel_drift": float((K - machines.initial).norm()) / size if size > 0 else None,
+        "weight_movement": float((_snapshot(built.model) - before).norm() / before.norm()),
+        "train_error": split.error(call_checked(built.model, rows), train=True),
+        "test_error": split.error(f),
+        "output_norm": float(f.double().norm()),
+        "dead_share": dead_share(built.model, rows) if isinstance(built.model, ReluNetwork) else None,
+    }
+
+
+class _Machines:
+    """The kernel machines of one network before training: ridge regression, and training at a fixed kernel."""
+
+    def __init__(self, built: Built, rows: Tensor, test_rows: Tensor, split: Split, training: Training) -> None:
+        self.split, self.training = split, training
+        self.start, self.start_query = (call_checked(built.model, part).double() for part in (rows, test_rows))
+        self.has_limit = built.closed_form
+        self.initial = _kernel(built, rows)
+        if built.closed_form:
+            X, Xt = rows.double(), test_rows.double()
+            self.K, self.cross = ReluNTK()(X), ReluNTK()(Xt, X)
+        else:
+            everything = empirical_ntk(built.model, torch.cat([rows, test_rows])).double()
+            self.K, self.cross = self.initial, everything[len(rows) :, : len(rows)]
+
+    def ridge_regression(self, ridge: float) -> Tensor:
+        """Return the predictions of kernel ridge regression."""
+        A = self.K + ridge * torch.eye(len(self.K), dtype=self.K.dtype)
+        return self.cross @ torch.linalg.solve(A, self.split.y)
+
+    def at_same_time(self) -> Tensor | None:
+        """Return the limit kernel's predictions after the same training, started at the network's own outputs."""
+        how, y = self.training, self.split.y
+        if not self.has_limit or how.method == "adam":
+            return None
+        begin = {"start": self.start, "start_query": self.start_query, "l2": how.l2}
+        flow = how.method == "flow"
+        if how.loss == "mse":
+            when = {"time": how.time} if flow else {"time": how.epochs, "rate": how.rate}
+            return linearised_predictions(self.K, self.cross, y, scale=2 / y.numel(), **when, **begin)
+        finer = FLOW_STEPS if flow else 1
+        pace = {"steps": finer * how.epochs, "rate": float(how.rate) / finer}
+        return kernel_descent(self.K, self.cross, lambda f: how.output_gradient(f, y), **pace, **begin)
+
+    def distances(self, kernel: Tensor | None, ridge: float) -> KernelDistances | None:
+        """Return how far a kernel is from the limit, if there are both."""
+        return None if kernel is None or not self.has_limit else kernel_distances(kernel, self.K, ridge=ridge)
+
+
+def _ridge(ridge: Any, training: Training, split: Split, K: Tensor) -> float:
+    if ridge is not None:
+        return positive(ridge, "ridge", "kernel ridge regression must be defined")
+    if float(training.l2) > 0:
+        return float(training.l2) * split.y.numel() / 2  # 2/(n c) is the weight of a squared residual over 2
+    return 1e-3 * float(K.diagonal().double().mean()) or 1e-3
+
+
+def _train(model: nn.Module, rows: Tensor, split: Split, training: Training, seed: int) -> Trained:
+    return train(model, rows, split.y.to(rows), training, torch_generator(seed, "regime.batches"))
+
+
+def _kernel(built: Built, rows: Tensor) -> Tensor:
+    """Return the tangent kernel, averaged over outputs; outputs of a ReLU layer all have the same."""
+    if isinstance(built.model, ReluNetwork):
+        return relu_ntk_of_weights(rows, built.model.weights).double()
+    return empirical_ntk(built.model, rows).double()
+
+
+def _expansion(model: nn.Module) -> nn.Module:
+    return FrozenPattern(model) if isinstance(model, ReluNetwork) else Linearised(model)
+
+
+def _snapshot(model: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(p.detach().double() for p in model.parameters() if p.requires_grad)
+
+
+def _distance(f: Tensor | None, predictor: Tensor | None) -> OutputDistance | None:
+    if f is None or predictor is None:
+        return None
+    gap, size = float((f.double() - predictor.double()).norm()), float(predictor.double().norm())
+    return OutputDistance(gap, gap / size if size > 0 else float("inf"))
