@@ -178,12 +178,11 @@ def check_i3(cases: int) -> Pieces:
     yield Figure("flips under random noise of .01, smallest tenth", low)
     yield Figure("flips under random noise of .01, largest tenth", high)
     yield Plot(
-        x="tenth of the influences by absolute size (10 = largest)",
-        y="fraction whose sign changed",
+        x="tenth of the influences by absolute size (10 = largest)", y="fraction whose sign changed",
         at=range(1, TENTHS + 1),
         solid={f"noise {noise:g}": found for (name, noise), found in rates.items() if name == "exponential"},
         caption="Noise alone flips the near-zero influences: a flip rate means something beside this control only.",
-    )
+    )  # fmt: skip
 
 
 I3 = Claim(

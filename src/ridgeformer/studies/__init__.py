@@ -7,7 +7,7 @@ A new study is one file with a `Study` and one line in `registry`; a page of its
 """
 
 from ridgeformer.studies.registry import STUDIES, find_study
-from ridgeformer.studies.run import Progress, Report, run
+from ridgeformer.studies.sweep import Progress, Report, run
 from ridgeformer.studies.store import Store, StoredResult
 from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.studies.tables import export, intervals, table

@@ -61,14 +61,11 @@ def check_l14(cases: int) -> Pieces:
     yield Figure("smallest computed eigenvalue of a semidefinite K of norm 1e6", low)
     yield Figure("norm_F(K - K') of the same", skew)
     yield Plot(
-        x="condition number of K + l I",
-        y="norm_F(inv(A) A - I)",
-        at=CONDITIONS,
+        x="condition number of K + l I", y="norm_F(inv(A) A - I)", at=CONDITIONS, log="xy",
         solid={"inversion error": [max(found) for found in errors.values()]},
         dashed={"n eps kappa": [SIZE * EPS * k for k in CONDITIONS], "the limit, 1e-12": (TAU,) * len(CONDITIONS)},
         caption="The third check fails long before the second one does.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 def _rank_deficient(scale: float) -> Tensor:
@@ -128,17 +125,13 @@ def check_l21(cases: int) -> Pieces:
         for kappa, count in zip(KAPPAS, counts, strict=True)
     )
     yield Plot(
-        x="condition number",
-        y="products with K",
-        at=KAPPAS,
-        solid={"products to 1e-6": counts},
+        x="condition number", y="products with K", at=KAPPAS, log="xy", solid={"products to 1e-6": counts},
         dashed={
             "c log(1/eps), as stated": (constant * log(1 / ACCURACY),) * len(KAPPAS),
             "sqrt(kappa)/2 log(2 sqrt(kappa)/eps)": promised,
         },
         caption="The factor that is left out is sqrt(kappa).",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L21 = Claim(
@@ -149,8 +142,8 @@ L21 = Claim(
     stated="Conjugate gradients solve the ridge system to accuracy eps in O(n^2 log(1/eps)) operations.",
     formula=r"O(n^2 \log(1/\epsilon))",
     verdict=Verdict.AMENDED,
-    corrected="A factor sqrt(kappa) is left out, and it is not bounded: from kappa = 10 to 10^4 the number of products"
-    " grows twentyfold at the same n and accuracy.",
+    corrected="A factor sqrt(kappa) is left out, and it is not bounded: from kappa = 10 to 10^4 the number of products "
+    "grows twentyfold at the same n and accuracy.",
     corrected_formula=r"O\big(n^2 \sqrt{\kappa}\, \log(1/\epsilon)\big), \quad \kappa = \kappa(K + \lambda I)",
     condition="True as it stands for a condition number below a fixed bound.",
     check=check_l21,
@@ -218,8 +211,7 @@ L22 = Claim(
     formula=r"O(r^3 + n r^2), \quad r \ll n",
     verdict=Verdict.AMENDED,
     corrected="That is the algebra. The n r kernel values cost d operations each, which is more as soon as there are "
-    "more features than centres, as for images. And the predictor is another one: the cost says nothing of "
-    "its error.",
+    "more features than centres, as for images. And the predictor is another one: the cost says nothing of its error.",
     corrected_formula=r"O(r^3 + n r^2 + n r d)",
     condition="A kernel whose values cost O(d), without iteration or refinement.",
     check=check_l22,

@@ -112,14 +112,11 @@ def check_l13(cases: int) -> Pieces:
         for name in KERNELS
     )
     yield Plot(
-        x="fifth of the spectrum that holds the target (1 = top)",
-        y="relative squared test error",
-        at=range(1, BLOCKS + 1),
-        solid={name: found for name, found in means.items() if "turned" not in name},
+        x="fifth of the spectrum that holds the target (1 = top)", y="relative squared test error",
+        at=range(1, BLOCKS + 1), log="y", solid={name: found for name, found in means.items() if "turned" not in name},
         dashed={name: found for name, found in means.items() if "turned" in name},
         caption="G^3 gains on G at the top and pays at the bottom; the ReLU kernel only loses by attention.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 def chosen_ridges(values: Tensor, Q: Tensor, y: Tensor) -> Tensor:
@@ -169,18 +166,18 @@ def _lower(statement: str, less: Tensor, more: Tensor, conclusion: str = "", kep
 L13 = Claim(
     id="L13",
     source="linearized-attention study, abstract",
-    quote="the same data-dependent kernel is shown theoretically to reduce approximation error when targets align "
-    "with the data geometry",
+    quote="the same data-dependent kernel is shown theoretically to reduce approximation error when targets align with "
+    "the data geometry",
     title="The data-dependent kernel lowers the error when targets align with the data",
     stated="Targets along the leading eigenvectors of G are approximated better with the kernel of attention features "
     "than without them.",
     formula=r"y \in \operatorname{span}(u_1, \dots, u_r) \;\Rightarrow\; "
     r"\mathrm{err}(K_{att}) < \mathrm{err}(K)",
     verdict=Verdict.AMENDED,
-    corrected="True of the Gram kernel with noisy targets: along the top of the spectrum G^3 errs less than G, each at"
-    " the ridge of least leave-one-out error, and less than the same spectrum turned at random, and along "
-    "the bottom it errs more. Without noise neither errs there. It is not true of the ReLU kernel, which "
-    "errs more on attention rows.",
+    corrected="True of the Gram kernel with noisy targets: along the top of the spectrum G^3 errs less than G, each at "
+    "the ridge of least leave-one-out error, and less than the same spectrum turned at random, and along the bottom it "
+    "errs more. Without noise neither errs there. It is not true of the ReLU kernel, which errs more on attention "
+    "rows.",
     corrected_formula=r"\mathrm{err}(G^3) < \mathrm{err}(G) \;\text{(top)},\quad \mathrm{err}(G) < \mathrm{err}(G^3) "
     r"\;\text{(bottom)},\quad \mathrm{err}(K_{relu}(X)) < \mathrm{err}(K_{relu}(XX^\top X))",
     condition="Measured on digits with unit rows, noise as large as the signal, linear targets, three splits.",
@@ -358,14 +355,10 @@ def _plot_l16() -> Plot:
     scales = torch.logspace(-3, -0.5, 20, dtype=torch.float64).tolist()
     centred, uncentred = ([_gap(_rows(0, centred=c), eps) for eps in scales] for c in (True, False))
     return Plot(
-        x="logit scale eps",
-        y="relative gap of (eps/n) X X'X to softmax attention",
-        at=scales,
-        solid={"centred rows": centred},
-        dashed={"uncentred rows": uncentred},
+        x="logit scale eps", y="relative gap of (eps/n) X X'X to softmax attention", at=scales, log="xy",
+        solid={"centred rows": centred}, dashed={"uncentred rows": uncentred},
         caption="On centred rows the gap vanishes with the logits; on others the mean row is all that is left.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L16 = Claim(
@@ -378,8 +371,8 @@ L16 = Claim(
     formula=r"\operatorname{softmax}(\epsilon XX^\top) X \approx \tfrac{\epsilon}{n}\, XX^\top X",
     verdict=Verdict.AMENDED,
     corrected="exp(a) = 1 + a leaves a constant term and row sums: to first order softmax attention is the mean row "
-    "plus (eps/n) X Xc'Xc with centred rows Xc, and a remainder within an explicit bound. The stated "
-    "form is right for centred rows only.",
+    "plus (eps/n) X Xc'Xc with centred rows Xc, and a remainder within an explicit bound. The stated form is right for "
+    "centred rows only.",
     corrected_formula=r"\|\operatorname{softmax}(\epsilon x_i^\top X^\top) X - \bar x - \tfrac{\epsilon}{n} "
     r"x_i^\top X_c^\top X_c\| \le \tfrac{\epsilon^2}{8}\,(\max_j s_{ij} - \min_j s_{ij})^2 \operatorname{diam}(X), "
     r"\quad s = XX^\top",

@@ -164,13 +164,11 @@ def _plot_l11(measured: dict[str, dict[str, np.ndarray]]) -> Plot:
         return tuple(100 * float(rates[control][model].mean()) for rates in measured.values())
 
     return Plot(
-        x="reading: 1 width 1024, pixels; 2 infinite, pixels; 3 infinite, unit rows",
-        y="% of top points that flip",
-        at=places,
-        solid={"attention, attacked": means("attack", 1), "ReLU, attacked": means("attack", 0)},
+        x="reading: 1 width 1024, pixels; 2 infinite, pixels; 3 infinite, unit rows", y="% of top points that flip",
+        at=places, solid={"attention, attacked": means("attack", 1), "ReLU, attacked": means("attack", 0)},
         dashed={"attention, random signs": means("noise", 1), "ReLU, random signs": means("noise", 0)},
         caption="The same protocol on the same digits: which model flips more depends on what the source leaves open.",
-    )
+    )  # fmt: skip
 
 
 L11 = Claim(
@@ -192,8 +190,8 @@ L11 = Claim(
     corrected_formula=r"\exists\ \text{readings with}\ \mathrm{flips}_{att} > \mathrm{flips}_{relu}\ \text{and with}\ "
     r"\mathrm{flips}_{att} < \mathrm{flips}_{relu}",
     condition="Digits, 120 rows, ten classes, FGSM of eps 0.3 on the top tenth, ridge 1e-3 tr(K)/n, intervals over 8 "
-    "seeds; kernels at initialisation. The published tables come from other summaries of the study. The same"
-    " readings on MNIST and CIFAR-10 agree in sign.",
+    "seeds; kernels at initialisation. The published tables come from other summaries of the study. The same readings "
+    "on MNIST and CIFAR-10 agree in sign.",
     counterexample=Counterexample(
         {"published flips of ReLU, cars v planes, PGD, %": 15.5, "of attention, %": 14.0}, "14.0/15.5 = 0.90 < 2."
     ),
@@ -270,13 +268,10 @@ def check_l19(cases: int) -> Pieces:
         for power, found in each.items()
     )
     yield Plot(
-        x="condition number of G",
-        y="flips of attention minus ReLU, points",
-        at=list(conditions.values()),
+        x="condition number of G", y="flips of attention minus ReLU, points", at=list(conditions.values()), log="x",
         solid={f"eps {eps}": [float(found.mean()) for found in each.values()] for eps, each in gaps.items()},
         caption="The gap depends on the condition number, and in which direction depends on eps.",
-        log="x",
-    )
+    )  # fmt: skip
 
 
 L19 = Claim(
@@ -288,8 +283,8 @@ L19 = Claim(
     formula=r"\mathrm{flips}_{att} - \mathrm{flips}_{relu} = \Delta(\kappa(G))",
     verdict=Verdict.TRUE,
     corrected="It does, and the direction depends on the size of the attack: on the same digits with a flatter and "
-    "with their own spectrum the gap grows with the condition number at eps = 0.1 and shrinks, and changes "
-    "sign, at eps = 0.3.",
+    "with their own spectrum the gap grows with the condition number at eps = 0.1 and shrinks, and changes sign, at "
+    "eps = 0.3.",
     condition="Digits, 120 rows, infinite width, FGSM in units of unit rows, ridge 1e-3 tr(K)/n, ten samples.",
     check=check_l19,
 )
@@ -347,16 +342,16 @@ def check_l26(cases: int) -> Pieces:
 L26 = Claim(
     id="L26",
     source="linearized-attention study, appendix E",
-    quote="Table 6 presents a comprehensive analysis of attention learning dynamics throughout training, revealing how"
-    " influence malleability develops",
+    quote="Table 6 presents a comprehensive analysis of attention learning dynamics throughout training, revealing how "
+    "influence malleability develops",
     title="Malleability develops during training",
     stated="The malleability of attention's influences changes as the network is trained. The page breaks off before "
     "it says how.",
     formula=r"\mathrm{flips}_{att}(t)",
     verdict=Verdict.UNDEFINED,
     corrected="The sentence is cut off, and three quantities fit it: flips by an attack with the kernel at the start, "
-    "the same after training, and flips that training causes on its own. They differ: here the attack flips "
-    "about half of the top influences before and after training, and training alone about a tenth.",
+    "the same after training, and flips that training causes on its own. They differ: here the attack flips about half "
+    "of the top influences before and after training, and training alone about a tenth.",
     condition="Digits 3 and 8, 100 rows, attention features, width 256, published start, 60 steps of gradient descent.",
     check=check_l26,
 )

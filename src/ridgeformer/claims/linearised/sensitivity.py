@@ -112,14 +112,11 @@ def _plot_l7() -> Plot:
     C, G, x = X.T @ X, X @ X.T, X[1]
     attained, stated = float((C @ C @ x).abs().sum()), float((G @ x).abs().sum())
     return Plot(
-        x="scale s of a random square X",
-        y="change of K(x_i, x_j) over eps",
-        at=scales,
+        x="scale s of a random square X", y="change of K(x_i, x_j) over eps", at=scales, log="xy",
         solid={"change over eps, attained": [s**5 * attained for s in scales]},
         dashed={"norm1(G x_j), as stated": [s**3 * stated for s in scales]},
         caption="Past the crossing the stated bound is broken, by any factor.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L7 = Claim(
@@ -196,14 +193,10 @@ def check_l8(cases: int) -> Pieces:
     yield Figure("stated gap over the gap of the stated rates, 1/l_1", 1 / largest)
     yield Figure("slope of the ReLU kernel in the cosine at angle 1e-5", slopes[-1])
     yield Plot(
-        x="angle between two rows",
-        y="derivative in their cosine",
-        at=ANGLES,
-        solid={"slope of the ReLU kernel": slopes},
-        dashed={"1/(2 pi angle)": [1 / (2 * math.pi * a) for a in ANGLES]},
+        x="angle between two rows", y="derivative in their cosine", at=ANGLES, log="xy",
+        solid={"slope of the ReLU kernel": slopes}, dashed={"1/(2 pi angle)": [1 / (2 * math.pi * a) for a in ANGLES]},
         caption="It diverges as two rows come together, so no bound for ReLU is uniform over data.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L8 = Claim(

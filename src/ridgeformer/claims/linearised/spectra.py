@@ -87,17 +87,14 @@ def _plot_l1() -> Plot:
         return [abs(smallest(X) * condition**3 - 1) for condition, X in rows.items()]
 
     return Plot(
-        x="condition number of G",
-        y="relative error of the smallest eigenvalue of G^3",
-        at=CONDITIONS,
+        x="condition number of G", y="relative error of the smallest eigenvalue of G^3", at=CONDITIONS, log="xy",
         solid={
             "formed in float32": errors(lambda X: _smallest_formed(X, torch.float32)),
             "formed in float64": errors(lambda X: _smallest_formed(X, torch.float64)),
             "sixth powers": errors(_smallest),
         },
         caption="Above 1 nothing is left of it: float32 is lost by 1e3, float64 by 1e6, sixth powers never here.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L1 = Claim(
@@ -170,14 +167,10 @@ def check_l2(cases: int) -> Pieces:
     yield Figure("width by the source's formula, at the rank", 10 ** published_width(at_rank, 1000).log10_width)
     yield Figure("width by the source's formula, at 99 %", 10 ** published_width(at_energy, 1000).log10_width)
     yield Plot(
-        x="directions kept",
-        y="",
-        at=ranks,
-        solid={"condition number": conditions},
+        x="directions kept", y="", at=ranks, log="y", solid={"condition number": conditions},
         dashed={"kappa^6 n log n": [10 ** published_width(kappa, 1000).log10_width for kappa in conditions]},
         caption="The width asked for is set by where one cuts: any answer from n log n up can be had.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 L2 = Claim(
@@ -285,9 +278,7 @@ def _plot_l3() -> Plot:
     attended = [attention_features(X) for X in rows]
     ranks = [gram_spectrum(X).rank for X in rows]
     return Plot(
-        x="rows of digits",
-        y="condition number",
-        at=COUNTS,
+        x="rows of digits", y="condition number", at=COUNTS, log="xy",
         solid={
             "G^3": [gram_spectrum(F).condition(r) for F, r in zip(attended, ranks, strict=True)],
             "G^3, unit rows": [gram_spectrum(unit(F)).condition(r) for F, r in zip(attended, ranks, strict=True)],
@@ -296,8 +287,7 @@ def _plot_l3() -> Plot:
         },
         caption="Unit rows change the cube little here; the kernel that a network sees is far better conditioned than "
         "either.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L3 = Claim(
@@ -305,8 +295,8 @@ L3 = Claim(
     source="linearized-attention study, theorem 4.7 with the normalisation of its experiments",
     origin=Origin.SUMMARY,
     title="Rows of unit length keep the cubed condition number",
-    stated="Dividing the attention features by their lengths, as the experiments do, leaves the cubed condition "
-    "number standing.",
+    stated="Dividing the attention features by their lengths, as the experiments do, leaves the cubed condition number "
+    "standing.",
     formula=r"\kappa(N G^3 N) \approx \kappa(G)^3, \quad N = \operatorname{diag}(\|(XX^\top X)_i\|)^{-1}",
     verdict=Verdict.AMENDED,
     corrected="It can change by up to the squared ratio of the longest to the shortest attention row downwards, which "
@@ -359,14 +349,11 @@ def check_l9(cases: int) -> Pieces:
     yield Figure(name, float(fixed[0] / fixed[3]), shown="1024")
     yield Figure("two layers, attention recomputed", float(again[0] / again[3]), shown="262144")
     yield Plot(
-        x="layers k",
-        y="power of G",
-        at=range(6),
+        x="layers k", y="power of G", at=range(6), log="y",
         solid={"attention recomputed, 3^k": [3.0**k for k in range(6)]},
         dashed={"attention fixed, 2k + 1": [2 * k + 1 for k in range(6)]},
         caption="From the second layer on the two differ.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 L9 = Claim(

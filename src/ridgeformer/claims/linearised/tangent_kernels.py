@@ -138,14 +138,10 @@ def check_l6(cases: int) -> Pieces:
     yield Figure("tied weights, d_k = 1e9", wide)
     heads = tuple(float(h) for h in L6_HEADS)
     yield Plot(
-        x="heads",
-        y="condition number",
-        at=heads,
-        solid={"independent heads, averaged": curve},
+        x="heads", y="condition number", at=heads, log="xy", solid={"independent heads, averaged": curve},
         dashed={"kappa(G)^3": (KAPPA**3,) * len(heads), "kappa(G)": (KAPPA,) * len(heads)},
         caption="One head has the cube; averaging heads takes it back to kappa(G).",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 def _single_heads(seed: int) -> Tensor:
@@ -169,8 +165,8 @@ L6 = Claim(
     quote="The structural argument extends to trainable QKV attention under standard initialization",
     title="The cube carries over to random query, key and value matrices",
     stated="Trainable attention at standard initialisation has, in expectation and with concentration, the same "
-    "data-dependent kernel and the same cubed condition number. The source leaves undefined which kernel is meant, "
-    "of one head or averaged, with tied or independent weights.",
+    "data-dependent kernel and the same cubed condition number. The source leaves undefined which kernel is meant, of "
+    "one head or averaged, with tied or independent weights.",
     formula=r"\kappa(K_{QKV}) \approx \kappa(G)^3",
     verdict=Verdict.AMENDED,
     corrected="True of one head, and of tied weights as d_k grows. With independent query and key matrices the "
@@ -260,14 +256,10 @@ def check_l20(cases: int) -> Pieces:
     heads = tuple(10.0**k for k in np.linspace(0, np.log10(L20_HEADS), 10))
     away = tuple(float(np.linalg.norm(found[: int(h)].mean(0) - exact) / np.linalg.norm(exact)) for h in heads)
     yield Plot(
-        x="heads",
-        y="relative distance from the limit",
-        at=heads,
-        solid={"random heads, averaged": away},
+        x="heads", y="relative distance from the limit", at=heads, log="xy", solid={"random heads, averaged": away},
         dashed={"1/sqrt(heads)": [away[0] / h**0.5 for h in heads]},
         caption="Softmax heads converge to a limit that is known to ten digits.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L20 = Claim(
@@ -279,9 +271,9 @@ L20 = Claim(
     formula=r"K_{\text{softmax}} = \,?",
     verdict=Verdict.FALSE,
     corrected="The limit of many heads is an expectation over Gaussian logits. For two rows and trained value weights "
-    "it is a two-dimensional integral of an analytic function, known here to ten digits, and random networks"
-    " converge to it. What is missing is an elementary closed form. That infinitely many heads have a "
-    "tangent kernel in general was shown by Hron, Bahri, Sohl-Dickstein and Novak (2020).",
+    "it is a two-dimensional integral of an analytic function, known here to ten digits, and random networks converge "
+    "to it. What is missing is an elementary closed form. That infinitely many heads have a tangent kernel in general "
+    "was shown by Hron, Bahri, Sohl-Dickstein and Novak (2020).",
     corrected_formula=r"K = E_z\big[P(z)\,G\,P(z)^\top\big], \qquad z \sim N\big(0,\; \|x_1-x_2\|^2\, G\big)",
     condition="Independent Gaussian queries and keys, logits over sqrt(d_k) with d_k large, many heads; n rows take an "
     "integral over n^2 logits.",
@@ -338,21 +330,17 @@ def check_l24(cases: int) -> Pieces:
     yield Figure("largest error over Bernstein's bound", max(over))
     yield Figure("largest turn over Davis and Kahan's bound", max(angles))
     yield Plot(
-        x="width m",
-        y="norm(K_m - K)",
-        at=L24_WIDTHS,
-        solid={"mean norm(K_m - K)": mean},
+        x="width m", y="norm(K_m - K)", at=L24_WIDTHS, log="xy", solid={"mean norm(K_m - K)": mean},
         dashed={"1/sqrt(m)": [mean[0] * sqrt(L24_WIDTHS[0] / m) for m in L24_WIDTHS]},
         caption="The error falls as 1/sqrt(m).",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L24 = Claim(
     id="L24",
     source="linearized-attention study, rebuttal",
-    quote="explicit error bounds via the Davis-Kahan sin-Theta theorem and matrix Bernstein inequalities, showing that"
-    " the spectral perturbation is O(1/sqrt(m)) and vanishes in the infinite-width limit",
+    quote="explicit error bounds via the Davis-Kahan sin-Theta theorem and matrix Bernstein inequalities, showing that "
+    "the spectral perturbation is O(1/sqrt(m)) and vanishes in the infinite-width limit",
     title="The spectral perturbation is O(1/sqrt(m))",
     stated="The kernel of a network of width m differs from its limit by O(1/sqrt(m)) in norm, and its eigenvectors "
     "turn accordingly.",

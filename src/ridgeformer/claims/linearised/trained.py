@@ -95,17 +95,14 @@ def check_l10(cases: int) -> Pieces:
     yield Figure("mean cosine between rows, full attention", alike)
     yield Figure("mean cosine between rows, raw", _cosine(X))
     yield Plot(
-        x="directions kept",
-        y="distance from the limit",
-        at=RANKS,
+        x="directions kept", y="distance from the limit", at=RANKS, log="xy",
         solid={
             "kernel at initialisation, m = 1e5": list(near.values()),
             "trained outputs, m = 1024": [mean(values) for values in trained.values()],
         },
         dashed={"kernel, full attention": [far] * len(RANKS), "trained, full attention": [mean(whole)] * len(RANKS)},
         caption="Truncation lowers kappa and leaves the distance where it was.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 def _cosine(rows: Tensor) -> float:
@@ -147,10 +144,10 @@ L10 = Claim(
     verdict=Verdict.FALSE,
     corrected="It lowers kappa_r and the formula's width by many orders of magnitude and changes next to nothing: on "
     "digits (3 against 8, 60 rows, 3 seeds) neither the kernel at initialisation (m = 1e5) nor the outputs after 40 "
-    "steps of full-batch gradient descent (m = 1024, squared error, unit start) come nearer to the limit by a "
-    "factor of 2 at any r from 4 to 32, while rows without attention do. Attention makes rows alike, "
-    "and its top directions alone make them as much alike: the mean cosine between rows stays where it was. Under the "
-    "additive criterion truncation makes it worse, since the smallest eigenvalue of the kernel falls.",
+    "steps of full-batch gradient descent (m = 1024, squared error, unit start) come nearer to the limit by a factor "
+    "of 2 at any r from 4 to 32, while rows without attention do. Attention makes rows alike, and its top directions "
+    "alone make them as much alike: the mean cosine between rows stays where it was. Under the additive criterion "
+    "truncation makes it worse, since the smallest eigenvalue of the kernel falls.",
     condition="Rows normalised after attention, first layer trained; measured on these rows, not proved.",
     check=check_l10,
 )
@@ -197,14 +194,10 @@ def check_l12(cases: int) -> Pieces:
     yield corrected(holds(f"after {LENGTHS[1]} steps attention keeps {HARDLY:.0%} of it or more", kept >= HARDLY))
     yield from _figures(found)
     yield Plot(
-        x="width m",
-        y="relative distance of test outputs",
-        at=WIDTHS,
-        solid=_curves("attention", found),
+        x="width m", y="relative distance of test outputs", at=WIDTHS, log="xy", solid=_curves("attention", found),
         dashed=_curves("ReLU", found),
         caption="All fall, attention slowly, and hardly at all once it has trained longer. Mean over samples.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 def _mean(samples: list[list[list[Along]]], width: int, length: int, normalisation: str) -> float:
@@ -260,17 +253,17 @@ L12 = Claim(
     source="linearized-attention study, tables of the NTK distance",
     origin=Origin.SUMMARY,
     title="The distance to the tangent kernel rises with width under attention",
-    stated="The outputs of a trained network and of its kernel predictor draw nearer with width for ReLU and part "
-    "for linearised attention.",
+    stated="The outputs of a trained network and of its kernel predictor draw nearer with width for ReLU and part for "
+    "linearised attention.",
     formula=r"\|f_m - f_{NTK}\| \;\text{rises with } m",
     verdict=Verdict.FALSE,
     corrected="On digits (3 against 8, 60 rows, three samples) the distance to the limit kernel's predictor at the "
-    "same training time falls with width for both networks, after 40 and after 400 steps of full-batch "
-    "gradient descent, relative to the predictor and in units of the targets, and so does the distance to "
-    "ridge regression after 50 epochs of Adam. Under attention it falls in the mean over samples only, "
-    "slowly, and after 400 steps hardly: the study's conclusion, that such a network is not in the kernel "
-    "regime at a practical width, is nearer to the truth for trained networks than its table. MNIST, wider "
-    "networks and longer training: the page on what would settle it.",
+    "same training time falls with width for both networks, after 40 and after 400 steps of full-batch gradient "
+    "descent, relative to the predictor and in units of the targets, and so does the distance to ridge regression "
+    "after 50 epochs of Adam. Under attention it falls in the mean over samples only, slowly, and after 400 steps "
+    "hardly: the study's conclusion, that such a network is not in the kernel regime at a practical width, is nearer "
+    "to the truth for trained networks than its table. MNIST, wider networks and longer training: the page on what "
+    "would settle it.",
     corrected_formula=r"\|f_m(t) - f_\infty(t)\| \;\text{falls with } m \text{ for both}",
     condition="Measured on these rows, widths and training times; nothing is proved about others. With cross-entropy "
     "the distance also follows the size of the logits, and rises for ReLU as well.",

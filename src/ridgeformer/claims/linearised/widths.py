@@ -136,14 +136,9 @@ def _plot_l4(measured: dict[str, list[KernelDistances]]) -> Plot:
         for rows in ("attention", "raw")
     )
     return Plot(
-        x="width m",
-        y="distance of K_m from K",
-        at=L4_WIDTHS,
-        solid=attention,
-        dashed=raw,
+        x="width m", y="distance of K_m from K", at=L4_WIDTHS, log="xy", solid=attention, dashed=raw,
         caption="All fall as 1/sqrt(m). Whether a width is enough depends on the criterion; none asks for kappa^6.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L4 = Claim(
@@ -151,27 +146,26 @@ L4 = Claim(
     source="linearized-attention study, theorem 4.7",
     quote="requiring width m = Omega(kappa_d(G)^6 n log n) for NTK convergence",
     title="Convergence to the tangent kernel needs a width of kappa^6 n log n",
-    stated="A network on linearised attention features reaches its tangent kernel only from a width of the sixth "
-    "power of the condition number on, which no network has.",
+    stated="A network on linearised attention features reaches its tangent kernel only from a width of the sixth power "
+    "of the condition number on, which no network has.",
     formula=r"m = \Omega(\kappa_d(G)^6\, n \log n)",
     verdict=Verdict.FALSE,
     under="the multiplicative criterion",
-    corrected="False under the multiplicative criterion, and under the average entry and the ridge-whitened one, which"
-    " digits meet at 4e5 neurons. Under the additive criterion attention is not within reach there, and the "
-    "formula is refuted by extrapolation alone. Concentration gives widths that suffice, never widths that "
-    "are needed. Relative to K, or to K + l I, a width linear in norm(G) over the smallest eigenvalue is "
-    "enough (matrix Chernoff), and far less is needed on digits. The additive criterion, an error below a "
-    "quarter of the smallest eigenvalue, asks for more, its square. Attention does slow convergence, by "
-    "about ten in the multiplicative distance on digits.",
+    corrected="False under the multiplicative criterion, and under the average entry and the ridge-whitened one, which "
+    "digits meet at 4e5 neurons. Under the additive criterion attention is not within reach there, and the formula is "
+    "refuted by extrapolation alone. Concentration gives widths that suffice, never widths that are needed. Relative "
+    "to K, or to K + l I, a width linear in norm(G) over the smallest eigenvalue is enough (matrix Chernoff), and far "
+    "less is needed on digits. The additive criterion, an error below a quarter of the smallest eigenvalue, asks for "
+    "more, its square. Attention does slow convergence, by about ten in the multiplicative distance on digits.",
     corrected_formula=r"m \ge \frac{3}{\delta^2}\,\frac{\|G\|+\lambda}{\lambda_{\min}(K)+\lambda}\log\frac{2n}{p} "
     r"\;\Rightarrow\; P\Big(\|(K+\lambda I)^{-1/2}(K_m-K)(K+\lambda I)^{-1/2}\| \le \delta\Big) \ge 1-p",
     condition="delta <= 1; G is the Gram matrix of the network's own input rows; first layer trained, Gaussian start.",
     check=check_l4,
     counterexample=Counterexample(
         {"X": [[1.0, 0.0], [0.0, 0.1]], "X X'X": [[1.0, 0.0], [0.0, 0.001]], "W": [[1.0, -1.0], [-1.0, 1.0]]},
-        "kappa(G) = 100, so the formula asks for 10^12 2 log 2 neurons. The attention rows are orthogonal: K = "
-        "diag(1, 10^-6)/2. Each row makes one of the two neurons in W active, so that K_2 = diag(1, 10^-6)/2 = K. For "
-        "any weights the multiplicative distance is max_i abs(2 p_i - 1), p_i the share of neurons that row i makes "
+        "kappa(G) = 100, so the formula asks for 10^12 2 log 2 neurons. The attention rows are orthogonal: K = diag(1, "
+        "10^-6)/2. Each row makes one of the two neurons in W active, so that K_2 = diag(1, 10^-6)/2 = K. For any "
+        "weights the multiplicative distance is max_i abs(2 p_i - 1), p_i the share of neurons that row i makes "
         "active: kappa is not in it.",
     ),
 )
@@ -203,13 +197,10 @@ def check_l17(cases: int) -> Pieces:
     yield from (interpretation(f"log10 of the width, 1000 digits cut at {cut}", width) for cut, width in widths.items())
     yield from (Figure(f"log10 of kappa^6 n ln n, {name}", width) for name, width in published.items())
     yield Plot(
-        x="directions kept",
-        y="width",
-        at=list(ranks.values()),
+        x="directions kept", y="width", at=list(ranks.values()), log="y",
         solid={"kappa^6 n ln n": [10**w for w in widths.values()]},
         caption="The width asked for is set by where the spectrum is cut.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 L17 = Claim(
@@ -222,9 +213,8 @@ L17 = Claim(
     formula=r"m = \kappa^6\, n \ln n \gg 10^{24},\; 10^{29}",
     verdict=Verdict.UNDEFINED,
     corrected="The arithmetic is right for condition numbers of 1.2e3 and 8.7e3, which other summaries of the study "
-    "give. Where the spectrum is cut to get them is not said, and the width depends on nothing else: on "
-    "digits it runs over tens of orders of magnitude between usual cuts. That the formula is a requirement "
-    "is claim L4.",
+    "give. Where the spectrum is cut to get them is not said, and the width depends on nothing else: on digits it runs "
+    "over tens of orders of magnitude between usual cuts. That the formula is a requirement is claim L4.",
     condition="Digits in place of the images, which are not embedded; the page on the kernel regime has the cuts of "
     "MNIST and CIFAR-10.",
     check=check_l17,
@@ -309,14 +299,11 @@ def check_l25(cases: int) -> Pieces:
     yield Figure("largest power of kappa(K)", max(by_kernel))
     yield Figure("smallest", min(by_kernel))
     yield Plot(
-        x="condition number of G",
-        y="width",
-        at=CONDITIONS,
+        x="condition number of G", y="width", at=CONDITIONS, log="xy",
         solid={"width of the additive criterion": found[0][0]},
         dashed={"kappa(G)^6": [found[0][0][0] * (k / CONDITIONS[0]) ** 6 for k in CONDITIONS]},
         caption="A ReLU network's kernel is far better conditioned than G^3.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 L25 = Claim(
@@ -328,9 +315,9 @@ L25 = Claim(
     formula=r"m \propto \kappa(K)^2 = (\kappa(G)^3)^2 = \kappa(G)^6",
     verdict=Verdict.AMENDED,
     corrected="The variance does square the kernel's own condition number, under the additive criterion. But the "
-    "kernel of a ReLU network on attention features is not G^3, and its condition number is far below "
-    "kappa(G)^3; with identity activation the kernel is G^3 and has no variance at all (L5). There is no "
-    "network for which both steps hold.",
+    "kernel of a ReLU network on attention features is not G^3, and its condition number is far below kappa(G)^3; with "
+    "identity activation the kernel is G^3 and has no variance at all (L5). There is no network for which both steps "
+    "hold.",
     corrected_formula=r"m \approx \frac{16\sum_{ij}(G_{ij}K_{ij}-K_{ij}^2)}{\lambda_{\min}(K)^2} \propto \kappa(K)^2, "
     r"\qquad \kappa(K) \ll \kappa(G)^3",
     condition="Additive criterion. Measured on square synthetic rows with condition numbers from 10 to 300.",

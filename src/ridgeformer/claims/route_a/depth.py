@@ -106,14 +106,11 @@ def check_a3(cases: int) -> Pieces:
     yield Figure("error after five terms at l = 0.5, in units of the solution", _one_by_one(0.5, 5))
     yield Figure("error after five terms at l = 2", _one_by_one(2.0, 5))
     yield Plot(
-        x="terms t",
-        y="relative error",
-        at=range(16),
+        x="terms t", y="relative error", at=range(16), log="y",
         solid={f"l = {ridge:g}": [_one_by_one(ridge, t) for t in range(16)] for ridge in (0.5, 0.9, 1.1, 2.0)},
         dashed={"(norm(K)/l)^t, l = 0.5": [bounds.neumann_error_factor(1.0, 0.5, t) for t in range(16)]},
         caption="One support at the origin, K = 1: below l = 1 every further term makes it worse.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 def _refuses(ridge: float, X: Tensor, y: Tensor) -> bool:
@@ -141,8 +138,8 @@ A3 = Claim(
     "small.",
     formula=r"(\tilde K+\lambda I)^{-1} = \tfrac1\lambda\sum_{j\ge0}(-\tilde K/\lambda)^j, \quad \lambda\text{ small}",
     verdict=Verdict.FALSE,
-    corrected="It is the other way round: the series converges if and only if the ridge exceeds the kernel's norm. "
-    "The exponential kernel has ones or more on its diagonal, so it diverges for every ridge below 1; the mean of the "
+    corrected="It is the other way round: the series converges if and only if the ridge exceeds the kernel's norm. The "
+    "exponential kernel has ones or more on its diagonal, so it diverges for every ridge below 1; the mean of the "
     "logits is never negative, so its norm is at least the number of supports, and it diverges below that too.",
     corrected_formula=r"\|\alpha_t-\alpha^*\| \le (\|K\|/\lambda)^t\,\|\alpha^*\|, \qquad \|\tilde K\|_2 \ge "
     r"\tfrac1k\sum_{ij}e^{S_{ij}} \ge k",
@@ -150,8 +147,8 @@ A3 = Claim(
     check=check_a3,
     counterexample=Counterexample(
         {"K": [[1.0]], "ridge": 0.5, "y": 1.0},
-        "One support at the origin: K = e^0 = 1. The solution is 1/1.5 = 2/3. The terms (-2)^j 2 are 2, -4, 8, -16, "
-        "so the partial sums are 2, -2, 6, -10: the error doubles with every term.",
+        "One support at the origin: K = e^0 = 1. The solution is 1/1.5 = 2/3. The terms (-2)^j 2 are 2, -4, 8, -16, so "
+        "the partial sums are 2, -2, 6, -10: the error doubles with every term.",
     ),
 )
 
@@ -288,14 +285,10 @@ def check_a5(cases: int) -> Pieces:
         for kappa, count, shown in zip(KAPPAS, found, PUBLISHED[name], strict=True)
     )
     yield Plot(
-        x="condition number",
-        y="steps to a relative error of 1e-6",
-        at=KAPPAS,
-        solid=counts,
+        x="condition number", y="steps to a relative error of 1e-6", at=KAPPAS, log="xy", solid=counts,
         dashed={"what the rate of CG promises": promised},
         caption="Gradient descent grows like kappa, the other two like its square root.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 def _cg_steps(kappa: float, accuracy: float) -> int:
@@ -314,8 +307,8 @@ def _within(
 A5 = Claim(
     id="A5",
     source="softmax-route note, theorem and consequences",
-    quote="can implement Gradient Descent steps on the kernel ridge regression objective ... Depth-accuracy follows "
-    "CG rate on K~+lambda I.",
+    quote="can implement Gradient Descent steps on the kernel ridge regression objective ... Depth-accuracy follows CG "
+    "rate on K~+lambda I.",
     title="Gradient descent layers converge, and depth follows the rate of conjugate gradients",
     stated="A deep network performs gradient descent steps that converge to the ridge solution; its accuracy in depth "
     "follows the rate of conjugate gradients.",
@@ -327,8 +320,8 @@ A5 = Claim(
     corrected_formula=r"\text{gradient descent: } \Big(\frac{\kappa-1}{\kappa+1}\Big)^t, \qquad "
     r"\text{Chebyshev: } \frac{1}{T_t\big(\frac{\kappa+1}{\kappa-1}\big)} \le "
     r"2\Big(\frac{\sqrt\kappa-1}{\sqrt\kappa+1}\Big)^t",
-    condition="The step size is below 2/(largest eigenvalue); the rate is the best one's, 2/(smallest + largest). "
-    "The worst cases are attained at the ends of the spectrum.",
+    condition="The step size is below 2/(largest eigenvalue); the rate is the best one's, 2/(smallest + largest). The "
+    "worst cases are attained at the ends of the spectrum.",
     check=check_a5,
 )
 
@@ -408,14 +401,10 @@ def _powers(rate: float) -> list[float]:
 def _plot_a6(errors: list[float], rate: float) -> Plot:
     steps = tuple(float(t) for t in range(1, A6_STEPS + 1))
     return Plot(
-        x="layers",
-        y="relative D-norm error",
-        at=steps,
-        solid={"attention-only network, e^c = l": errors},
+        x="layers", y="relative D-norm error", at=steps, log="y", solid={"attention-only network, e^c = l": errors},
         dashed={"(1 - l/(e^c + Z_max))^t": _powers(rate)},
         caption="Slow, but without a step size, a product or a division.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 A6 = Claim(

@@ -126,12 +126,10 @@ def _plot_a1() -> Plot:
     ridge = tuple(_ratio(_a1_ridge([*NEAR, [x]])) for x in places)
     head = tuple(_ratio(_a1_head([*NEAR, [x]])) for x in places)
     return Plot(
-        x="place of the third support",
-        y="first weight / second weight",
-        at=places,
+        x="place of the third support", y="first weight / second weight", at=places,
         solid={"ridge regression": ridge, "one softmax head": head},
         caption="The head does not notice the third support; ridge regression shares the second one's weight with it.",
-    )
+    )  # fmt: skip
 
 
 A1 = Claim(
@@ -146,11 +144,11 @@ A1 = Claim(
     r"\tilde K_{ij}=\exp(\tfrac1\tau\langle U\phi_i,U\phi_j\rangle)",
     verdict=Verdict.AMENDED,
     corrected="Not if the head's values carry the targets alone, or if what follows it is linear: the ratio of its "
-    "weights on two supports depends on these two alone, and in ridge regression a third support changes it. If"
-    " the values also carry powers x^i and x^i y, 3k numbers, and the token-wise map that follows may be any "
-    "function, one head does it: Prony's method recovers supports and targets from the moments, exactly for two"
-    " supports of this example and to 1e-11 for three. That map is badly conditioned for more. What is "
-    "practical is depth, one step of an iteration a block.",
+    "weights on two supports depends on these two alone, and in ridge regression a third support changes it. If the "
+    "values also carry powers x^i and x^i y, 3k numbers, and the token-wise map that follows may be any function, one "
+    "head does it: Prony's method recovers supports and targets from the moments, exactly for two supports of this "
+    "example and to 1e-11 for three. That map is badly conditioned for more. What is practical is depth, one step of "
+    "an iteration a block.",
     corrected_formula=r"\frac{w_1}{w_2}\Big|_{\text{head}} = e^{S_1-S_2} \quad\text{whatever else is read};\qquad "
     r"w_{\text{ridge}} = (\tilde K+\lambda I)^{-1}\tilde k(x)",
     condition="Restriction: values carry the targets alone, or the readout is linear, and there are more than two "
@@ -160,8 +158,8 @@ A1 = Claim(
     counterexample=Counterexample(
         {"supports": [0.0, 1.0, 1.1], "query": 0.6, "ridge": 0.1, "temperature": 1.0},
         "k(x) = (e^0, e^0.6, e^0.66), so a head has w_1/w_2 = e^-0.6 = 0.5488 with or without the third. Ridge "
-        "regression with the first two: (1.1, 1; 1, e + 0.1) w = (1, e^0.6) gives w_1/w_2 = "
-        "(e + 0.1 - e^0.6)/(1.1 e^0.6 - 1) = 0.9919; with all three, 1.2986.",
+        "regression with the first two: (1.1, 1; 1, e + 0.1) w = (1, e^0.6) gives w_1/w_2 = (e + 0.1 - e^0.6)/(1.1 "
+        "e^0.6 - 1) = 0.9919; with all three, 1.2986.",
     ),
 )
 
@@ -319,14 +317,11 @@ def check_a4(cases: int) -> Pieces:
     yield Figure("least relative distance of the two predictions", min(gaps))
     yield Figure("distance of l f_l/Z from the head at l = 1e8", limits[-1])
     yield Plot(
-        x="1/temperature",
-        y="test error, in standard deviations",
-        at=SHARPNESS,
+        x="1/temperature", y="test error, in standard deviations", at=SHARPNESS, log="x",
         solid={"one softmax head": [_a4_error(f) for f in heads.values()]}
         | {f"ridge, l = {ridge:g}": [_a4_error(ridges[s, ridge]) for s in SHARPNESS] for ridge in RIDGES},
         caption="Diabetes, 300 rows to learn from and 142 to predict: which is better depends on the temperature.",
-        log="x",
-    )
+    )  # fmt: skip
 
 
 def _beyond(limits: list[float]) -> int:

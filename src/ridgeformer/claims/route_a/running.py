@@ -170,9 +170,7 @@ def check_a8(cases: int) -> Pieces:
     yield Figure("largest floor after 400 steps, in units of kappa eps", max(floors))
     yield Figure("logits of 1 to 300 that float32 takes beside a sink of logit 1, of 5", float(sum(fixed)))
     yield Plot(
-        x="condition number",
-        y="relative error of the predictions",
-        at=KAPPAS,
+        x="condition number", y="relative error of the predictions", at=KAPPAS, log="xy",
         solid={
             "float32, 40 steps": list(single.values()),
             "float64, 40 steps": list(double.values()),
@@ -180,8 +178,7 @@ def check_a8(cases: int) -> Pieces:
         },
         dashed={"kappa eps": [kappa * EPS for kappa in KAPPAS]},
         caption="In float32 conjugate gradients take more steps; the floor they reach then is below kappa eps.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 def _beyond(errors: dict[float, float], kappas: list[float]) -> int:
@@ -282,14 +279,14 @@ A9 = Claim(
     formula=r"\tilde K \circ \mathrm{tril} \text{ in place of } \tilde K",
     verdict=Verdict.AMENDED,
     corrected="A causal mask keeps queries that come last from the supports. It also keeps every support from the "
-    "supports after it, so the layers solve (tril(K) + l I) alpha = y, which is not ridge regression. The "
-    "mask must go by roles: supports read all supports, queries read the supports.",
+    "supports after it, so the layers solve (tril(K) + l I) alpha = y, which is not ridge regression. The mask must go "
+    "by roles: supports read all supports, queries read the supports.",
     corrected_formula=r"(\mathrm{tril}(\tilde K) + \lambda I)\,\alpha = y \;\neq\; (\tilde K + \lambda I)\,\alpha = y",
     condition="Supports before queries in the sequence. A causal mask also lets a query read the queries before it.",
     check=check_a9,
     counterexample=Counterexample(
         {"K": [[2.0, 1.0], [1.0, 2.0]], "ridge": 1.0, "y": [1.0, 0.0]},
-        "(K + I) alpha = y gives alpha = (3/8, -1/8). Under a causal mask [[3, 0], [1, 3]] alpha = y gives "
-        "(1/3, -1/9).",
+        "(K + I) alpha = y gives alpha = (3/8, -1/8). Under a causal mask [[3, 0], [1, 3]] alpha = y gives (1/3, "
+        "-1/9).",
     ),
 )

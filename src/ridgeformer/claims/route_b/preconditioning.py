@@ -106,13 +106,10 @@ def check_b4(cases: int) -> Pieces:
     yield Figure("rows of length 1e-2 to 1e2: steps with Jacobi", float(helped))
     yield Figure("and without", float(unhelped))
     yield Plot(
-        x="steps",
-        y="relative residual",
-        at=range(1, DEPTH + 1),
+        x="steps", y="relative residual", at=range(1, DEPTH + 1), log="y",
         solid={"plain network": first["cg"], "Jacobi network": first["pcg"]},
         caption="64 supports, 32 features: plain CG meets 33 distinct eigenvalues, Jacobi's scaling makes them 64.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 def _residuals(solver: str, number: int) -> list[float]:

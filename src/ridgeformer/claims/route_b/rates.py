@@ -156,15 +156,12 @@ def _plot_b2(certificate: compiler.Certificate) -> Plot:
     steps = tuple(float(t) for t in range(1, B2_STEPS + 1))
     measured, allowed = (values[0, :, 0] for values in (curve.measured, curve.bound))
     return Plot(
-        x="steps",
-        y="relative A-norm error",
-        at=steps,
+        x="steps", y="relative A-norm error", at=steps, log="y",
         solid={"compiled network": np.maximum(measured, 1e-16).tolist()},
         dashed={"2 ((sqrt k - 1)/(sqrt k + 1))^t": allowed.tolist()},
         caption="Six features leave seven distinct eigenvalues: the network ends after seven steps, the bound "
         "does not.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 B2 = Claim(
@@ -258,14 +255,11 @@ def check_b3(cases: int) -> Pieces:
     yield Figure("largest for them", max(every))
     yield Figure("largest floor in units of eps t", max(late))
     yield Plot(
-        x="steps t",
-        y="relative error",
-        at=range(1, LONG + 1),
+        x="steps t", y="relative error", at=range(1, LONG + 1), log="y",
         solid={f"kappa {kappa:g}": found[0] for kappa, found in paths.items()},
         dashed={"eps t, as stated": [EPS * t for t in range(1, max(len(found[0]) for found in paths.values()) + 1)]},
         caption="Products off by eps = 1e-10: the floor grows with the condition number, not with the number of steps.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 def _problem(kappa: float, number: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -86,13 +86,11 @@ def _plot_w4() -> Plot:
     spectrum, ridge, widths = [1 / i for i in range(1, 201)], 0.05, range(0, 101, 2)
     d_eff = bounds.effective_dimension(spectrum, ridge)
     return Plot(
-        x="width m",
-        y="worst relative error",
-        at=widths,
+        x="width m", y="worst relative error", at=widths,
         solid={"PCA": [bounds.pca_relative_error(spectrum, m, ridge) for m in widths]},
         dashed={"d_eff/(m + 1)": [min(1.0, d_eff / (m + 1)) for m in widths]},
         caption=f"At m = d_eff = {d_eff:.0f} the bound is 1 and the error still large; it falls like 1/m.",
-    )
+    )  # fmt: skip
 
 
 W4 = Claim(
@@ -177,14 +175,10 @@ def check_w5(cases: int) -> Pieces:
     yield Figure("error for targets in the top eigenspace", inside, shown="0")
     yield Figure("largest relative gap of the mean squared error to its formula", max(gaps))
     yield Plot(
-        x="dropped eigenvalue, 990 times (ridge 1)",
-        y="worst relative error",
-        at=tails,
-        solid={"worst relative error": errors},
-        dashed={"in proportion": [errors[0] * t / tails[0] for t in tails]},
+        x="dropped eigenvalue, 990 times (ridge 1)", y="worst relative error", at=tails, log="xy",
+        solid={"worst relative error": errors}, dashed={"in proportion": [errors[0] * t / tails[0] for t in tails]},
         caption="The error saturates below 1.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 W5 = Claim(

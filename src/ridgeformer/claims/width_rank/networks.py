@@ -84,14 +84,10 @@ def _plot_w6() -> Plot:
         tails.append(float(spectrum_of(L.exp())[1]))
         ceilings.append(bounds.logit_sketch_bound(L, Lh))
     return Plot(
-        x="length of the rows",
-        y="norm(K - Kh)",
-        at=scales,
-        solid={"error of width 1": errors},
+        x="length of the rows", y="norm(K - Kh)", at=scales, log="y", solid={"error of width 1": errors},
         dashed={"sigma_2 of the kernel, as stated": tails, "bound of the correction": ceilings},
         caption="The error crosses the stated bound; the corrected one stays above.",
-        log="y",
-    )
+    )  # fmt: skip
 
 
 W6 = Claim(

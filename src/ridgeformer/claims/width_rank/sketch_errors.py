@@ -70,14 +70,10 @@ def check_w1(cases: int) -> Pieces:
     best = tuple(bounds.sketch_error_floor(W1_SPECTRUM, int(m)) for m in widths)
     tails = tuple(bounds.tail_mass(W1_SPECTRUM, int(m)) for m in widths)
     yield Plot(
-        x="width m",
-        y="norm(K - Kh)",
-        at=widths,
+        x="width m", y="norm(K - Kh)", at=widths, log="y",
         solid={"S = 0, or the bottom directions": (W1_SPECTRUM[0],) * len(widths), "PCA: the best there is": best},
-        dashed={"the tail": tails},
-        caption="A bad map of the same width stays at 100 while the tail falls.",
-        log="y",
-    )
+        dashed={"the tail": tails}, caption="A bad map of the same width stays at 100 while the tail falls.",
+    )  # fmt: skip
 
 
 def _rank_one(draws: int) -> float:
@@ -100,15 +96,15 @@ def _flat(draws: int) -> float:
 W1 = Claim(
     id="W1",
     source="width-rank note, width-rank theorem",
-    quote="If m < p, any computation that linearly preserves Phi across layers induces an effective rank-m sketch "
-    "with spectral approximation error controlled by the tail of K",
+    quote="If m < p, any computation that linearly preserves Phi across layers induces an effective rank-m sketch with "
+    "spectral approximation error controlled by the tail of K",
     title="Any narrow linear map costs at most the tail of the spectrum",
     stated="A computation that carries the features linearly through width m < p errs by at most the sum of the "
     "kernel's eigenvalues beyond the m-th.",
     formula=r"\|K - \hat K\|_2 \le \sum_{i>m} \sigma_i(K)",
     verdict=Verdict.FALSE,
-    corrected="The best map of width m, PCA, errs by exactly the next eigenvalue, and no rank-m kernel errs less. "
-    "A bad map can err by all of it.",
+    corrected="The best map of width m, PCA, errs by exactly the next eigenvalue, and no rank-m kernel errs less. A "
+    "bad map can err by all of it.",
     corrected_formula=r"\min_{\mathrm{rank}\,\hat K \le m} \|K - \hat K\|_2 = \sigma_{m+1}(K)",
     condition="K positive semidefinite.",
     check=check_w1,
@@ -181,27 +177,24 @@ def _plot_w2() -> Plot:
     ridges = tuple(float(r) for r in np.geomspace(1e-4, 1e1, 60))
     s, tail = W2_SPECTRUM[W2_WIDTH], bounds.tail_mass(W2_SPECTRUM, W2_WIDTH)
     return Plot(
-        x="ridge l",
-        y="norm(R - Rh)",
-        at=ridges,
+        x="ridge l", y="norm(R - Rh)", at=ridges, log="xy",
         solid={"s/(l(l + s)), attained": [bounds.resolvent_error_bound(s, r) for r in ridges]},
         dashed={"s/l^2": [s / r**2 for r in ridges], "tail/l^2, as stated": [tail / r**2 for r in ridges]},
         caption="The error never exceeds 1/l; the stated bound grows like 1/l^2.",
-        log="xy",
-    )
+    )  # fmt: skip
 
 
 W2 = Claim(
     id="W2",
     source="width-rank note, width-rank theorem",
-    quote="The approximation error in the ridge estimator is bounded by the spectral tail: ||(K + lambda I)^-1 - (K^ +"
-    " lambda I)^-1|| <~ (1/lambda^2) sum_{i>m} sigma_i(K)",
+    quote="The approximation error in the ridge estimator is bounded by the spectral tail: ||(K + lambda I)^-1 - (K^ + "
+    "lambda I)^-1|| <~ (1/lambda^2) sum_{i>m} sigma_i(K)",
     title="A kernel error costs the resolvent its size over the squared ridge",
     stated="The resolvents of K and of its rank-m sketch differ by about the tail over the squared ridge.",
     formula=r"\|(K+\lambda I)^{-1} - (\hat K+\lambda I)^{-1}\|_2 \lesssim \frac{1}{\lambda^2}\sum_{i>m}\sigma_i(K)",
     verdict=Verdict.AMENDED,
-    corrected="What counts is the size s of the kernel error, not the tail, and the bound saturates at 1/l. "
-    "For rank m nothing is better than PCA, which attains it.",
+    corrected="What counts is the size s of the kernel error, not the tail, and the bound saturates at 1/l. For rank m "
+    "nothing is better than PCA, which attains it.",
     corrected_formula=r"\frac{\sigma_{m+1}}{\lambda(\lambda+\sigma_{m+1})} \le \|R - \hat R\|_2 \le "
     r"\frac{s}{\lambda(\lambda+s)}, \quad s = \|K-\hat K\|_2",
     condition="K and its sketch positive semidefinite; the lower bound for sketches of rank m.",
@@ -300,14 +293,10 @@ def check_w3(cases: int) -> Pieces:
     dropped = tuple(float(s) for s in np.geomspace(1e-2, 1e2, 60))
     factor = tuple(bounds.pca_prediction_factor([1e3, s], 1, 1.0) for s in dropped)
     yield Plot(
-        x="dropped eigenvalue s (ridge l = 1)",
-        y="error / (norm(phi_perp) norm(y_perp))",
-        at=dropped,
-        solid={"sqrt(s)/(s + l), attained": factor},
-        dashed={"1/(2 sqrt l)": (0.5,) * len(dropped)},
+        x="dropped eigenvalue s (ridge l = 1)", y="error / (norm(phi_perp) norm(y_perp))", at=dropped, log="x",
+        solid={"sqrt(s)/(s + l), attained": factor}, dashed={"1/(2 sqrt l)": (0.5,) * len(dropped)},
         caption="The dearest eigenvalue to drop is the one that equals the ridge.",
-        log="x",
-    )
+    )  # fmt: skip
 
 
 W3 = Claim(
