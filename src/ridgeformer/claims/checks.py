@@ -7,7 +7,7 @@ approached (ratio -> 1), a false one is exceeded (ratio > 1). Every evaluation c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ridgeformer import datasets
 from ridgeformer.claims.claim import Trial
 from ridgeformer.core.seeds import torch_generator
 
@@ -29,11 +30,13 @@ __all__ = [
     "holds",
     "inequality",
     "norm",
+    "normal",
     "orthonormal",
     "prescribed",
     "resolvent",
     "search",
     "spectrum_of",
+    "synthetic_rows",
     "try_to_break",
     "unit_task",
     "within",
@@ -69,7 +72,13 @@ def holds(statement: str, *met: Any, conclusion: str = "", kept: float = 1.0) ->
     return Trial(statement, len(met), sum(not one for one in met), conclusion=conclusion, kept=kept)
 
 
-def within(statement: str, errors: Any, tolerance: float, conclusion: str = "", kept: float = 1.0) -> Trial:
+def within(
+    statement: str,
+    errors: Tensor | Sequence[int | float | Tensor],
+    tolerance: float,
+    conclusion: str = "",
+    kept: float = 1.0,
+) -> Trial:
     """Return the trial that every error is at most the tolerance; NaN counts as a violation.
 
     Example:
@@ -195,7 +204,7 @@ def search(inequality: Inequality, cases: int, seed: int = 0) -> HardestCase:
     return HardestCase(ratio, hardest, starts * ROUNDS, violations)
 
 
-def try_to_break(inequality: Inequality, cases: int, seed: int = 0, conclusion: str = "", kept: float = 1.0) -> Trial:
+def try_to_break(inequality: Inequality, cases: int, conclusion: str = "", kept: float = 1.0, seed: int = 0) -> Trial:
     """Return the search as a trial of the inequality."""
     found = search(inequality, cases, seed)
     return Trial(inequality.words, found.cases, found.violations, found.ratio, seed, conclusion, kept)
@@ -227,6 +236,16 @@ def resolvent(K: Tensor, ridge: Tensor) -> Tensor:
     return torch.linalg.inv(K + ridge[..., None, None] * torch.eye(K.shape[-1], dtype=K.dtype))
 
 
+def normal(shape: Sequence[int], seed: int, *purpose: str | int) -> Tensor:
+    """Return independent standard normal numbers in float64, the same for the same seed and purpose."""
+    return torch.randn(*shape, generator=torch_generator(seed, *purpose), dtype=torch.float64)
+
+
+def synthetic_rows(n: int, d: int, **options: Any) -> Tensor:
+    """Return the rows of `datasets.synthetic`."""
+    return torch.from_numpy(datasets.synthetic(n, d, **options).X)
+
+
 def unit_task(supports: int, features: int, queries: int, *purpose: str | int) -> tuple[Tensor, Tensor, Tensor]:
     """Return supports, targets and queries in float64: rows of unit length, independent normal targets.
 
@@ -235,9 +254,8 @@ def unit_task(supports: int, features: int, queries: int, *purpose: str | int) -
         >>> X.shape, y.shape, Xq.shape, bool((X.norm(dim=1) - 1).abs().max() < 1e-12)
         (torch.Size([5, 3]), torch.Size([5]), torch.Size([2, 3]), True)
     """
-
-    def draw(what: str, *size: int) -> Tensor:
-        return torch.randn(*size, generator=torch_generator(0, *purpose, what), dtype=torch.float64)
-
-    X, Xq = (torch.nn.functional.normalize(draw(w, n, features), dim=1) for w, n in (("X", supports), ("Xq", queries)))
-    return X, draw("y", supports), Xq
+    X, Xq = (
+        torch.nn.functional.normalize(normal((n, features), 0, *purpose, which), dim=1)
+        for which, n in (("X", supports), ("Xq", queries))
+    )
+    return X, normal((supports,), 0, *purpose, "y"), Xq

@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from ridgeformer import bounds
-from ridgeformer.claims.checks import drawn, holds, try_to_break, within
+from ridgeformer.claims.checks import drawn, holds, normal, try_to_break, within
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.route_a.depth import KAPPAS, conjugate_gradient_steps
 from ridgeformer.claims.route_b.rates import RATES
-from ridgeformer.core.seeds import numpy_generator, torch_generator
+from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets.synthetic_data import decaying_spectrum, orthonormal
 from ridgeformer.kernels import GramPower
 
@@ -46,15 +46,13 @@ def check_l14(cases: int) -> Pieces:
         "norm_F(inv(A) A - I) < 1e-12 where kappa(A) < 1e12",
         [e for found in errors.values() for e in found],
         TAU,
-        conclusion="the inverse is exact",
+        "the inverse is exact",
     )
     yield holds("l_min(K) > -1e-12, semidefinite K of norm 1e6", low > -TAU, conclusion="no eigenvalue is negative")
-    yield within("norm_F(K - K') < 1e-12, the same K, multiplied out", [skew], TAU, conclusion="K is symmetric")
-    yield corrected(within("norm_F(inv(A) A - I) <= n eps kappa(A)", relative, 1.0, conclusion="the inverse is exact"))
-    yield corrected(
-        within("l_min(K) >= -n eps norm(K)", [-low], SIZE * EPS * 1e6, conclusion="no eigenvalue is negative")
-    )
-    yield corrected(within("norm_F(K - K') <= n eps norm(K)", [skew], SIZE * EPS * 1e6, conclusion="K is symmetric"))
+    yield within("norm_F(K - K') < 1e-12, the same K, multiplied out", [skew], TAU, "K is symmetric")
+    yield corrected(within("norm_F(inv(A) A - I) <= n eps kappa(A)", relative, 1.0, "the inverse is exact"))
+    yield corrected(within("l_min(K) >= -n eps norm(K)", [-low], SIZE * EPS * 1e6, "no eigenvalue is negative"))
+    yield corrected(within("norm_F(K - K') <= n eps norm(K)", [skew], SIZE * EPS * 1e6, "K is symmetric"))
     yield Figure("inversion error at kappa = 1e11", max(errors[1e11]))
     yield Figure("largest kappa, of powers of ten, that passes the third check", max(passed, default=0.0))
     yield Figure("largest error over n eps kappa", max(relative))
@@ -170,7 +168,7 @@ def nystrom(X: Tensor, y: Tensor, centres: int, ridge: float) -> Tensor:
 
 def operations(n: int, r: int, d: int) -> float:
     """Return the multiplications and additions of a run: those of products as counted, r^3/3 and 4r^2 for the solve."""
-    X = torch.randn(n, d, generator=torch_generator(0, "L22", n, d), dtype=torch.float64) / d**0.5
+    X = normal((n, d), 0, "L22", n, d) / d**0.5
     with FlopCounterMode(display=False) as counter:
         nystrom(X, X[:, :1], r, 0.1)
     return counter.get_total_flops() + r**3 / 3 + 4 * r**2
@@ -236,7 +234,7 @@ def fourth_order_features(X: Tensor) -> Tensor:
 
 
 def _rows(seed: int) -> Tensor:
-    return torch.randn(ROWS, FEATURES, generator=torch_generator(seed, "L23"), dtype=torch.float64)
+    return normal((ROWS, FEATURES), seed, "L23")
 
 
 def _trick(seed: int) -> float:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.claims.checks import Numbers, drawn, holds, inequality, try_to_break, within
+from ridgeformer.claims.checks import Numbers, drawn, holds, inequality, normal, synthetic_rows, try_to_break, within
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, GramPower, Kernel, ReluNTK
@@ -63,7 +63,7 @@ def _attended(rows: Tensor, data: Halves) -> Tensor:
 def _misaligned(rows: Tensor, data: Halves) -> Tensor:
     """Return the null model: the same spectrum of C, turned at random, so that it knows nothing of the data."""
     size = len(data.singular)
-    draw = torch.randn(size, size, generator=torch_generator(data.seed, "L13", "null"), dtype=torch.float64)
+    draw = normal((size, size), data.seed, "L13", "null")
     return rows @ torch.linalg.qr(draw).Q * data.singular.square()
 
 
@@ -191,9 +191,9 @@ FOURTH = "the kernel is of fourth order"
 
 def _task(seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return rows of condition 10, targets, and queries from three streams."""
-    X = torch.from_numpy(datasets.synthetic(L15_ROWS, L15_FEATURES, condition_number=10.0, seed=seed).X)
+    X = synthetic_rows(L15_ROWS, L15_FEATURES, condition_number=10.0, seed=seed)
     y, Z = (
-        torch.randn(shape, generator=torch_generator(seed, "L15", name), dtype=torch.float64)
+        normal(shape, seed, "L15", name)
         for name, shape in (("targets", (L15_ROWS,)), ("queries", (QUERIES, L15_FEATURES)))
     )
     return X, y, Z
@@ -243,9 +243,7 @@ def check_l15(cases: int) -> Pieces:
     higher = sum(bend > 1e-9 for bend in bends)
     yield Trial("a fit is of more than first order in x", len(bends), len(bends) - higher, conclusion=FOURTH)
     yield corrected(
-        within(
-            "the kernel is of order four in the dataset", [_order_in_data(s) for s in seeds], 1e-9, conclusion=FOURTH
-        )
+        within("the kernel is of order four in the dataset", [_order_in_data(s) for s in seeds], 1e-9, FOURTH)
     )
     yield corrected(within("f(x + z) = f(x) + f(z)", bends, 1e-11))
     yield corrected(within("kernel regression is linear ridge regression with penalty l w'C^-2 w", gaps, 1e-9))
@@ -323,7 +321,7 @@ def _l16_remainder(take: Numbers) -> tuple[Tensor, Tensor]:
 
 
 def _rows(seed: int, *, centred: bool) -> Tensor:
-    X = torch.randn(L16_ROWS, L16_FEATURES, generator=torch_generator(seed, "L16"), dtype=torch.float64)
+    X = normal((L16_ROWS, L16_FEATURES), seed, "L16")
     return X - X.mean(0) if centred else X + 1.0
 
 
@@ -332,12 +330,10 @@ def check_l16(cases: int) -> Pieces:
     gaps = {centred: [_gap(_rows(0, centred=centred), eps) for eps in SCALES] for centred in (True, False)}
     seeds = range(drawn(cases, 10))
     smallest = [[_gap(_rows(seed, centred=c), SCALES[-1]) for seed in seeds] for c in (True, False)]
-    yield within(
-        "the relative gap of (eps/n) X X'X at eps = .001 is of first order", smallest[1], 0.01, conclusion=EXPANSION
-    )
+    yield within("the relative gap of (eps/n) X X'X at eps = .001 is of first order", smallest[1], 0.01, EXPANSION)
     yield corrected(within("the same for centred rows", smallest[0], 0.01))
     yield corrected(_first_order(gaps[True]))
-    yield corrected(try_to_break(_l16_remainder, cases, conclusion=EXPANSION))
+    yield corrected(try_to_break(_l16_remainder, cases, EXPANSION))
     yield from (
         Figure(f"{'centred' if centred else 'uncentred'}, eps = {eps:g}: relative gap", gap)
         for centred, found in gaps.items()

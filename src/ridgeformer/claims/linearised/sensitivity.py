@@ -7,7 +7,17 @@ import math
 import torch
 from torch import Tensor
 
-from ridgeformer.claims.checks import Numbers, drawn, inequality, norm, prescribed, resolvent, try_to_break, within
+from ridgeformer.claims.checks import (
+    Numbers,
+    drawn,
+    inequality,
+    norm,
+    normal,
+    prescribed,
+    resolvent,
+    try_to_break,
+    within,
+)
 from ridgeformer.claims.claim import (
     Claim,
     Counterexample,
@@ -20,7 +30,6 @@ from ridgeformer.claims.claim import (
     interpretation,
 )
 from ridgeformer.claims.linearised.spectra import digits
-from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower, ReluNTK
 
 L7_SIZE, L7_ROWS = 3, 5
@@ -73,8 +82,8 @@ def check_l7(cases: int) -> Pieces:
         change / stated,
         conclusion=BOUNDED,
     )
-    yield try_to_break(_l7_stated, cases, conclusion=BOUNDED)
-    yield corrected(try_to_break(_l7_fixed, cases, conclusion=BOUNDED))
+    yield try_to_break(_l7_stated, cases, BOUNDED)
+    yield corrected(try_to_break(_l7_fixed, cases, BOUNDED))
     yield corrected(within("the attack eps sign(C^2 x_j) attains it", ratios, 1e-9))
     yield corrected(
         within("gradient where x_i moves inside X, against autograd", [_against_autograd(s) for s in seeds], 1e-12)
@@ -85,7 +94,7 @@ def check_l7(cases: int) -> Pieces:
 
 
 def _random_rows(seed: int) -> Tensor:
-    return torch.randn(L7_ROWS, L7_SIZE, generator=torch_generator(seed, "L7"), dtype=torch.float64)
+    return normal((L7_ROWS, L7_SIZE), seed, "L7")
 
 
 def _attack(seed: int) -> float:

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.claims.checks import Numbers, drawn, holds, inequality, orthonormal, try_to_break, within
+from ridgeformer.claims.checks import (
+    Numbers,
+    drawn,
+    holds,
+    inequality,
+    orthonormal,
+    synthetic_rows,
+    try_to_break,
+    within,
+)
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower, ReluNTK
@@ -39,7 +48,7 @@ CONDITIONS = (1e1, 3e1, 1e2, 3e2, 1e3, 1e4, 1e5, 1e6)
 
 def _rows(condition: float, seed: int) -> Tensor:
     """Return square X whose Gram matrix has eigenvalues from 1 down to 1/condition."""
-    return torch.from_numpy(datasets.synthetic(L1_SIZE, L1_SIZE, condition_number=condition, seed=seed).X)
+    return synthetic_rows(L1_SIZE, L1_SIZE, condition_number=condition, seed=seed)
 
 
 def _smallest_formed(X: Tensor, dtype: torch.dtype) -> float:
@@ -252,11 +261,11 @@ def check_l3(cases: int) -> Pieces:
     diagonal = gram_spectrum(unit(D)).condition(2)
     kept = max(before, after) / min(before, after)
     yield within("diag(1, 10) keeps kappa^3 up to a factor 2", [1e6 / diagonal], TOLERANCE, KEPT)
-    yield try_to_break(_l3_stated, cases, conclusion=KEPT)
+    yield try_to_break(_l3_stated, cases, KEPT)
     yield corrected(within("digits, rows of similar length, keep it up to a factor 2", [kept], TOLERANCE))
     yield corrected(holds("on digits the ReLU tangent kernel's is raised, and not cubed", plain < attended < plain**3))
-    yield corrected(try_to_break(_l3_lower, cases, conclusion=KEPT))
-    yield corrected(try_to_break(_l3_upper, cases, conclusion=KEPT))
+    yield corrected(try_to_break(_l3_lower, cases, KEPT))
+    yield corrected(try_to_break(_l3_upper, cases, KEPT))
     yield Figure("diag(1, 10): condition number of G^3", gram_spectrum(D).condition(2), shown="1000000")
     yield Figure("diag(1, 10): the same with unit rows", diagonal, shown="1")
     yield Figure("digits, n = 200: condition number of G^3", before)
@@ -327,9 +336,7 @@ def stacked(X: Tensor, layers: int, *, recompute: bool) -> Tensor:
 
 def check_l9(cases: int) -> Pieces:
     """Stack layers both ways and compare with both powers."""
-    rows = [
-        torch.from_numpy(datasets.synthetic(8, 4, condition_number=KAPPA, seed=s).X) for s in range(drawn(cases, 20))
-    ]
+    rows = [synthetic_rows(8, 4, condition_number=KAPPA, seed=s) for s in range(drawn(cases, 20))]
 
     def gives(layers: int, power: int, conclusion: str = "", *, recompute: bool) -> Trial:
         distances = []

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer import datasets
-from ridgeformer.claims.checks import drawn, holds, norm, within
+from ridgeformer.claims.checks import drawn, holds, norm, normal, synthetic_rows, within
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import GramPower, ReluNTK
@@ -36,7 +35,7 @@ def check_l5(cases: int) -> Pieces:
     """Compare networks of four widths with G^3, each at several starts."""
     errors: dict[int, list[float]] = {width: [] for width in L5_WIDTHS}
     for seed in range(drawn(cases, 10)):
-        X = torch.from_numpy(datasets.synthetic(L5_ROWS, L5_FEATURES, seed=seed).X)
+        X = synthetic_rows(L5_ROWS, L5_FEATURES, seed=seed)
         H, cube = X @ X.T @ X, GramPower(3, X)(X)
         for width, found in errors.items():
             K = tangent_kernel(H, width, torch_generator(seed, "L5", width))
@@ -93,7 +92,7 @@ def _condition(K: Tensor, rank: int = L6_FEATURES) -> Tensor:
 
 def _l6_deviation(seed: int, *, tied: bool) -> float:
     """Return the largest distance, in standard errors, of a mean over heads from the closed form."""
-    X = torch.from_numpy(datasets.synthetic(4, 3, condition_number=4.0, seed=seed).X)
+    X = synthetic_rows(4, 3, condition_number=4.0, seed=seed)
     draws = l6_head_kernels(X, EXPECTED, 3, torch_generator(seed, "L6", "mean", int(tied)), tied=tied)
     error = draws.std(0) / EXPECTED**0.5
     return float(((draws.mean(0) - expected_kernel(X, 3, tied=tied)).abs() / error).max())
@@ -101,14 +100,14 @@ def _l6_deviation(seed: int, *, tied: bool) -> float:
 
 def check_l6(cases: int) -> Pieces:
     """Compare means over heads with their closed forms, and the condition number of one head with that of many."""
-    X = torch.from_numpy(datasets.synthetic(L6_ROWS, L6_FEATURES, condition_number=KAPPA, seed=0).X)
+    X = synthetic_rows(L6_ROWS, L6_FEATURES, condition_number=KAPPA, seed=0)
     one = _single_heads(0)
     apart = {tied: [_l6_deviation(s, tied=tied) for s in range(drawn(cases, 2))] for tied in (False, True)}
     curve = _averaged(X)
     many, limit = curve[L6_HEADS.index(64)], curve[-1]
     tied, wide = (float(_condition(expected_kernel(X, keys, tied=True))) for keys in (L6_KEYS, 10**9))
     survives = [abs(float(torch.tensor(k / KAPPA**3).log10())) for k in (*one.tolist(), many, limit)]
-    yield within("kappa is kappa(G)^3 within a factor 10, one head or many averaged", survives, 1.0, conclusion=CUBED)
+    yield within("kappa is kappa(G)^3 within a factor 10, one head or many averaged", survives, 1.0, CUBED)
     yield corrected(within("independent W_Q, W_K: E[K] = tr(G^2)/d_k G", apart[False], L6_DEVIATIONS))
     yield corrected(within("tied: (1 + 1/d_k) G^3 more", apart[True], L6_DEVIATIONS))
     yield corrected(
@@ -116,7 +115,7 @@ def check_l6(cases: int) -> Pieces:
             "one head: the median kappa is kappa(G)^3 or more",
             _median_ratios(drawn(cases, 5)),
             1.0,
-            conclusion=CUBED,
+            CUBED,
             kept=len(one) / len(survives),
         )
     )
@@ -125,7 +124,7 @@ def check_l6(cases: int) -> Pieces:
             "tied weights: kappa(G)^3 within 1 % as d_k grows",
             [abs(wide / KAPPA**3 - 1)],
             0.01,
-            conclusion=CUBED,
+            CUBED,
             kept=len(one) / len(survives),
         )
     )
@@ -146,7 +145,7 @@ def check_l6(cases: int) -> Pieces:
 
 def _single_heads(seed: int) -> Tensor:
     """Return the condition numbers of many heads, each alone."""
-    X = torch.from_numpy(datasets.synthetic(L6_ROWS, L6_FEATURES, condition_number=KAPPA, seed=seed).X)
+    X = synthetic_rows(L6_ROWS, L6_FEATURES, condition_number=KAPPA, seed=seed)
     return _condition(l6_head_kernels(X, DRAWS, L6_KEYS, torch_generator(seed, "L6", "one")))
 
 
@@ -217,7 +216,7 @@ def l20_head_kernels(X: Tensor, heads: int, generator: torch.Generator) -> Tenso
 
 
 def _rows(seed: int) -> Array:
-    draw = torch.randn(2, L20_FEATURES, generator=torch_generator(seed, "L20", "rows"), dtype=torch.float64)
+    draw = normal((2, L20_FEATURES), seed, "L20", "rows")
     return torch.nn.functional.normalize(draw, dim=1).numpy()
 
 
@@ -302,9 +301,7 @@ def bernstein(X: Tensor, width: int) -> float:
 
 def _draw(seed: int) -> tuple[list[float], list[float], list[float]]:
     """Return, for each width, error over Bernstein's bound, error, and sin(angle) over Davis and Kahan's bound."""
-    X = normalise_rows(
-        torch.randn(L24_ROWS, L24_FEATURES, generator=torch_generator(seed, "L24", "rows"), dtype=torch.float64)
-    )
+    X = normalise_rows(normal((L24_ROWS, L24_FEATURES), seed, "L24", "rows"))
     limit = ReluNTK()(X)
     values, vectors = torch.linalg.eigh(limit)
     over, errors, angles = [], [], []

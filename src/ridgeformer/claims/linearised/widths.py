@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.claims.checks import drawn, holds, norm, within
+from ridgeformer.claims.checks import drawn, holds, norm, normal, within
 from ridgeformer.claims.claim import (
     Claim,
     Counterexample,
@@ -118,7 +118,7 @@ def _chernoff_draws(networks: int) -> list[float]:
     """Return multiplicative distances of networks of just the sufficient width, on small data."""
     found = []
     for seed in range(networks):
-        X = normalise_rows(torch.randn(SMALL, 4, generator=torch_generator(seed, "L4", "rows"), dtype=torch.float64))
+        X = normalise_rows(normal((SMALL, 4), seed, "L4", "rows"))
         found.append(_measure(X, math.ceil(enough(X)), seed).multiplicative)
     return found
 
@@ -290,10 +290,8 @@ def check_l25(cases: int) -> Pieces:
     found = [_measured(seed) for seed in range(drawn(cases, 5))]
     by_gram = [_slope(list(CONDITIONS), widths) for widths, _ in found]
     by_kernel = [_slope(kappas, widths) for widths, kappas in found]
-    yield within("it is kappa(G)^6, to 0.5 in the power", [abs(p - 6) for p in by_gram], 0.5, conclusion=POWER)
-    yield corrected(
-        within("it is kappa(K)^2, to 0.5 in the power", [abs(p - 2) for p in by_kernel], 0.5, conclusion=POWER)
-    )
+    yield within("it is kappa(G)^6, to 0.5 in the power", [abs(p - 6) for p in by_gram], 0.5, POWER)
+    yield corrected(within("it is kappa(K)^2, to 0.5 in the power", [abs(p - 2) for p in by_kernel], 0.5, POWER))
     yield Figure("largest power of kappa(G) that was fitted", max(by_gram))
     yield Figure("smallest", min(by_gram))
     yield Figure("largest power of kappa(K)", max(by_kernel))

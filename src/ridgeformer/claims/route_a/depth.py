@@ -89,7 +89,7 @@ def check_a3(cases: int) -> Pieces:
         sum(not s.converged for s in small),
         conclusion="the series converges",
     )
-    yield try_to_break(_a3_stated, cases, conclusion="the series converges")
+    yield try_to_break(_a3_stated, cases, "the series converges")
     yield corrected(
         Trial(
             "it converges for l above norm(K)",
@@ -272,7 +272,7 @@ def check_a5(cases: int) -> Pieces:
     yield Trial(
         "gradient descent needs no more steps than the rate of CG promises", len(KAPPAS), slow, conclusion=FOLLOWS
     )
-    yield try_to_break(_a5_stated, cases, conclusion=FOLLOWS)
+    yield try_to_break(_a5_stated, cases, FOLLOWS)
     yield corrected(_within("gradient descent", counts, bounds.richardson_steps))
     yield corrected(_within("Chebyshev", counts, bounds.chebyshev_steps))
     yield corrected(_within("conjugate gradients", counts, _cg_steps, FOLLOWS))

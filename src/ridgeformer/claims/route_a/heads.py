@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import compiler, datasets
-from ridgeformer.claims.checks import drawn, holds, unit_task, within
+from ridgeformer.claims.checks import drawn, holds, normal, unit_task, within
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.estimators import NadarayaWatson
@@ -67,7 +67,7 @@ def _prony_errors(supports: list[list[float]], draws: int) -> list[float]:
     k, x = len(supports), torch.tensor(supports, dtype=torch.float64)[:, 0]
     model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=1, solver="nadaraya-watson", outputs=3 * k)
     weights, found = _a1_ridge(supports), []
-    for y in torch.randn(draws, k, generator=torch_generator(0, "A1", "targets"), dtype=torch.float64):
+    for y in normal((draws, k), 0, "A1", "targets"):
         values = torch.stack([*(x**i for i in range(2 * k)), *(x**i * y for i in range(k))], dim=1)
         answer = model(supports, values, PLACE)[0].numpy()
         found.append(abs(token_wise(answer, k) - float(weights @ y)))
@@ -98,14 +98,9 @@ def check_a1(cases: int) -> Pieces:
     )
     yield _unmoved(drawn(cases, 200))
     yield corrected(
-        within(
-            "a head whose values carry powers of x predicts the same, two supports",
-            prony[2],
-            1e-14,
-            conclusion=RIDGE_WEIGHTS,
-        )
+        within("a head whose values carry powers of x predicts the same, two supports", prony[2], 1e-14, RIDGE_WEIGHTS)
     )
-    yield corrected(within("the same, three supports", prony[3], 1e-11, conclusion=RIDGE_WEIGHTS))
+    yield corrected(within("the same, three supports", prony[3], 1e-11, RIDGE_WEIGHTS))
     yield corrected(holds("a head's ratio is the same whatever else it reads, to 1e-12", same <= 1e-12))
     yield corrected(
         Trial("the deep network has the weights of ridge regression, to 1e-9", 2, sum(g > 1e-9 for g in deep))

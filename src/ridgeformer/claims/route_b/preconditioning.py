@@ -89,7 +89,7 @@ def check_b4(cases: int) -> Pieces:
     yield Trial(
         "a network with Jacobi's preconditioner is nearer than one without", len(runs), worse, conclusion=RESTORES
     )
-    yield try_to_break(_b4_stated, cases, conclusion=RESTORES)
+    yield try_to_break(_b4_stated, cases, RESTORES)
     yield corrected(
         holds("Nystrom's preconditioner, which knows the spectrum, saves steps", nystrom < plain, conclusion=RESTORES)
     )

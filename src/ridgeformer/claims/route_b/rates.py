@@ -237,7 +237,7 @@ def check_b3(cases: int) -> Pieces:
     yield Trial(
         "the error that remains is at most eps t", len(late), sum(r > 1 for r in late), max(late), conclusion=BOUNDED
     )
-    yield try_to_break(_b3_stated, cases, conclusion=BOUNDED)
+    yield try_to_break(_b3_stated, cases, BOUNDED)
     yield corrected(
         Trial("b - A alpha_t = r_t + sum gamma_j e_j, to 1e-12", len(identity), sum(e > 1e-12 for e in identity))
     )

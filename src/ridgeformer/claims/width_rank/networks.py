@@ -12,6 +12,7 @@ from ridgeformer.claims.checks import (
     holds,
     inequality,
     norm,
+    normal,
     orthonormal,
     prescribed,
     resolvent,
@@ -183,7 +184,7 @@ WIDTH = W8_FEATURES // TOKENS
 
 def _carried(seed: int) -> tuple[int, list[int], float]:
     """Return the rank that all tokens carry together, the rank of each read, and the relative distance from K."""
-    X = torch.randn(W8_ROWS, W8_FEATURES, generator=torch_generator(seed, "W8"), dtype=torch.float64)
+    X = normal((W8_ROWS, W8_FEATURES), seed, "W8")
     K = X @ X.T
     tokens = X.reshape(W8_ROWS, TOKENS, WIDTH)  # token b of a row holds features b*width .. (b + 1)*width
     reads = torch.stack([tokens[:, b] @ tokens[:, b].T for b in range(TOKENS)])  # one head's scores at each place
@@ -254,7 +255,7 @@ def _w10_total(take: Numbers) -> tuple[Tensor, Tensor]:
 
 def _after_convergence(draws: int) -> tuple[Tensor, Tensor]:
     """Return the error of conjugate gradients with the sketch after as many steps as unknowns, and norm((R - Rh)y)."""
-    theta = torch.randn(draws, _w10_total.size, generator=torch_generator(0, "W10"), dtype=torch.float64) / 2
+    theta = normal((draws, _w10_total.size), 0, "W10") / 2
     K, h, ridge, y = _case(Numbers(theta))
     exact, A = _solution(K, ridge, y), h + ridge[:, None]
     end = conjugate_gradients(A, y, W10_SIZE).alpha

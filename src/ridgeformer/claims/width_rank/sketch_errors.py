@@ -57,7 +57,7 @@ def check_w1(cases: int) -> Pieces:
     errors = {name: float(norm(K - Kh)) for name, Kh in (("S = 0", 0 * K), ("bottom", bottom), ("PCA", top))}
     bounded = "the kernel's error is at most the tail"
     yield within("the map S = 0 stays within the tail", [errors["S = 0"]], tail, bounded)
-    yield try_to_break(_w1_stated, cases, conclusion=bounded)
+    yield try_to_break(_w1_stated, cases, bounded)
     yield corrected(holds("PCA errs by exactly sigma_{m+1}", abs(errors["PCA"] - W1_SPECTRUM[W1_WIDTH]) <= 1e-12))
     yield corrected(try_to_break(_w1_floor, cases))
     yield Figure("error of S = 0", errors["S = 0"], shown="100")
@@ -162,9 +162,9 @@ def check_w2(cases: int) -> Pieces:
     ridge = torch.tensor(RIDGE, dtype=torch.float64)
     true = float(norm(resolvent(K, ridge) - resolvent(Kh, ridge)))
     bound = bounds.resolvent_error_bound(s, RIDGE)
-    yield try_to_break(_w2_stated, cases, conclusion=W2_BOUNDED)
+    yield try_to_break(_w2_stated, cases, W2_BOUNDED)
     yield corrected(Trial("PCA attains s/(l(l + s))", 1, int(abs(true - bound) > 1e-9 * bound), true / bound))
-    yield corrected(try_to_break(_w2_upper, cases, conclusion=W2_BOUNDED))
+    yield corrected(try_to_break(_w2_upper, cases, W2_BOUNDED))
     yield corrected(try_to_break(_w2_lower, cases))
     yield Figure("true error of PCA, width 3", true, shown="86.21")
     yield Figure("s/l^2", s / RIDGE**2, shown="625")
@@ -283,8 +283,8 @@ def check_w3(cases: int) -> Pieces:
     used = "|f - fh| <= norm(k) norm(y) norm(R - Rh), fh the width-m model"
     yield try_to_break(_w3_written, cases)
     yield Trial(used, draws * len(ridges), sum(counts), conclusion=W3_BOUNDED)
-    yield corrected(try_to_break(_w3_sharp, cases, conclusion=W3_BOUNDED))
-    yield corrected(try_to_break(_w3_simple, cases, conclusion=W3_BOUNDED))
+    yield corrected(try_to_break(_w3_sharp, cases, W3_BOUNDED))
+    yield corrected(try_to_break(_w3_simple, cases, W3_BOUNDED))
     yield corrected(try_to_break(_w3_in_sample, cases))
     yield from (
         Figure(f"violations by the model's own error, of 2,000 Gaussian draws, ridge {ridge:g}", 2_000 * count / draws)
