@@ -218,14 +218,9 @@ def _at_all_widths(model: str, sample: int) -> list[list[Along]]:
 
 def _after_adam(model: str, width: int, sample: int) -> float:
     """Return the relative distance to ridge regression after Adam with penalty and small start."""
+    problem, training = three_or_eight(sample), Training(epochs=50)
     found = measure(
-        three_or_eight(sample),
-        Architecture(model),
-        Training(epochs=50),
-        width=width,
-        seed=sample,
-        linearise=False,
-        dtype=torch.float32,
+        problem, Architecture(model), training, width=width, seed=sample, linearise=False, dtype=torch.float32
     )
     return float("nan") if found.to_ridge is None else found.to_ridge.relative
 

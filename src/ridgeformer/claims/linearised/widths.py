@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from math import log, log10
+from math import log10
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ridgeformer import datasets
-from ridgeformer.claims.checks import drawn, holds, norm, normal, within
+from ridgeformer.claims.checks import drawn, holds, norm, normal, synthetic_rows, within
 from ridgeformer.claims.claim import (
     Claim,
     Counterexample,
@@ -61,29 +60,21 @@ def check_l4(cases: int) -> Pieces:
     early = [d.multiplicative <= CONVERGED for d in last.values()]
     needed = "multiplicative criterion: below kappa^6 n log n the kernel is not within 1/2 (digits, m = 4e5)"
     yield Trial(needed, len(early), sum(early), conclusion="the kernel converges from kappa^6 n log n on only")
-    yield corrected(
-        within(
-            "3 L log(2n/p)/d^2 neurons give a relative distance d = 1/2", _chernoff_draws(drawn(cases, 40)), CONVERGED
-        )
-    )
-    yield corrected(
-        within(
-            "ridge-whitened, attention rows are at most twice as far as raw rows",
-            [a.whitened / r.whitened for a, r in zip(*measured.values(), strict=True)],
-            2.0,
-        )
-    )
-    yield corrected(_rate(measured["attention"]))
+    small = [normalise_rows(normal((SMALL, 4), seed, "L4", "rows")) for seed in range(drawn(cases, 40))]
+    near = [_measure(rows, math.ceil(enough(rows)), seed).multiplicative for seed, rows in enumerate(small)]
+    yield corrected(within("3 L log(2n/p)/d^2 neurons give a relative distance d = 1/2", near, CONVERGED))
+    pairs = list(zip(*measured.values(), strict=True))
+    whitened = [attention.whitened / raw.whitened for attention, raw in pairs]
+    yield corrected(within("ridge-whitened, attention rows are at most twice as far as raw rows", whitened, 2.0))
+    gain = (
+        measured["attention"][0].multiplicative / last["attention"].multiplicative
+    )  # about 10 for 100 times the width
+    yield corrected(holds("the multiplicative distance falls as 1/sqrt(m)", 4 <= gain <= 25))
     yield corrected(
         holds("the additive criterion is not met there by attention rows", _scaled(last["attention"], "additive") > 1)
     )
-    yield corrected(
-        Trial(
-            "attention slows it: a larger multiplicative distance than raw rows at every width",
-            len(L4_WIDTHS),
-            sum(a.multiplicative <= r.multiplicative for a, r in zip(*measured.values(), strict=True)),
-        )
-    )
+    slower = [attention.multiplicative > raw.multiplicative for attention, raw in pairs]
+    yield corrected(holds("attention slows it: a larger multiplicative distance than raw rows at every width", *slower))
     yield Figure("width by the source's formula, digits n = 100", 10 ** published_width(kappa, L4_ROWS).log10_width)
     yield Figure(
         "width that is enough for a relative distance of 1/2 (Chernoff), attention", enough(inputs["attention"])
@@ -112,21 +103,6 @@ def _measure(rows: Tensor, width: int, seed: int = 0) -> KernelDistances:
 def _scaled(distances: KernelDistances, criterion: str) -> float:
     """Return a distance in units of what is asked for: the additive one over a quarter of the smallest eigenvalue."""
     return float(getattr(distances, criterion)) * (4 if criterion == "additive" else 1)
-
-
-def _chernoff_draws(networks: int) -> list[float]:
-    """Return multiplicative distances of networks of just the sufficient width, on small data."""
-    found = []
-    for seed in range(networks):
-        X = normalise_rows(normal((SMALL, 4), seed, "L4", "rows"))
-        found.append(_measure(X, math.ceil(enough(X)), seed).multiplicative)
-    return found
-
-
-def _rate(series: list[KernelDistances]) -> Trial:
-    """A hundred times the width divides the distance by about ten; anything from 4 to 25 passes."""
-    gain = series[0].multiplicative / series[-1].multiplicative
-    return holds("the multiplicative distance falls as 1/sqrt(m)", 4 <= gain <= 25)
 
 
 def _plot_l4(measured: dict[str, list[KernelDistances]]) -> Plot:
@@ -274,22 +250,17 @@ def required_width(rows: Tensor) -> tuple[float, float]:
     return 16 * variance / float(values[0]) ** 2, float(values[-1] / values[0])
 
 
-def _slope(x: list[float], y: list[float]) -> float:
-    return float(np.polyfit([log(v) for v in x], [log(v) for v in y], 1)[0])
-
-
-def _measured(seed: int) -> tuple[list[float], list[float]]:
-    """Return required widths and kappa(K) of ReLU on attention features, for the condition numbers of G."""
-    rows = [datasets.synthetic(SIZE, SIZE, condition_number=kappa, seed=seed).X for kappa in CONDITIONS]
-    found = [required_width(attention_features(torch.from_numpy(X))) for X in rows]
-    return [width for width, _ in found], [kappa for _, kappa in found]
-
-
 def check_l25(cases: int) -> Pieces:
     """Fit the power with which the width of the additive criterion grows, in kappa(G) and in kappa(K)."""
-    found = [_measured(seed) for seed in range(drawn(cases, 5))]
-    by_gram = [_slope(list(CONDITIONS), widths) for widths, _ in found]
-    by_kernel = [_slope(kappas, widths) for widths, kappas in found]
+    by_gram: list[float] = []
+    by_kernel: list[float] = []
+    first: list[float] = []
+    for seed in range(drawn(cases, 5)):
+        rows = [synthetic_rows(SIZE, SIZE, condition_number=kappa, seed=seed) for kappa in CONDITIONS]
+        widths, kappas = zip(*(required_width(attention_features(X)) for X in rows), strict=True)
+        by_gram.append(float(np.polyfit(np.log(CONDITIONS), np.log(widths), 1)[0]))
+        by_kernel.append(float(np.polyfit(np.log(kappas), np.log(widths), 1)[0]))
+        first = first or list(widths)
     yield within("it is kappa(G)^6, to 0.5 in the power", [abs(p - 6) for p in by_gram], 0.5, POWER)
     yield corrected(within("it is kappa(K)^2, to 0.5 in the power", [abs(p - 2) for p in by_kernel], 0.5, POWER))
     yield Figure("largest power of kappa(G) that was fitted", max(by_gram))
@@ -298,8 +269,8 @@ def check_l25(cases: int) -> Pieces:
     yield Figure("smallest", min(by_kernel))
     yield Plot(
         x="condition number of G", y="width", at=CONDITIONS, log="xy",
-        solid={"width of the additive criterion": found[0][0]},
-        dashed={"kappa(G)^6": [found[0][0][0] * (k / CONDITIONS[0]) ** 6 for k in CONDITIONS]},
+        solid={"width of the additive criterion": first},
+        dashed={"kappa(G)^6": [first[0] * (k / CONDITIONS[0]) ** 6 for k in CONDITIONS]},
         caption="A ReLU network's kernel is far better conditioned than G^3.",
     )  # fmt: skip
 
