@@ -9,8 +9,8 @@ import numpy as np
 
 from ridgeformer.studies import depth_accuracy, width_rank
 from ridgeformer.views.figures import GREY, PALETTE, curve
-from ridgeformer.views.parts import Page, Picture, Section, Table
-from ridgeformer.views.study_pages.shared import Rows, distinct, mean_curve, picture, seeds_of, where
+from ridgeformer.views.parts import Page, Picture, Table
+from ridgeformer.views.study_pages.shared import Rows, distinct, mean_curve, page, picture, section, seeds_of, where
 
 __all__ = ["depth_accuracy_page", "width_rank_page"]
 
@@ -31,29 +31,22 @@ def depth_accuracy_page(rows: Rows, means: Rows) -> Page:
         for method, algorithm, theory in (("conjugate gradients", "cg", "1/2"), ("gradient descent", "richardson", "1"))
         if (power := depth_accuracy.depth_exponent(means, algorithm)) is not None
     ]
-    return Page(
+    return page(
         "Depth and accuracy of compiled transformers",
         f"{depth_accuracy.SUPPORTS} supports, {depth_accuracy.FEATURES} features, {seeds_of(rows)}",
         (f"{len(runs):,} compiled transformers ran; the error of each stayed below its bound {verdict}.", *powers),
-        (
-            Section(
-                "Every step under its bound",
-                (
-                    "Lines are means over seeds, dashed lines the bounds: the rate of the theory plus the rounding "
-                    "error. The spectrum falls geometrically.",
-                    *(_errors_by_step(means, attention) for attention in ("linear", "softmax")),
-                ),
-            ),
-            Section(
-                "The depth a problem needs",
-                (
-                    f"The first step with a relative error below {depth_accuracy.ENOUGH:g}, with 95 % intervals over "
-                    "seeds.",
-                    _depths(means),
-                ),
-            ),
-            Section("Precision", ("Error after the last step, mean over seeds and spectra.", _precision(means))),
+        section(
+            "Every step under its bound",
+            "Lines are means over seeds, dashed lines the bounds: the rate of the theory plus the rounding "
+            "error. The spectrum falls geometrically.",
+            *(_errors_by_step(means, attention) for attention in ("linear", "softmax")),
         ),
+        section(
+            "The depth a problem needs",
+            f"The first step with a relative error below {depth_accuracy.ENOUGH:g}, with 95 % intervals over seeds.",
+            _depths(means),
+        ),
+        section("Precision", "Error after the last step, mean over seeds and spectra.", _precision(means)),
     )
 
 
@@ -84,11 +77,15 @@ def _depths(means: Rows) -> Picture:
     pairs = dict.fromkeys((row["attention"], row["algorithm"]) for row in chosen)
     traces = [
         mean_curve(
-            where(chosen, attention=attention, algorithm=algorithm), "condition", "depth", f"{attention}, {algorithm}",
-            PALETTE[number % len(PALETTE)], markers=True,
+            where(chosen, attention=attention, algorithm=algorithm),
+            "condition",
+            "depth",
+            f"{attention}, {algorithm}",
+            PALETTE[number % len(PALETTE)],
+            markers=True,
         )
         for number, (attention, algorithm) in enumerate(pairs)
-    ]  # fmt: skip
+    ]
     kappas = np.geomspace(2, max((row["kappa"] for row in chosen), default=10.0), 40)
     for (method, depths), colour in zip(depth_accuracy.sufficient_depths(kappas).items(), PALETTE, strict=False):
         traces.append(curve(kappas, depths, f"bound, {method}", colour, dash="dash"))
@@ -124,7 +121,7 @@ def width_rank_page(rows: Rows, means: Rows) -> Page:
     drawn = [row for row in rows if row["sketch"] != "pca" and row["attention"] == "linear"]
     above = sum(row["kernel"] > row["tail"] for row in drawn)
     shape = f"{width_rank.SUPPORTS} supports, {width_rank.FEATURES} features, condition number {width_rank.KAPPA:g}"
-    return Page(
+    return page(
         "Width and rank of compiled transformers",
         f"{shape}, {seeds_of(rows)}",
         (
@@ -133,38 +130,39 @@ def width_rank_page(rows: Rows, means: Rows) -> Page:
             "The sum of the eigenvalues past the width, quoted as a bound on norm(K - Kh) for any linear map (claim "
             f"W1), was exceeded by {above:,} of {len(drawn):,} random sketches of linear attention.",
         ),
-        (
-            Section(
-                "What a narrow model loses",
-                (
-                    "In-sample prediction error relative to norm(y), mean over seeds with 95 % intervals. Dashed: the "
-                    "bound of each sketch. The spectrum falls geometrically, the precision is float64.",
-                    *(
-                        _by_width(
-                            means, attention, "error", "relative in-sample error", {"bound": ""} | BEST[attention],
-                            f"{attention.capitalize()} attention: every line is below the dashed line of its colour.",
-                            f"In-sample error against width for {attention} attention, with bounds.",
-                        )
-                        for attention in BEST
-                    ),
-                ),
-            ),
-            Section(
-                "How far the kernel moves",
-                (
-                    "A sketch of rank m cannot come nearer to K than the eigenvalue m + 1 (Eckart-Young), and PCA "
-                    "does. Random sketches can be further away than the whole tail.",
-                    _by_width(
-                        means, "linear", "kernel", "norm(K - Kh) / norm(K)",
-                        {"tail": "tail, as published", "floor": "floor s_(m+1)"},
-                        "PCA lies on the floor; where a random sketch is above the published line, the published bound "
-                        "is false.",
-                        "Distance between the kernels against width for three sketches.",
-                    ),
-                ),
+        section(
+            "What a narrow model loses",
+            "In-sample prediction error relative to norm(y), mean over seeds with 95 % intervals. Dashed: the "
+            "bound of each sketch. The spectrum falls geometrically, the precision is float64.",
+            *(
+                _by_width(
+                    means,
+                    attention,
+                    "error",
+                    "relative in-sample error",
+                    {"bound": ""} | BEST[attention],
+                    f"{attention.capitalize()} attention: every line is below the dashed line of its colour.",
+                    f"In-sample error against width for {attention} attention, with bounds.",
+                )
+                for attention in BEST
             ),
         ),
-    )  # fmt: skip
+        section(
+            "How far the kernel moves",
+            "A sketch of rank m cannot come nearer to K than the eigenvalue m + 1 (Eckart-Young), and PCA "
+            "does. Random sketches can be further away than the whole tail.",
+            _by_width(
+                means,
+                "linear",
+                "kernel",
+                "norm(K - Kh) / norm(K)",
+                {"tail": "tail, as published", "floor": "floor s_(m+1)"},
+                "PCA lies on the floor; where a random sketch is above the published line, the published bound "
+                "is false.",
+                "Distance between the kernels against width for three sketches.",
+            ),
+        ),
+    )
 
 
 BEST: dict[str, dict[str, str]] = {

@@ -21,8 +21,18 @@ from ridgeformer.studies.malleability import (
     make_cards,
 )
 from ridgeformer.views.figures import PALETTE, draw
-from ridgeformer.views.parts import Page, Picture, Section, Table
-from ridgeformer.views.study_pages.shared import Rows, cards_section, distinct, mean_curve, picture, seeds_of, where
+from ridgeformer.views.parts import Page, Picture, Table
+from ridgeformer.views.study_pages.shared import (
+    Rows,
+    cards_section,
+    distinct,
+    mean_curve,
+    page,
+    picture,
+    section,
+    seeds_of,
+    where,
+)
 
 __all__ = ["influence_over_time_page", "interventions_page", "malleability_page"]
 
@@ -53,17 +63,15 @@ def malleability_page(rows: Rows, means: Rows) -> Page:
         for name in distinct(rows, "data")
         if name in STANDS_FOR
     ]
-    return Page(
+    return page(
         "Malleability: do attacked training rows change the sign of their influence?",
         f"{', '.join(distinct(rows, 'data'))}; {first['rows']:,} training rows, {first['test_rows']:,} queries, the "
         f"top tenth attacked, {seeds_of(rows)}",
         _malleability_answer(rows, centre),
-        (
-            cards_section("The published tables", make_cards(rows, centre), stand_ins),
-            Section("Flip rates beside their controls", (COMPARISONS, _flip_rates(rows, means))),
-            Section("No attack at all: the network re-initialised", (NULL, _null_picture(means, centre))),
-            Section("Which choices decide the gap", (ABLATION, _ablation(rows, centre))),
-        ),
+        cards_section("The published tables", make_cards(rows, centre), stand_ins),
+        section("Flip rates beside their controls", COMPARISONS, _flip_rates(rows, means)),
+        section("No attack at all: the network re-initialised", NULL, _null_picture(means, centre)),
+        section("Which choices decide the gap", ABLATION, _ablation(rows, centre)),
     )
 
 
@@ -98,24 +106,44 @@ def _malleability_answer(rows: Rows, centre: Mapping[str, Any]) -> tuple[str, ..
 
 
 def _flip_rates(rows: Rows, means: Rows) -> Table:
-    head = ("task", "attack", "eps (unit rows)", "clip", "kernel", "ridge", "model", "attacked", "random signs",
-            "re-initialised", "targeted", "all rows", "pairs", "Spearman", "overlap")  # fmt: skip
+    head = (
+        "task",
+        "attack",
+        "eps (unit rows)",
+        "clip",
+        "kernel",
+        "ridge",
+        "model",
+        "attacked",
+        "random signs",
+        "re-initialised",
+        "targeted",
+        "all rows",
+        "pairs",
+        "Spearman",
+        "overlap",
+    )
     columns = [f"{name}_flips_top" for name in ("attack", "noise", "redrawn", "adaptive")]
     body = []
     for row in means:
         scale = row["length"] if row["units"] == "pixel" else 1.0
-        rates = [flip_rate(rows, row, row["model"], name)
-                 for name in (*columns, "attack_flips_all", "attack_pair_flips_top")]  # fmt: skip
+        rates = [
+            flip_rate(rows, row, row["model"], name) for name in (*columns, "attack_flips_all", "attack_pair_flips_top")
+        ]
         body.append(
             (
-                f"{row['data']}, {class_names(row)}", attack_name(row),
-                f"{row['eps']:g} {row['units']} ({row['eps'] / scale:.2g})", row["clip"],
+                f"{row['data']}, {class_names(row)}",
+                attack_name(row),
+                f"{row['eps']:g} {row['units']} ({row['eps'] / scale:.2g})",
+                row["clip"],
                 row["kernel"] if row["kernel"] == "infinite" else f"{row['kernel']}, {row['width']}",
-                f"{row['ridge']:g}", row["model"],
+                f"{row['ridge']:g}",
+                row["model"],
                 *(interval(*rate, form=".0f", unit=100) if rate.known else "none" for rate in rates),
-                f"{row['attack_spearman']:.2f}", f"{row['attack_overlap']:.2f}",
+                f"{row['attack_spearman']:.2f}",
+                f"{row['attack_overlap']:.2f}",
             )
-        )  # fmt: skip
+        )
     return Table(head, tuple(body))
 
 
@@ -124,12 +152,19 @@ def _null_picture(means: Rows, centre: Mapping[str, Any]) -> Picture:
     ridges = distinct(drawn, "ridge")
     traces = [
         mean_curve(
-            where(drawn, model=model, ridge=ridge), "width", "redrawn_flips_top", f"{model}, ridge {ridge:g}", colour,
-            dash=dash, markers=True, unit=100, whiskers=None,
+            where(drawn, model=model, ridge=ridge),
+            "width",
+            "redrawn_flips_top",
+            f"{model}, ridge {ridge:g}",
+            colour,
+            dash=dash,
+            markers=True,
+            unit=100,
+            whiskers=None,
         )
         for model, dash in (("attention", "solid"), ("relu", "dot"))
         for ridge, colour in zip(ridges, PALETTE * len(ridges), strict=False)
-    ]  # fmt: skip
+    ]
     return picture(
         traces,
         {"title": "width of the network", "type": "log"},
@@ -167,42 +202,43 @@ def interventions_page(rows: Rows, means: Rows) -> Page:
         )
     bars = [
         {
-            "type": "bar", "name": model, "marker": {"color": colour},
+            "type": "bar",
+            "name": model,
+            "marker": {"color": colour},
             "x": [f"{row['intervention']}, {row['rounds']} rounds" for row in where(means, model=model)],
             "y": [100 * row["accuracy"] for row in where(means, model=model)],
         }
         for model, colour in zip(MODELS, PALETTE, strict=False)
-    ]  # fmt: skip
-    return Page(
+    ]
+    return page(
         "Interventions: removing or moving the most influential rows",
         f"{first['data']}; {first['rows']:,} training rows, {first['test_rows']:,} queries, the top tenth, "
         f"{seeds_of(rows)}",
         tuple(answer),
-        (
-            Section(
-                "Accuracy",
-                (
-                    "Untouched is the fit to all rows. Curated leaves the top tenth out; transformed keeps them, "
-                    "attacked; adversarial attacks all rows, against the fit of the round before. Influence is the "
-                    "mean absolute one on the true class; flips and Spearman's correlation compare it with that of the "
-                    "untouched fit, on the top rows that are left.",
-                    Picture(
-                        draw(bars, "", "test accuracy, %"),
-                        "Test accuracy of the untouched fit and of the three others; intervals are in the table.",
-                        "Bars of test accuracy for each intervention and model.",
-                    ),
-                ),
+        section(
+            "Accuracy",
+            "Untouched is the fit to all rows. Curated leaves the top tenth out; transformed keeps them, "
+            "attacked; adversarial attacks all rows, against the fit of the round before. Influence is the "
+            "mean absolute one on the true class; flips and Spearman's correlation compare it with that of the "
+            "untouched fit, on the top rows that are left.",
+            Picture(
+                draw(bars, "", "test accuracy, %"),
+                "Test accuracy of the untouched fit and of the three others; intervals are in the table.",
+                "Bars of test accuracy for each intervention and model.",
             ),
-            Section("Accuracy, margin and influence before and after", (_before_and_after(means),)),
         ),
+        section("Accuracy, margin and influence before and after", _before_and_after(means)),
     )
 
 
 def _before_and_after(means: Rows) -> Table:
     shown = {  # column: per cent or plain, and the range that an interval cannot leave
-        "accuracy": (100, 0, 1), "margin": (1, -inf, inf), "influence": (1, -inf, inf), "flips": (100, 0, 1),
+        "accuracy": (100, 0, 1),
+        "margin": (1, -inf, inf),
+        "influence": (1, -inf, inf),
+        "flips": (100, 0, 1),
         "spearman": (1, -1, 1),
-    }  # fmt: skip
+    }
     body = []
     for row in means:
         cells = [
@@ -233,30 +269,24 @@ def influence_over_time_page(rows: Rows, means: Rows) -> Page:
             f"changed the sign of {percent(last['flips_since_start'])} of the top influences (rank correlation of "
             f"start and end {last['spearman_start']:.2f}); from epoch {settled} on it is 0.9 or more with the end."
         )
-    return Page(
+    return page(
         "Influence over training time",
         f"{first['data']}; {first['rows']:,} training rows, {first['test_rows']:,} queries, width {first['width']:,}, "
         f"{first['method']}, {first['loss']}, ridge {first['ridge']:g} tr(K)/n, {seeds_of(rows)}",
         tuple(answer),
-        (
-            Section(
-                "Beside the end and the start",
-                (
-                    "Spearman's rank correlation of the influences, means over queries, with those at the end of "
-                    "training and at its start. The kernel is that of the weights at the epoch.",
-                    _by_epoch(means, "spearman_end", "Spearman's rho with the end"),
-                    _by_epoch(means, "spearman_start", "Spearman's rho with the start"),
-                ),
-            ),
-            Section(
-                "Signs, and the kernel",
-                (
-                    "Fraction of the top tenth of the start whose influence has another sign by then, and the distance "
-                    "that the kernel has moved.",
-                    _by_epoch(means, "flips_since_start", "fraction of the top that changed sign"),
-                    _by_epoch(means, "kernel_drift", "norm(K_t - K_0) / norm(K_0)"),
-                ),
-            ),
+        section(
+            "Beside the end and the start",
+            "Spearman's rank correlation of the influences, means over queries, with those at the end of "
+            "training and at its start. The kernel is that of the weights at the epoch.",
+            _by_epoch(means, "spearman_end", "Spearman's rho with the end"),
+            _by_epoch(means, "spearman_start", "Spearman's rho with the start"),
+        ),
+        section(
+            "Signs, and the kernel",
+            "Fraction of the top tenth of the start whose influence has another sign by then, and the distance "
+            "that the kernel has moved.",
+            _by_epoch(means, "flips_since_start", "fraction of the top that changed sign"),
+            _by_epoch(means, "kernel_drift", "norm(K_t - K_0) / norm(K_0)"),
         ),
     )
 

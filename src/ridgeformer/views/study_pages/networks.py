@@ -11,8 +11,18 @@ from ridgeformer.studies.ntk_distance import MODELS, SETTINGS
 from ridgeformer.studies.ntk_distance import make_cards as distance_cards
 from ridgeformer.studies.result_cards import CardVerdict, ResultCard
 from ridgeformer.views.figures import PALETTE, draw, heat_map
-from ridgeformer.views.parts import Page, Picture, Section, Table
-from ridgeformer.views.study_pages.shared import Rows, cards_section, distinct, mean_curve, picture, seeds_of, where
+from ridgeformer.views.parts import Page, Picture, Table
+from ridgeformer.views.study_pages.shared import (
+    Rows,
+    cards_section,
+    distinct,
+    mean_curve,
+    page,
+    picture,
+    section,
+    seeds_of,
+    where,
+)
 
 __all__ = ["condition_numbers_page", "loss_surface_page", "ntk_distance_page"]
 
@@ -22,29 +32,39 @@ def condition_numbers_page(rows: Rows, means: Rows) -> Page:
     cards = condition_cards(rows)
     names = list(dict.fromkeys(row["data"] for row in rows))
     by_data = {name: [card for card in cards if card.row.startswith(f"{name}, ")] for name in names}
-    columns = {"data": "", "rows": ",", "preparation": "", "truncation": "", "directions": ".4g",
-               "kappa of X X'": ".3g", "95 % interval": ""}  # fmt: skip
+    columns = {
+        "data": "",
+        "rows": ",",
+        "preparation": "",
+        "truncation": "",
+        "directions": ".4g",
+        "kappa of X X'": ".3g",
+        "95 % interval": "",
+    }
     table = Table.of(
         columns,
         [
             (
-                row["data"], row["rows"], row["preparation"], row["truncation"], row["directions"], row["kappa"],
+                row["data"],
+                row["rows"],
+                row["preparation"],
+                row["truncation"],
+                row["directions"],
+                row["kappa"],
                 "" if row["kappa_low"] is None else f"{max(1.0, row['kappa_low']):.3g} to {row['kappa_high']:.3g}",
             )
             for row in means
         ],
-    )  # fmt: skip
-    return Page(
+    )
+    return page(
         "Condition numbers, under every interpretation",
         f"{', '.join(names)}; {max(row['seeds'] for row in means)} samples of each size",
         (*(_nearest(name, by_data[name]) for name in names), *_nearest_to_all(cards)),
-        (
-            *(
-                cards_section(f"{name}: every interpretation, the nearest first", sorted(by_data[name], key=times_away))
-                for name in names
-            ),
-            Section("Number of directions", ("Means over samples; no entry where the number is not finite.", table)),
+        *(
+            cards_section(f"{name}: every interpretation, the nearest first", sorted(by_data[name], key=times_away))
+            for name in names
         ),
+        section("Number of directions", "Means over samples; no entry where the number is not finite.", table),
     )
 
 
@@ -77,34 +97,28 @@ def ntk_distance_page(rows: Rows, means: Rows) -> Page:
     cards = distance_cards(rows)
     dead, diverged = (sum(bool(row[name]) for row in rows) for name in ("dead", "diverged"))
     widths = distinct(rows, "width")
-    return Page(
+    return page(
         "Distance to the kernel predictor against width",
         f"{', '.join(distinct(rows, 'data'))}; widths {widths[0]:,} to {widths[-1]:,}; {seeds_of(rows)}",
         (*_directions(cards), f"{len(rows):,} networks were trained; {dead} are dead, {diverged} diverged."),
-        (
-            cards_section(
-                "Result cards",
-                cards,
-                (
-                    "The claim is that the distance falls with width for ReLU and rises for attention. The source "
-                    "leaves the training and the predictor open, so every interpretation has its card.",
-                ),
+        cards_section(
+            "Result cards",
+            cards,
+            (
+                "The claim is that the distance falls with width for ReLU and rises for attention. The source "
+                "leaves the training and the predictor open, so every interpretation has its card.",
             ),
-            Section(
-                "Distances",
-                (
-                    "Means over seeds with 95 % intervals (Student's t).",
-                    *(_distances(means, data) for data in distinct(rows, "data")),
-                ),
-            ),
-            Section(
-                "Movement of kernel and weights",
-                (
-                    "Kernel at initialisation against its limit (average entry and ridge-whitened), and the changes by "
-                    "training. A distance that rises while kernel and weights stay put is not the kernel regime lost.",
-                    _movement(means),
-                ),
-            ),
+        ),
+        section(
+            "Distances",
+            "Means over seeds with 95 % intervals (Student's t).",
+            *(_distances(means, data) for data in distinct(rows, "data")),
+        ),
+        section(
+            "Movement of kernel and weights",
+            "Kernel at initialisation against its limit (average entry and ridge-whitened), and the changes by "
+            "training. A distance that rises while kernel and weights stay put is not the kernel regime lost.",
+            _movement(means),
         ),
     )
 
@@ -125,11 +139,16 @@ def _distances(means: Rows, data: str) -> Picture:
     traces = [
         mean_curve(
             [row for row in where(means, data=data, setting=setting, model=model) if row["distance"]],
-            "width", "distance", f"{MODELS[model]}, {setting}", colour, dash=dash, markers=True,
+            "width",
+            "distance",
+            f"{MODELS[model]}, {setting}",
+            colour,
+            dash=dash,
+            markers=True,
         )
         for setting, colour in zip(SETTINGS, PALETTE, strict=True)
         for model, dash in (("relu", "dot"), ("mlp-attn", "solid"))
-    ]  # fmt: skip
+    ]
     return picture(
         traces,
         {"title": "width m", "type": "log"},
@@ -147,12 +166,17 @@ def _movement(means: Rows) -> Table:
         {"data": "", "network": "", "setting": "", "width": ","} | dict.fromkeys(names, ".3g"),
         [
             (
-                row["data"], MODELS[row["model"]], row["setting"], row["width"], row["distance"],
-                row[f"{SETTINGS[row['setting']].compared_with}_relative"], *(row[name] for name in values),
+                row["data"],
+                MODELS[row["model"]],
+                row["setting"],
+                row["width"],
+                row["distance"],
+                row[f"{SETTINGS[row['setting']].compared_with}_relative"],
+                *(row[name] for name in values),
             )
             for row in sorted(means, key=lambda r: (r["data"], r["model"], order.index(r["setting"]), r["width"]))
         ],
-    )  # fmt: skip
+    )
 
 
 def loss_surface_page(rows: Rows, means: Rows) -> Page:
@@ -175,23 +199,19 @@ def loss_surface_page(rows: Rows, means: Rows) -> Page:
         {"directions": "", "model": "", "in a": ".3g", "in b": ".3g"},
         [(*which, surface[0]["bend_a"], surface[0]["bend_b"]) for which, surface in surfaces.items()],
     )
-    return Page(
+    return page(
         "The loss surface around trained weights",
         f"{first['data']}; {first['rows']:,} training rows, width {first['width']:,}, {first['loss']}, "
         f"{first['epochs']} epochs, {seeds_of(rows)}",
         tuple(answer),
-        (
-            Section(
-                "Two directions",
-                (
-                    "The training loss, mean over seeds, where the weights w are moved by a |w| u + b |w| v. "
-                    "Directions are orthonormal and not scaled neuron by neuron: random ones, or the two of largest "
-                    "curvature.",
-                    *(_contours(surface, kind, model) for (kind, model), surface in surfaces.items()),
-                ),
-            ),
-            Section("Second derivative of the loss at the trained weights", (curvatures,)),
+        section(
+            "Two directions",
+            "The training loss, mean over seeds, where the weights w are moved by a |w| u + b |w| v. "
+            "Directions are orthonormal and not scaled neuron by neuron: random ones, or the two of largest "
+            "curvature.",
+            *(_contours(surface, kind, model) for (kind, model), surface in surfaces.items()),
         ),
+        section("Second derivative of the loss at the trained weights", curvatures),
     )
 
 
