@@ -176,9 +176,7 @@ def check_l22(cases: int) -> Pieces:
             conclusion=COSTS,
         )
     )
-    yield corrected(
-        Trial("r^3 + n r^2 where d <= r", len(few), sum(counted[size] > CONSTANT * without[size] for size in few))
-    )
+    yield corrected(holds("r^3 + n r^2 where d <= r", *(counted[size] <= CONSTANT * without[size] for size in few)))
     yield Figure("n = 800, r = 10, d = 784: operations over r^3 + n r^2", counted[800, 10, 784] / without[800, 10, 784])
     yield Figure("the same over r^3 + n r^2 + n r d", counted[800, 10, 784] / complete[800, 10, 784])
 

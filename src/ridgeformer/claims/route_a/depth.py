@@ -82,24 +82,19 @@ def check_a3(cases: int) -> Pieces:
     size = float(norm(KERNEL(X)))
     small = [solve(KERNEL, X, y, ridge, algorithm=Neumann(steps=100)) for ridge in SMALL]
     large = [solve(KERNEL, X, y, factor * size, algorithm="neumann", tol=1e-8) for factor in (1.01, 1.5, 10.0)]
-    refused = sum(_refuses(ridge, X, y) for ridge in SMALL)
+    converges, kept = "the series converges", sum(ridge > size for ridge in SMALL) / len(SMALL)
     yield Trial(
         "the series converges for l = 0.5, 0.1, 0.01",
         len(SMALL),
         sum(not s.converged for s in small),
-        conclusion="the series converges",
+        conclusion=converges,
     )
-    yield try_to_break(_a3_stated, cases, "the series converges")
+    yield try_to_break(_a3_stated, cases, converges)
     yield corrected(
-        Trial(
-            "it converges for l above norm(K)",
-            len(large),
-            sum(not s.converged for s in large),
-            conclusion="the series converges",
-            kept=sum(ridge > size for ridge in SMALL) / len(SMALL),
-        )
+        holds("it converges for l above norm(K)", *(s.converged for s in large), conclusion=converges, kept=kept)
     )
-    yield corrected(Trial("the compiled network refuses the small ridges", len(SMALL), len(SMALL) - refused))
+    refused = [_refuses(ridge, X, y) for ridge in SMALL]
+    yield corrected(holds("the compiled network refuses the small ridges", *refused))
     yield corrected(try_to_break(_a3_rate, cases))
     yield corrected(try_to_break(_a3_least, cases))
     yield Figure("norm(Kt) for 12 unit rows: the ridge must exceed it", size)

@@ -297,14 +297,12 @@ def check_a4(cases: int) -> Pieces:
     better = [_a4_error(heads[s]) < _a4_error(f) for (s, _), f in ridges.items() if s >= 10]
     worse = [_a4_error(heads[s]) > _a4_error(ridges[s, 1.0]) for s in (1.0, 2.0)]
     yield Trial("one head is the kernel average", len(SHARPNESS), unequal)
-    yield Trial(
-        "its predictions differ from ridge regression's by over 1 %", len(gaps), sum(gap <= 0.01 for gap in gaps)
-    )
-    yield corrected(Trial("l f_l/Z is within 1e3/l of it", len(limits), _beyond(limits)))
-    yield corrected(Trial("on diabetes it errs less for 1/tau >= 10", len(better), better.count(False)))
+    yield holds("its predictions differ from ridge regression's by over 1 %", *(gap > 0.01 for gap in gaps))
     yield corrected(
-        Trial("and more at 1/tau = 1 and 2, l = 1: neither is always better", len(worse), worse.count(False))
+        holds("l f_l/Z is within 1e3/l of it", *(gap <= 1e3 / l for gap, l in zip(limits, LIMIT_RIDGES, strict=True)))
     )
+    yield corrected(holds("on diabetes it errs less for 1/tau >= 10", *better))
+    yield corrected(holds("and more at 1/tau = 1 and 2, l = 1: neither is always better", *worse))
     yield Figure("test error of the head at 1/tau = 10, in standard deviations", _a4_error(heads[10.0]))
     yield Figure("test error of ridge regression there, l = 0.1", _a4_error(ridges[10.0, 0.1]))
     yield Figure("test error of the head at 1/tau = 1", _a4_error(heads[1.0]))
@@ -317,10 +315,6 @@ def check_a4(cases: int) -> Pieces:
         | {f"ridge, l = {ridge:g}": [_a4_error(ridges[s, ridge]) for s in SHARPNESS] for ridge in RIDGES},
         caption="Diabetes, 300 rows to learn from and 142 to predict: which is better depends on the temperature.",
     )  # fmt: skip
-
-
-def _beyond(limits: list[float]) -> int:
-    return sum(gap > 1e3 / ridge for gap, ridge in zip(limits, LIMIT_RIDGES, strict=True))
 
 
 A4 = Claim(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer import compiler
-from ridgeformer.claims.checks import drawn, holds, unit_task
+from ridgeformer.claims.checks import drawn, holds, unit_task, within
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
 from ridgeformer.core.errors import LogitRangeError
@@ -72,8 +72,8 @@ def check_a7(cases: int) -> Pieces:
     """Differentiate compiled networks, and a readout with the published mask, by their queries."""
     found = [_jacobians(*network, task) for network in ROUTES for task in range(drawn(cases, 1))]
     one, two, ours = _a7_leak(PUBLISHED, 1), _a7_leak(PUBLISHED, 2), _a7_leak(OURS, 2)
-    yield Trial("no derivative of another row by a query is other than 0.0", len(found), sum(a != 0 for a, _ in found))
-    yield corrected(Trial("the predictions do depend on the queries", len(found), sum(own == 0 for _, own in found)))
+    yield holds("no derivative of another row by a query is other than 0.0", *(a == 0 for a, _ in found))
+    yield corrected(holds("the predictions do depend on the queries", *(own != 0 for _, own in found)))
     yield corrected(holds("the published readout mask leaks with two layers", two != 0))
     yield corrected(Trial("not with one, and ours does not with two", 2, int(one != 0) + int(ours != 0)))
     yield Figure("largest derivative of a support, anchor or aggregator by a query", max(leak for leak, _ in found))
@@ -141,28 +141,13 @@ def check_a8(cases: int) -> Pieces:
     floors = [deep[kappa] / (kappa * EPS) for kappa in KAPPAS]
     again = [_a8_error(kappa, A8_STEPS, "float32", seed) for seed in range(1, drawn(cases, 2)) for kappa in safe]
     fixed, tracking = ([_computes(logit, tracking=t) for logit in LOGITS] for t in (False, True))
-    yield Trial(
-        "where float64 is done, float32 errs by at most 1e-3",
-        len(finished),
-        _beyond(single, finished),
-        conclusion=ACCURATE,
-    )
-    yield Trial("float32 takes logits of any size", len(LOGITS), fixed.count(False), conclusion=IN_RANGE)
-    yield corrected(
-        Trial(
-            "up to kappa 1e3 it errs by at most 1e-3",
-            len(safe) + len(again),
-            _beyond(single, safe) + sum(error > WANTED for error in again),
-            conclusion=ACCURATE,
-            kept=len(safe) / len(finished),
-        )
-    )
-    yield corrected(
-        Trial("ten times as deep it errs by at most kappa eps", len(floors), _above_one(floors), max(floors))
-    )
-    yield corrected(
-        Trial("it takes all with a sink at the largest one", len(LOGITS), tracking.count(False), conclusion=IN_RANGE)
-    )
+    done = [single[kappa] <= WANTED for kappa in finished]
+    yield holds("where float64 is done, float32 errs by at most 1e-3", *done, conclusion=ACCURATE)
+    yield holds("float32 takes logits of any size", *fixed, conclusion=IN_RANGE)
+    done, kept = [error <= WANTED for error in (*(single[kappa] for kappa in safe), *again)], len(safe) / len(finished)
+    yield corrected(holds("up to kappa 1e3 it errs by at most 1e-3", *done, conclusion=ACCURATE, kept=kept))
+    yield corrected(within("ten times as deep it errs by at most kappa eps", floors, 1.0))
+    yield corrected(holds("it takes all with a sink at the largest one", *tracking, conclusion=IN_RANGE))
     yield Figure("float32, 40 steps: relative error at kappa 1e3", single[1e3])
     yield from (Figure(f"the same at kappa {kappa:g}", single[kappa]) for kappa in (1e4, 1e5))
     yield Figure("float64, 40 steps, kappa 1e5", double[1e5])
@@ -179,14 +164,6 @@ def check_a8(cases: int) -> Pieces:
         dashed={"kappa eps": [kappa * EPS for kappa in KAPPAS]},
         caption="In float32 conjugate gradients take more steps; the floor they reach then is below kappa eps.",
     )  # fmt: skip
-
-
-def _beyond(errors: dict[float, float], kappas: list[float]) -> int:
-    return sum(errors[kappa] > WANTED for kappa in kappas)
-
-
-def _above_one(ratios: list[float]) -> int:
-    return sum(ratio > 1 for ratio in ratios)
 
 
 A8 = Claim(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import compiler
-from ridgeformer.claims.checks import Inequality, Numbers, drawn, inequality, try_to_break, unit_task
+from ridgeformer.claims.checks import Inequality, Numbers, drawn, holds, inequality, try_to_break, unit_task
 from ridgeformer.claims.claim import Claim, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.descent import Steps, a_norm, conjugate_gradients, each_step, eigenvalues_and_kappa
 from ridgeformer.core.seeds import torch_generator
@@ -238,9 +238,7 @@ def check_b3(cases: int) -> Pieces:
         "the error that remains is at most eps t", len(late), sum(r > 1 for r in late), max(late), conclusion=BOUNDED
     )
     yield try_to_break(_b3_stated, cases, BOUNDED)
-    yield corrected(
-        Trial("b - A alpha_t = r_t + sum gamma_j e_j, to 1e-12", len(identity), sum(e > 1e-12 for e in identity))
-    )
+    yield corrected(holds("b - A alpha_t = r_t + sum gamma_j e_j, to 1e-12", *(e <= 1e-12 for e in identity)))
     yield corrected(
         Trial("at kappa 1e2 the floor is 0.03 to 0.5 kappa eps", runs, sum(not 0.03 <= f <= 0.5 for f in middle))
     )

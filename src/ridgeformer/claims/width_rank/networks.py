@@ -129,7 +129,7 @@ def check_w7(cases: int) -> Pieces:
             overheads.append(model.budget.overhead)
             gaps += [_largest_gap(model, route, features, task) for task in range(tasks)]
         equal = f"{route} attention: every iterate equals CG's to 1e-10"
-        trials.append(Trial(equal, len(gaps), sum(g > 1e-10 for g in gaps)))
+        trials.append(holds(equal, *(g <= 1e-10 for g in gaps)))
         trials.append(Trial(f"{route} attention: c <= {allowed}, whatever p", 3, sum(c > allowed for c in overheads)))
         figures += [
             Figure(f"overhead c, {route} attention", float(max(overheads))),
@@ -200,9 +200,9 @@ def check_w8(cases: int) -> Pieces:
     whole, gaps = [rank for rank, _, _ in found], [gap for _, _, gap in found]
     narrow = f"the rank is at most the width, {WIDTH}"
     stream, read = (f"{what} carries rank {WIDTH} at most" for what in ("a stream", "each linear read of one token"))
-    yield Trial(stream, len(whole), sum(r > WIDTH for r in whole), conclusion=narrow)
-    yield corrected(Trial(read, len(ranks), sum(r > WIDTH for r in ranks), conclusion=narrow))
-    yield corrected(Trial("the reads of all tokens add up to K, to 1e-14", len(gaps), sum(gap > 1e-14 for gap in gaps)))
+    yield holds(stream, *(r <= WIDTH for r in whole), conclusion=narrow)
+    yield corrected(holds(read, *(r <= WIDTH for r in ranks), conclusion=narrow))
+    yield corrected(holds("the reads of all tokens add up to K, to 1e-14", *(gap <= 1e-14 for gap in gaps)))
     yield Figure(f"rank carried by {TOKENS} tokens of width {WIDTH}", float(min(whole)), shown=str(W8_FEATURES))
     yield Figure("largest rank of one read", float(max(ranks)), shown=str(WIDTH))
     yield Figure("largest relative difference from K", max(gaps))
