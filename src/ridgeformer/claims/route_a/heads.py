@@ -299,7 +299,7 @@ def check_a4(cases: int) -> Pieces:
     yield Trial("one head is the kernel average", len(SHARPNESS), unequal)
     yield holds("its predictions differ from ridge regression's by over 1 %", *(gap > 0.01 for gap in gaps))
     yield corrected(
-        holds("l f_l/Z is within 1e3/l of it", *(gap <= 1e3 / l for gap, l in zip(limits, LIMIT_RIDGES, strict=True)))
+        holds("l f_l/Z is within 1e3/l of it", *(gap <= 1e3 / ridge for gap, ridge in zip(limits, LIMIT_RIDGES, strict=True)))
     )
     yield corrected(holds("on diabetes it errs less for 1/tau >= 10", *better))
     yield corrected(holds("and more at 1/tau = 1 and 2, l = 1: neither is always better", *worse))
