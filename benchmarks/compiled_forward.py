@@ -20,6 +20,9 @@ ORDERS = 10
 """Random orders of the rows in which errors are measured."""
 
 
+KERNEL, ALGORITHM = rf.Exponential(TAU), rf.ConjugateGradients(steps=STEPS)
+
+
 def plain_cg(X: torch.Tensor, y: torch.Tensor, Xq: torch.Tensor) -> torch.Tensor:
     """Conjugate gradients as one would write it, and the prediction."""
     K = torch.exp(X @ X.T / TAU)
@@ -69,7 +72,7 @@ def main() -> None:
     """Time both for several sizes, and a batch of tasks against one after the other."""
     rows = []
     for dtype in (torch.float64, torch.float32):
-        model = rf.compile("softmax", features=FEATURES, ridge=RIDGE, steps=STEPS, temperature=TAU, dtype=dtype)
+        model = rf.compile(KERNEL, ALGORITHM, features=FEATURES, ridge=RIDGE, dtype=dtype)
         for k in (200, 500, 1000, 2000, 4000):
             X, y, Xq = draw(k, dtype)
             runs = {"plain": lambda: plain_cg(X, y[:, 0], Xq), "compiled": lambda: model(X, y, Xq)}  # noqa: B023
@@ -86,7 +89,7 @@ def main() -> None:
     report("compiled_forward", settings | {"errors": errors_of}, rows)
 
     X, y, Xq = draw(50, torch.float64, 64)
-    model = rf.compile("softmax", features=FEATURES, ridge=RIDGE, steps=STEPS, temperature=TAU)
+    model = rf.compile(KERNEL, ALGORITHM, features=FEATURES, ridge=RIDGE)
     best = race(
         {"one by one": lambda: [model(X[i], y[i], Xq[i]) for i in range(64)], "batch": lambda: model(X, y, Xq)}, 3
     )

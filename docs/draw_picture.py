@@ -31,7 +31,9 @@ def draw() -> Figure:
     angle = torch.linspace(-2, 2, 24, dtype=torch.float64)
     noise = torch.randn(24, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     y, grid = torch.sin(4 * angle) - 0.6 * angle + 0.12 * noise, torch.linspace(-2.1, 2.1, 160, dtype=torch.float64)
-    model = rf.compile("softmax", features=2, ridge=RIDGE, steps=STEPS, temperature=TEMPERATURE)
+    model = rf.compile(
+        rf.Exponential(temperature=TEMPERATURE), rf.ConjugateGradients(steps=STEPS), features=2, ridge=RIDGE
+    )
     figure = plt.figure(figsize=(11, 4), facecolor="white")
     layout = figure.add_gridspec(
         4, 3, width_ratios=(1, 0.9, 1), wspace=0.32, hspace=0.55, left=0.04, right=0.985, top=0.83, bottom=0.1

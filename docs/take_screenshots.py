@@ -45,7 +45,7 @@ def photograph(page: Any, name: str) -> None:
 def write_trace(directory: Path) -> Path:
     """Write the trace viewer, stopped in the middle of a step."""
     task = curve_task()
-    model = rf.compile("softmax", features=2, ridge=5.0, steps=10, temperature=0.25)
+    model = rf.compile(rf.Exponential(temperature=0.25), rf.ConjugateGradients(steps=10), features=2, ridge=5.0)
     view = trace_view(model, task.X, task.y, task.Xq, at=task.at, name="a noisy curve")
     start = 1 + [sublayer.place for sublayer in view.sublayers].index("step 3.kernel product")
     return write_viewer(view, directory / "trace.html", start=start)

@@ -23,7 +23,7 @@ def draw(quick: bool = False) -> Figure:
         torch.randn(supports, 4, generator=torch.Generator().manual_seed(0)).double(), dim=1
     )
     y, Xq = X[:, 0] * X[:, 1] + X[:, 2], X[:3]
-    model = rf.compile("softmax", features=4, ridge=0.1, steps=steps, temperature=0.5)
+    model = rf.compile(rf.Exponential(temperature=0.5), rf.ConjugateGradients(steps=steps), features=4, ridge=0.1)
     found = {"as compiled": rf.certify(model, X, y, Xq)}
     with model.ablated("mean"):
         found["head 'mean' silenced"] = rf.certify(model, X, y, Xq)

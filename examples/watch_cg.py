@@ -20,7 +20,7 @@ def draw(quick: bool = False) -> Figure:
     y, grid = torch.sin(3 * angle) + 0.2 * noise, torch.linspace(-2.3, 2.3, 200, dtype=torch.float64)
     x, queries = (torch.stack([values.cos(), values.sin()], 1) for values in (angle, grid))  # rows of unit length
 
-    model = rf.compile("softmax", features=2, ridge=500.0, steps=steps, temperature=0.1)
+    model = rf.compile(rf.Exponential(temperature=0.1), rf.ConjugateGradients(steps=steps), features=2, ridge=500.0)
     predictions = model.trace(x, y, queries).f[..., 0]
     certificate = rf.certify(model, x, y, queries[::10])
     curve = certificate.curves["error per step"]

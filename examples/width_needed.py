@@ -38,8 +38,10 @@ def compiled_error(X: torch.Tensor, m: int, ridge: float) -> float:
     """Return a narrow network's in-sample error on the targets that are hardest for it: the eigenvector m + 1."""
     y = torch.linalg.svd(X).U[:, m].contiguous()
     d, steps = X.shape[1], 40
-    overhead = rf.compile("linear", features=d, ridge=ridge, steps=1).budget.overhead
-    narrow = rf.compile("linear", features=d, ridge=ridge, steps=steps, width=m + overhead, sketch="pca", reference=X)
+    kernel, algorithm = rf.DotProduct(), rf.ConjugateGradients(steps=steps)
+    overhead = rf.compile(kernel, algorithm, features=d, ridge=ridge).budget.overhead
+    width = m + overhead
+    narrow = rf.compile(kernel, algorithm, features=d, ridge=ridge, width=width, sketch="pca", reference=X)
     exact = rf.solve(rf.kernels.DotProduct(), X, y, ridge).predict(X)
     return float((narrow(X, y, X) - exact).norm() / y.norm())
 

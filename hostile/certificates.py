@@ -18,14 +18,22 @@ from torch import Tensor
 import ridgeformer as rf
 from hostile.exact import ExactRegression, Rows, dot, exceeds, rational
 from hostile.tally import Tally
-from ridgeformer.compiler.specification import SOLVERS
-from ridgeformer.compiler.sublayers import Attention
+from ridgeformer.algorithms import resolve
+from ridgeformer.compiler.sublayers import AttentionSublayer
 from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.roles import QUERY, SUPPORT, Mask, Rule
 
 __all__ = ["attack", "draw"]
+
+RUNS = {
+    "linear": ("cg", "pcg", "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov"),
+    "softmax": ("cg", "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov", "nadaraya_watson"),
+    "vanilla": ("richardson",),
+    "imitation": ("cg",),
+}
+"""The algorithms of each attention; "pcg" is conjugate gradients with Jacobi's preconditioner."""
 
 EDITS = ("zero", "nan", "inf", "double", "nudge", "huge", "flip", "swap", "fill", "mask")
 
@@ -71,7 +79,7 @@ def attack(tally: Tally, index: int, seed: int) -> None:
     case = draw(index, seed)
     name = f"certificates {index} (seed {seed}): {case}"
     with tally.only_our_errors(name):
-        model = rf.compile(**case.options)
+        model = compiled(**case.options)
         poisoned = _edited(model, case)
         try:
             certificate = rf.certify(model, case.X, case.y, case.Xq, tolerance=case.tolerance)
@@ -80,6 +88,23 @@ def attack(tally: Tally, index: int, seed: int) -> None:
                 tally.hold(RED, name, kept=True)
             raise
         _judge(tally, name, case, certificate, poisoned)
+
+
+def compiled(
+    attention: str, algorithm: str, steps: int, temperature: float = 1.0, projection: Tensor | None = None,
+    spectrum: tuple[float, float] | None = None, **options: Any,
+) -> rf.CompiledTransformer:  # fmt: skip
+    """Return the model of these options: names, and what belongs to the kernel or to the algorithm."""
+    linear = attention in ("linear", "imitation")
+    kernel = DotProduct(projection) if linear else Exponential(temperature, projection)
+    given = {
+        "steps": None if algorithm == "nadaraya_watson" else steps,
+        "spectrum": spectrum,
+        "preconditioner": "jacobi" if algorithm == "pcg" else None,
+    }
+    return rf.compile(
+        kernel, resolve("cg" if algorithm == "pcg" else algorithm, **given), attention=attention, **options
+    )
 
 
 def _judge(tally: Tally, name: str, case: Case, certificate: rf.Certificate, poisoned: bool) -> None:
@@ -128,9 +153,9 @@ class Posed(ExactRegression):
 
     def __init__(self, case: Case, X: Tensor, y: Tensor) -> None:
         self.case, self.mean = case, [fmpq(0)] * X.shape[1]
-        if case.options["route"] == "imitation":
+        if case.options["attention"] == "imitation":
             self.mean = [sum(column, fmpq(0)) / len(X) for column in zip(*rational(X), strict=True)]
-        softmax = case.options["route"] in ("softmax", "vanilla")
+        softmax = case.options["attention"] in ("softmax", "vanilla")
         kernel = Exponential(case.options["temperature"]) if softmax else DotProduct()
         super().__init__(kernel, X, y, case.options["ridge"])
 
@@ -142,16 +167,16 @@ class Posed(ExactRegression):
 
 
 def draw(index: int, seed: int) -> Case:
-    """Return a random case: every route, solver, precision and unit, sizes from one support, scales near and far."""
+    """Return a random case: any attention, algorithm, precision and unit, sizes from one support on, any scale."""
     rng = numpy_generator(seed, "certificates", index)
-    route = str(rng.choice(list(SOLVERS)))
-    solver = str(rng.choice(SOLVERS[route]))
+    attention = str(rng.choice(list(RUNS)))
+    algorithm = str(rng.choice(RUNS[attention]))
     supports, features = int(rng.choice([1, 2, 3, 5, 8, 13, 25, 40])), int(rng.integers(1, 8))
     outputs, queries, wild = int(rng.integers(1, 4)), int(rng.integers(1, 4)), rng.random() < 0.3
     lead = () if rng.random() < 0.8 else (int(rng.integers(1, 3)),)
     size = 10.0 ** rng.uniform(-6, 4) if wild else rng.uniform(0.2, 1.2)
     X, Xq = (_rows(rng, (*lead, n, features), size) for n in (supports, queries))
-    if route == "imitation" and rng.random() < 0.3:
+    if attention == "imitation" and rng.random() < 0.3:
         offset = 10.0 ** rng.uniform(0, 5)  # which centring cancels
         X, Xq = X + offset, Xq + offset
     if rng.random() < 0.2 and supports > 1:
@@ -162,8 +187,8 @@ def draw(index: int, seed: int) -> Case:
     if rng.random() < 0.1:
         y[..., 0] = 0.0
     options: dict[str, Any] = {
-        "route": route,
-        "solver": solver,
+        "attention": attention,
+        "algorithm": algorithm,
         "features": features,
         "outputs": outputs,
         "ridge": float(10.0 ** rng.uniform(-14, 12) if rng.random() < 0.25 else 10.0 ** rng.uniform(-3, 1)),
@@ -184,27 +209,27 @@ def _rows(rng: np.random.Generator, shape: tuple[int, ...], size: float) -> Tens
 
 
 def _complete(options: dict[str, Any], rng: np.random.Generator, X: Tensor) -> None:
-    """Add what a solver needs to know of the data, a sketch or stock units now and then."""
+    """Add what a algorithm needs to know of the data, a sketch or stock units now and then."""
     projected = X @ options["projection"].T if "projection" in options else X
     logits = projected @ projected.mT
-    softmax = options["route"] in ("softmax", "vanilla")
+    softmax = options["attention"] in ("softmax", "vanilla")
     largest = float(logits.diagonal(dim1=-2, dim2=-1).max())
     if softmax:
         options["temperature"] = max(options["temperature"], largest / 60)
-        if options["route"] == "softmax":
+        if options["attention"] == "softmax":
             options["sink"] = largest / options["temperature"]
     K = (logits / options["temperature"]).exp() if softmax else logits
     norm = float(K.abs().sum(-1).max())
-    if options["solver"] == "neumann":
+    if options["algorithm"] == "neumann":
         options["ridge"] = norm * float(rng.uniform(1.1, 20)) + 1e-3
-    if options["solver"] == "chebyshev":
+    if options["algorithm"] in ("chebyshev", "heavy_ball", "nesterov"):
         options["spectrum"] = (options["ridge"], options["ridge"] + norm * float(rng.uniform(1, 4)))
-    if options["solver"] == "cg" and options["route"] != "imitation" and rng.random() < 0.15:
+    if options["algorithm"] == "cg" and options["attention"] != "imitation" and rng.random() < 0.15:
         options |= {"primitives": str(rng.choice(["swiglu", "relu"])), "steps": min(4, options["steps"]), "tied": True}
     kept = projected.shape[-1]
-    if kept > 1 and options["solver"] != "nadaraya-watson" and rng.random() < 0.15:
+    if kept > 1 and options["algorithm"] != "nadaraya_watson" and rng.random() < 0.15:
         plain = {name: value for name, value in options.items() if name != "projection"}
-        overhead = rf.compile(**{**plain, "features": kept}).layout.overhead
+        overhead = compiled(**{**plain, "features": kept}).layout.overhead
         options |= {"width": overhead + 2 * (kept - 1), "sketch": str(rng.choice(["gaussian", "orthogonal"]))}
 
 
@@ -213,7 +238,7 @@ def _edited(model: rf.CompiledTransformer, case: Case) -> bool:
     if not case.edit:
         return False
     if case.edit == "mask":
-        layer = next(layer for layer in model.modules() if isinstance(layer, Attention))
+        layer = next(layer for layer in model.modules() if isinstance(layer, AttentionSublayer))
         layer.masks[0] = Mask((*layer.masks[0].rules, Rule(SUPPORT, QUERY)))
         return False
     tensors = [weight for weight in model.state_dict().values() if weight.numel()]

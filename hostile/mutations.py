@@ -325,7 +325,13 @@ def _specified(specimen: Specimen, draw: Draw) -> Damage:
         names, values, most = ["features", "projected", "carried", "outputs", "width", "steps", "relu_knots"], SIZES, 3
     chosen = [names[draw.integers(len(names))] for _ in range(draw.integers(1, most + 1))]
     changes = {name: values[draw.integers(len(values))] for name in chosen}
-    config["specification"] |= changes
+    for name, value in changes.items():
+        entry = config["specification"].get("algorithm" if name == "steps" else name)
+        if isinstance(entry, dict) and draw.random() < 0.8:  # an option of the kernel, the algorithm or the attention
+            option = name if name in entry else list(entry)[draw.integers(len(entry))]
+            entry[option] = value
+        else:
+            config["specification"][name] = value
     return _resealed(config, specimen.files["model.safetensors"], f"configuration with {changes}"[:150])
 
 

@@ -20,11 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ridgeformer as rf
+from ridgeformer.algorithms import Algorithm, Chebyshev, ConjugateGradients
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets import Dataset
 from ridgeformer.datasets.decoding import decode_idx
 from ridgeformer.datasets.fetching import fetch_set
 from ridgeformer.datasets.image_set import Arrays, ImageSet, RawFile, digest_of
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.studies import Store, StudyTask, TaskOutcome, TaskStatus
 
 __all__ = ["Files", "Specimen", "specimens"]
@@ -184,13 +186,13 @@ def _cached() -> Specimen:
     return Specimen("cached dataset", files, "datasets/tiny.npz", read, None, sealed=True)
 
 
-def _model(name: str, **options: Any) -> Specimen:
+def _model(name: str, kernel: Kernel, algorithm: Algorithm, **options: Any) -> Specimen:
     with tempfile.TemporaryDirectory() as folder:
-        rf.compile(features=3, ridge=0.3, **{"steps": 3, **options}).save(folder)
+        rf.compile(kernel, algorithm, features=3, ridge=0.3, **options).save(folder)
         files = {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
     def read(folder: Path) -> Any:
-        model = rf.load(folder)
+        model = rf.load_model(folder)
         weights = {key: (tuple(w.shape), w.numpy().tobytes()) for key, w in model.state_dict().items()}
         return model.spec.as_dict(), weights
 
@@ -238,8 +240,8 @@ def specimens() -> tuple[Specimen, ...]:
         table_specimen("parquet of text", _parquet(text=True), sealed=False, target="y"),
         *images,
         _cached(),
-        _model("softmax", route="softmax", outputs=2),
-        _model("relu", route="linear", primitives="relu", relu_knots=8),
-        _model("chebyshev", route="linear", solver="chebyshev", spectrum=(0.3, 9.0)),
+        _model("softmax", Exponential(1.0), ConjugateGradients(steps=3), outputs=2),
+        _model("relu", DotProduct(), ConjugateGradients(steps=3), primitives="relu", relu_knots=8),
+        _model("chebyshev", DotProduct(), Chebyshev(steps=3, spectrum=(0.3, 9.0))),
         _store(),
     )

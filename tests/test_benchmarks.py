@@ -47,7 +47,9 @@ def test_a_tolerance_that_float32_cannot_reach_is_said(benchmark):
 def test_errors_are_against_the_exact_solution_in_several_row_orders(benchmark):
     forward = benchmark("compiled_forward")
     X, y, Xq = forward.draw(60, torch.float32)
-    model = rf.compile("softmax", features=64, ridge=forward.RIDGE, steps=20, temperature=forward.TAU)
+    model = rf.compile(
+        Exponential(forward.TAU), rf.algorithms.ConjugateGradients(steps=20), features=64, ridge=forward.RIDGE
+    )
     given = X.double(), y.double(), Xq.double()
     truth = rf.solve(Exponential(forward.TAU), X.double(), y[:, 0].double(), forward.RIDGE).predict(Xq.double())
     assert torch.allclose(forward.exact(X, y[:, 0], Xq), truth.reshape(-1), rtol=1e-9)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Richardson,
     )
     from ridgeformer.auditing.run import Audit, audit
-    from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load
+    from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load_model
     from ridgeformer.compiler.compile import compile
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
@@ -74,7 +74,7 @@ __all__ = [
     "errors",
     "influence",
     "kernels",
-    "load",
+    "load_model",
     "regime",
     "solve",
     "studies",
@@ -95,7 +95,8 @@ _HOMES = {
         "Richardson",
     ),
     "auditing": ("Audit", "audit"),
-    "compiler": ("Certificate", "CompiledTransformer", "certify", "compile", "load"),
+    "compiler": ("Certificate", "CompiledTransformer", "certify", "load_model"),
+    "compiler.compile": ("compile",),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),

@@ -6,11 +6,17 @@ from ridgeformer import errors
 from ridgeformer.algorithms import ALGORITHMS, SHORTHANDS, Chebyshev, ConjugateGradients, resolve
 
 
-@pytest.mark.parametrize("name", SHORTHANDS)
+@pytest.mark.parametrize("name", [name for name in SHORTHANDS if name != "nadaraya_watson"])
 def test_a_shorthand_gives_a_value_of_its_type_with_its_steps(name):
     algorithm = resolve(name, steps=7)
     assert type(algorithm) is ALGORITHMS.get(name, ConjugateGradients)
     assert algorithm.steps == 7
+
+
+def test_a_nadaraya_watson_average_takes_one_step():
+    assert resolve("nadaraya_watson").steps == 1
+    with pytest.raises(errors.InputError, match="takes one"):
+        resolve("nadaraya_watson", steps=7)
 
 
 def test_pcg_is_conjugate_gradients_with_a_nystrom_preconditioner():

@@ -27,9 +27,9 @@ def diabetes():
     return examine("diabetes")
 
 
-def test_both_routes_hold_and_agree(diabetes):
+def test_both_attentions_hold_and_agree(diabetes):
     _, _, compiled = diabetes
-    assert [model.route for model in compiled] == ["linear", "softmax"]
+    assert [model.attention for model in compiled] == ["linear", "softmax"]
     for model in compiled:
         assert model.certificate.holds, str(model.certificate)
         assert model.agreement < 1e-4

@@ -1,12 +1,8 @@
 import pytest
 
-from ridgeformer.auditing import PRESETS, Settings, preset
+from ridgeformer.auditing import PRESETS, preset
 from ridgeformer.auditing.settings import Skipped, attempt
 from ridgeformer.core.errors import InputError, UnknownNameError
-
-
-def test_the_default_is_the_default():
-    assert preset("default") == Settings()
 
 
 @pytest.mark.parametrize("name", ["max_rows", "steps", "compiled_rows", "regime_rows", "attack_rows", "repeats"])

@@ -9,8 +9,9 @@ from ridgeformer.claims.route_a import depth, heads, running
 from ridgeformer.claims.route_a.depth import A3
 from ridgeformer.claims.route_a.heads import A1
 from ridgeformer.claims.route_a.running import A9, masked_descent, masks
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.kernels import DotProduct
+from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
 from ridgeformer.solving import solve
 from tests.claims.findings import finding
@@ -161,7 +162,8 @@ def test_a6_the_search_takes_the_step_of_the_network():
         K, small = torch.exp(X[case] @ X[case].T), float(ridge[case])
         A, D = K + small * torch.eye(4, dtype=torch.float64), K.sum(1) + anchor[case]
         # from alpha = 0 the error is -alpha*, so the targets that start it are -A error
-        model = depth.compiler.compile("vanilla", features=2, ridge=small, steps=1, sink=float(anchor[case].log()))
+        sink = float(anchor[case].log())
+        model = compile(Exponential(1.0), Richardson(steps=1), attention="vanilla", features=2, ridge=small, sink=sink)
         alpha = model.trace(X[case], -A @ error[case], X[case]).alpha[0, :, 0]
         measured = (D * (alpha + error[case]).square()).sum().sqrt()
         assert float(left[case]) == pytest.approx(float(measured))

@@ -144,8 +144,9 @@ def test_b5_an_aggregator_gathers_and_broadcasts():
 
 
 def test_b6_a_shared_column_would_be_seen(monkeypatch):
-    layout = construction.compiler.compile("linear", features=6, ridge=0.5, steps=1).layout
-    assert construction._shared("linear", "cg")[0] == 0
+    network = construction.NETWORKS["linear", "cg"]
+    layout = construction.compile(*network, features=6, ridge=0.5).layout
+    assert construction._shared(*network)[0] == 0
     moved = replace(layout, columns={**layout.columns, "s": layout.columns["p"]})
-    monkeypatch.setattr(construction.compiler, "compile", lambda *_, **__: SimpleNamespace(layout=moved))
-    assert construction._shared("linear", "cg")[0] == 1
+    monkeypatch.setattr(construction, "compile", lambda *_, **__: SimpleNamespace(layout=moved))
+    assert construction._shared(*network)[0] == 1

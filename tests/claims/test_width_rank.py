@@ -44,7 +44,6 @@ def test_w4_any_direction_dropped_loses_its_share(m):
 def test_w5_twice_the_tail_is_not_twice_the_error_far_below_the_effective_dimension():
     figures = {figure.name: figure.value for figure in finding("W5").evidence.figures}
     assert figures["K = 10 l I of size 1000, m = 10: effective dimension"] == pytest.approx(10_000 / 11)
-    assert 10 < 0.02 * 10_000 / 11  # the width is far below it
     for s, name in ((10, "its relative error"), (20, "the same with the tail doubled")):
         fit = s * np.eye(40) / (s + 1)  # K(K + I)^-1, and of PCA with ten kept
         kept = np.diag([s / (s + 1)] * 10 + [0.0] * 30)

@@ -32,14 +32,14 @@ def encrypted(path):
 
 
 def endless(path):
-    rf.compile("linear", features=3, ridge=0.3, steps=3).save(path)
+    rf.compile(rf.kernels.DotProduct(), rf.algorithms.ConjugateGradients(steps=3), features=3, ridge=0.3).save(path)
     (path / "model.safetensors").unlink()
     (path / "model.safetensors").symlink_to("/dev/zero")
     return "explain", path
 
 
 def enormous(path):
-    rf.compile("linear", features=3, ridge=0.3, steps=3).save(path)
+    rf.compile(rf.kernels.DotProduct(), rf.algorithms.ConjugateGradients(steps=3), features=3, ridge=0.3).save(path)
     config = json.loads((path / "config.json").read_text())
     config["specification"]["features"] = 10**9
     (path / "config.json").write_text(json.dumps(config))
@@ -56,6 +56,6 @@ def test_a_hostile_file_is_one_line_and_exit_code_2(run, tmp_path, make):
 
 def test_a_model_too_large_for_this_machine_is_refused(run):
     code, _, err = run(
-        "compile", "--route", "linear", "--features", 10**9, "--ridge", 1, "--steps", 2, "--out", "model"
+        "compile", "--kernel", "dot_product", "--features", 10**9, "--ridge", 1, "--steps", 2, "--out", "model"
     )
     assert (code, "GB of memory" in err) == (2, True), err

@@ -11,7 +11,7 @@ import ridgeformer as rf
 @pytest.fixture
 def model(run):
     options = ("--features", 13, "--outputs", 3, "--ridge", 1, "--steps", 12, "--temperature", 13, "--out", "model")
-    code, out, err = run("compile", "--route", "softmax", *options)
+    code, out, err = run("compile", *options)
     assert (code, err) == (0, "")
     assert out.strip().startswith("A transformer that runs 12 steps of softmax-attention conjugate gradients")
     return "model"
@@ -59,7 +59,7 @@ def test_certify(run, model):
 
 
 def test_a_certificate_that_does_not_hold_is_exit_code_1(run, model, tmp_path):
-    changed = rf.load(tmp_path / model)
+    changed = rf.load_model(tmp_path / model)
     changed.steps[0][0].W_Q[0].detach().mul_(1.01)
     changed.save(tmp_path / model)
     code, out, _ = run("certify", model, "wine")
@@ -78,7 +78,7 @@ def test_an_inaccurate_run_is_red_and_exit_code_1(run, monkeypatch):
     """No weight is wrong and every expected line holds: there are only too few steps."""
     options = ("--features", 13, "--outputs", 3, "--ridge", 1, "--temperature", 13, "--json")
     for steps in (2, 12):
-        run("compile", "--route", "softmax", *options, "--steps", steps, "--out", f"m{steps}")
+        run("compile", *options, "--steps", steps, "--out", f"m{steps}")
     code, out, _ = run("certify", "m2", "wine")
     verdict = "Not shown to be accurate: proved only within 82 % of exact ridge regression; run 10 more steps."
     assert (code, out.splitlines()[0]) == (1, verdict)
@@ -93,8 +93,16 @@ def test_an_inaccurate_run_is_red_and_exit_code_1(run, monkeypatch):
     assert run("certify", "m12", "wine")[1].startswith(green + "Proved within")
 
 
-@pytest.mark.parametrize("route", ["linear", "vanilla", "imitation"])
-def test_every_route(run, route):
+@pytest.mark.parametrize(
+    "attention",
+    [
+        ("--kernel", "dot_product"),
+        ("--attention", "vanilla", "--algorithm", "richardson"),
+        ("--kernel", "dot_product", "--attention", "imitation"),
+        ("--algorithm", "nesterov", "--spectrum", 2000, 3000),
+    ],
+)
+def test_every_attention(run, attention):
     options = (
         "--features",
         13,
@@ -109,21 +117,21 @@ def test_every_route(run, route):
         "--precision",
         "float64",
     )
-    assert run("compile", "--route", route, *options, "--out", "m", "--json")[0] == 0
+    assert run("compile", *attention, *options, "--out", "m", "--json")[0] == 0
     assert run("certify", "m", "wine", "--json")[0] == 0
 
 
 def test_chebyshev_and_a_sketch_of_reference_data(run):
     many = ("--features", 13, "--outputs", 3, "--ridge", 1, "--steps", 5)
     code, out, _ = run(
-        "compile", "--route", "linear", *many, "--solver", "chebyshev", "--spectrum", 1, 900, "--out", "c"
+        "compile", "--kernel", "dot_product", *many, "--algorithm", "chebyshev", "--spectrum", 1, 900, "--out", "c"
     )
     assert code == 0, out
     code, out, _ = run("certify", "c", "wine")
     assert code == 1
     assert out.count("FAILS") == 1
     narrow = ("--width", 30, "--sketch", "pca", "--reference", "wine", "--out", "s", "--json")
-    facts = json.loads(run("compile", "--route", "linear", *many, *narrow)[1])
+    facts = json.loads(run("compile", "--kernel", "dot_product", *many, *narrow)[1])
     assert facts["specification"]["carried"] == 8
     code, out, _ = run("certify", "s", "wine")
     assert code == 1
@@ -142,8 +150,8 @@ def test_help_has_an_example(run, command):
     ("arguments", "words"),
     [
         (("compile", "--out", "m"), "Missing option"),
-        (("compile", "--features", "3", "--route", "sofmax", "--out", "m"), "did you mean 'softmax'"),
-        (("compile", "--features", "3", "--solver", "pcg", "--out", "m"), "has no solver 'pcg'"),
+        (("compile", "--features", "3", "--kernel", "exponentail", "--out", "m"), "did you mean 'exponential'"),
+        (("compile", "--features", "3", "--algorithm", "direct", "--out", "m"), "'direct' cannot be compiled"),
         (("compile", "--features", "3", "--ridge", "0", "--out", "m"), "ridge is 0"),
         (("compile", "--features", "3", "--width", "5", "--out", "m"), "give a width of at least"),
         (("compile", "--features", "30", "--width", "20", "--sketch", "pca", "--out", "m"), "needs reference"),

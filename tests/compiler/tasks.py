@@ -1,30 +1,36 @@
 """Problems, models and textbook algorithms that the tests of the compiler share."""
 
 import math
+from inspect import unwrap
 
 import torch
 
 import ridgeformer as rf
+from ridgeformer.algorithms import resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.interpreter import interpret, read
 from ridgeformer.language.program import Record
 
 MODELS = {
-    "linear cg": {"route": "linear", "solver": "cg"},
-    "linear pcg": {"route": "linear", "solver": "pcg"},
-    "linear richardson": {"route": "linear", "solver": "richardson"},
-    "linear chebyshev": {"route": "linear", "solver": "chebyshev", "spectrum": (0.3, 40.0)},
-    "softmax cg": {"route": "softmax", "solver": "cg"},
-    "softmax cg, aggregator": {"route": "softmax", "solver": "cg", "through_aggregator": True},
-    "softmax richardson": {"route": "softmax", "solver": "richardson"},
-    "softmax richardson, given step": {"route": "softmax", "solver": "richardson", "step_size": 0.01},
-    "softmax chebyshev": {"route": "softmax", "solver": "chebyshev", "spectrum": (0.3, 90.0)},
-    "softmax neumann": {"route": "softmax", "solver": "neumann", "ridge": 300.0},
-    "linear neumann": {"route": "linear", "solver": "neumann", "ridge": 300.0},
-    "nadaraya-watson": {"route": "softmax", "solver": "nadaraya-watson"},
-    "vanilla": {"route": "vanilla"},
-    "imitation": {"route": "imitation"},
+    "linear cg": {"attention": "linear", "algorithm": "cg"},
+    "linear pcg": {"attention": "linear", "algorithm": "pcg"},
+    "linear richardson": {"attention": "linear", "algorithm": "richardson"},
+    "linear chebyshev": {"attention": "linear", "algorithm": "chebyshev", "spectrum": (0.3, 40.0)},
+    "softmax cg": {"attention": "softmax", "algorithm": "cg"},
+    "softmax cg, aggregator": {"attention": "softmax", "algorithm": "cg", "through_aggregator": True},
+    "softmax richardson": {"attention": "softmax", "algorithm": "richardson"},
+    "softmax richardson, given step": {"attention": "softmax", "algorithm": "richardson", "step_size": 0.01},
+    "softmax chebyshev": {"attention": "softmax", "algorithm": "chebyshev", "spectrum": (0.3, 90.0)},
+    "linear heavy ball": {"attention": "linear", "algorithm": "heavy_ball", "spectrum": (0.3, 40.0)},
+    "linear nesterov": {"attention": "linear", "algorithm": "nesterov", "spectrum": (0.3, 40.0)},
+    "softmax heavy ball": {"attention": "softmax", "algorithm": "heavy_ball", "spectrum": (0.3, 90.0)},
+    "softmax nesterov": {"attention": "softmax", "algorithm": "nesterov", "spectrum": (0.3, 90.0)},
+    "softmax neumann": {"attention": "softmax", "algorithm": "neumann", "ridge": 300.0},
+    "linear neumann": {"attention": "linear", "algorithm": "neumann", "ridge": 300.0},
+    "nadaraya_watson": {"attention": "softmax", "algorithm": "nadaraya_watson"},
+    "vanilla": {"attention": "vanilla"},
+    "imitation": {"attention": "imitation"},
 }
 
 
@@ -39,9 +45,28 @@ def task(k=17, q=4, p=3, outputs=1, seed=0, dtype=torch.float64, tasks=None):
     return X, draw("y", k, outputs).to(dtype), Xq
 
 
+def compiled(
+    attention="softmax", algorithm=None, *, steps=None, temperature=1.0, projection=None, spectrum=None,
+    step_size=None, preconditioner=None, checked=True, **options,
+):  # fmt: skip
+    """A model by the names of its attention and algorithm; "pcg" is CG with Jacobi's preconditioner.
+
+    With `checked=False` values of a wrong type reach the library itself, as they do outside of tests.
+    """
+    algorithm = algorithm or ("richardson" if attention == "vanilla" else "cg")
+    if algorithm == "pcg":
+        algorithm, preconditioner = "cg", "jacobi"
+    steps = None if algorithm == "nadaraya_watson" else steps
+    linear = attention in ("linear", "imitation")
+    kernel = DotProduct(projection) if linear else Exponential(temperature, projection)
+    chosen = resolve(algorithm, steps=steps, spectrum=spectrum, step_size=step_size, preconditioner=preconditioner)
+    compile = rf.compile if checked else unwrap(rf.compile)
+    return compile(kernel, chosen, attention=attention, **options)
+
+
 def model(name, **options):
     defaults = {"features": 3, "ridge": 0.3, "steps": 6, "temperature": 0.5}
-    return rf.compile(**{**defaults, **MODELS[name], **options})
+    return compiled(**{**defaults, **MODELS[name], **options})
 
 
 def interpreted(net, X, y, Xq):
@@ -57,7 +82,7 @@ def interpreted(net, X, y, Xq):
 
 
 def kernel_of(net):
-    return DotProduct() if net.spec.route == "linear" else Exponential(net.spec.temperature)
+    return net.spec.kernel
 
 
 def textbook_cg(A, b, steps):

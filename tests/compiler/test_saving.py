@@ -13,7 +13,7 @@ import torch
 import ridgeformer as rf
 from ridgeformer import errors
 from ridgeformer.compiler import saving
-from tests.compiler.tasks import MODELS, model, task
+from tests.compiler.tasks import MODELS, compiled, model, task
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -21,7 +21,7 @@ def test_what_is_loaded_is_bit_identical(name, tmp_path):
     X, y, Xq = task(outputs=2)
     net = model(name, outputs=2)
     net.save(tmp_path / "model")
-    again = rf.load(tmp_path / "model")
+    again = rf.load_model(tmp_path / "model")
     assert torch.equal(again(X, y, Xq), net(X, y, Xq))
     assert again.spec == net.spec
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors"]
@@ -35,7 +35,7 @@ def test_a_fresh_process_computes_the_same_bits(tmp_path):
         "import sys, torch, ridgeformer as rf\n"
         "sys.path.insert(0, sys.argv[2])\n"
         "from tests.compiler.tasks import task\n"
-        "print(rf.load(sys.argv[1])(*task()).numpy().tobytes().hex())\n"
+        "print(rf.load_model(sys.argv[1])(*task()).numpy().tobytes().hex())\n"
     )
     root = __file__.rsplit("/", 3)[0]
     done = subprocess.run(
@@ -74,7 +74,7 @@ def damage(path, how):
         config.write_text(json.dumps(text))
     elif how == "config with words for numbers":
         text = json.loads(config.read_text())
-        text["specification"]["steps"] = "6"
+        text["specification"]["algorithm"]["steps"] = "6"
         config.write_text(json.dumps(text))
     elif how == "config of a bottomless depth":
         config.write_text("[" * 100_000)
@@ -122,7 +122,7 @@ def test_damaged_or_foreign_models_are_refused(how, words, tmp_path):
     model("softmax cg").save(tmp_path)
     damage(tmp_path, how)
     with pytest.raises(errors.DataFileError, match=words):
-        rf.load(tmp_path)
+        rf.load_model(tmp_path)
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
@@ -160,9 +160,9 @@ def reseal(path, **changes):
         {"projected": 10**9, "carried": 10**9},
         {"projected": 10**9},
         {"width": 10**9},
-        {"steps": 10**9},
-        {"steps": 10**5, "tied": False},
-        {"steps": 10**5, "tied": True, "solver": "chebyshev", "spectrum": [0.1, 1.0]},
+        {"algorithm": {"name": "cg", "steps": 10**9, "preconditioner": None}},
+        {"algorithm": {"name": "cg", "steps": 10**5, "preconditioner": None}, "tied": False},
+        {"algorithm": {"name": "chebyshev", "steps": 10**5, "spectrum": [0.1, 1.0]}},
         {"primitives": "relu", "reciprocal_range": [0.01, 100.0], "relu_bound": 8.0, "relu_knots": 2**16},
         {"ridge": 10**400},
         {"features": 10**4000},
@@ -173,7 +173,7 @@ def test_a_configuration_larger_than_its_weights_takes_no_memory(changes, tmp_pa
     reseal(tmp_path, **changes)
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(errors.DataFileError, match=r"save the model again|expected"):
-        rf.load(tmp_path)
+        rf.load_model(tmp_path)
     assert time.perf_counter() - begin < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # KiB
 
@@ -202,10 +202,10 @@ def test_a_file_that_is_no_regular_file_is_refused_at_once(file, kind, tmp_path)
         with (tmp_path / file).open("wb") as sparse:
             sparse.truncate(2**21)
     with pytest.raises(errors.DataFileError, match=r"device|directory|at most|do not belong"):
-        rf.load(tmp_path)
+        rf.load_model(tmp_path)
 
 
 @pytest.mark.parametrize("size", [{"features": 10**9}, {"features": 3, "outputs": 10**8}])
 def test_a_model_that_does_not_fit_into_memory_is_refused_before_it_is_built(size):
     with pytest.raises(errors.InputError, match="of memory"):
-        rf.compile("linear", ridge=1.0, steps=3, **size)
+        compiled("linear", ridge=1.0, steps=3, **size)

@@ -50,7 +50,7 @@ def test_a_neumann_series_that_cannot_converge_is_refused_with_the_norm(name):
     K = X @ X.T if name.startswith("linear") else (X @ X.T / 0.5).exp()
     norm = float(torch.linalg.matrix_norm(K, ord=2))
     with pytest.raises(errors.InputError, match=f"{norm:.4g} with ridge 0.1"):
-        model(name, ridge=0.1, route=name.split()[0])(X, y, Xq)
+        model(name, ridge=0.1, attention=name.split()[0])(X, y, Xq)
 
 
 def test_integers_and_lists_are_numbers():

@@ -9,7 +9,7 @@ from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.roles import QUERY
-from tests.compiler.tasks import MODELS, kernel_of, model, problem_with_condition, relative, task, textbook_cg
+from tests.compiler.tasks import MODELS, compiled, kernel_of, model, problem_with_condition, relative, task, textbook_cg
 
 
 @pytest.mark.parametrize("name", ["linear cg", "softmax cg", "softmax cg, aggregator"])
@@ -38,7 +38,7 @@ def test_weights_do_not_know_the_data(name):
 def test_after_orthogonality_is_lost_it_drifts_as_textbook_cg_drifts_from_itself():
     """Rule 4: beyond a few steps at kappa 1e3 the right comparison is the same algorithm with tokens permuted."""
     X, y = problem_with_condition(1e3, 60, 30)
-    net = rf.compile("linear", features=30, ridge=1.0, steps=30)
+    net = compiled("linear", features=30, ridge=1.0, steps=30)
     A = X @ X.T + torch.eye(60, dtype=torch.float64)
     order = torch.randperm(60, generator=torch_generator(0, "order"))
     plain = textbook_cg(A, y, 30)
@@ -83,7 +83,7 @@ def test_tied_and_unrolled_weights_are_the_same_function(name):
     X, y, Xq = task(outputs=2)
     tied, unrolled = (model(name, outputs=2, tied=tied) for tied in (True, False))
     assert torch.equal(tied(X, y, Xq), unrolled(X, y, Xq))
-    if name not in ("linear chebyshev", "softmax chebyshev", "nadaraya-watson"):
+    if name not in ("linear chebyshev", "softmax chebyshev", "nadaraya_watson"):
         assert unrolled.budget.parameters > tied.budget.parameters
         assert unrolled.budget.sublayers == tied.budget.sublayers
 
@@ -138,7 +138,7 @@ def test_a_projection_is_applied_by_the_embedding():
 def test_nadaraya_watson_is_scikit_faced_too():
     X, y, Xq = task()
     expected = rf.NadarayaWatson(temperature=0.5).fit(X.numpy(), y[:, 0].numpy()).predict(Xq.numpy())
-    torch.testing.assert_close(model("nadaraya-watson")(X, y[:, 0], Xq), torch.from_numpy(expected))
+    torch.testing.assert_close(model("nadaraya_watson")(X, y[:, 0], Xq), torch.from_numpy(expected))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -156,7 +156,7 @@ def test_float32_is_as_good_as_textbook_float32(kappa, most):
     """Claim A8 and rule 5: the network's float32 error is that of textbook CG in float32."""
     X, y = problem_with_condition(kappa, 60, 40)
     exact = torch.linalg.solve(X @ X.T + torch.eye(60, dtype=torch.float64), y)
-    net = rf.compile("linear", features=40, ridge=1.0, steps=40, dtype="float32")
+    net = compiled("linear", features=40, ridge=1.0, steps=40, dtype="float32")
     ours = relative(net.trace(X.float(), y.float(), X[:1].float()).alpha[-1, :, 0], exact)
     A = (X @ X.T).float() + torch.eye(60)
     theirs = relative(textbook_cg(A, y.float(), 40)[-1], exact)
@@ -171,7 +171,7 @@ def test_depth_and_accuracy_follow_the_cg_bound(kappa):
     A = X @ X.T + torch.eye(60, dtype=torch.float64)
     exact = torch.linalg.solve(A, y)
     whole = float(exact @ A @ exact) ** 0.5
-    alphas = rf.compile("linear", features=40, ridge=1.0, steps=40).trace(X, y, X[:1]).alpha[:, :, 0]
+    alphas = compiled("linear", features=40, ridge=1.0, steps=40).trace(X, y, X[:1]).alpha[:, :, 0]
     for step, alpha in enumerate(alphas, start=1):
         error = max(float((alpha - exact) @ A @ (alpha - exact)), 0.0) ** 0.5 / whole
         assert error <= rf.bounds.cg_error_factor(kappa, step) + 16 * kappa * torch.finfo(torch.float64).eps

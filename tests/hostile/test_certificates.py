@@ -10,7 +10,8 @@ import torch
 from hostile import certificates
 from hostile.certificates import ACCURATE, BITS, BOUND, EDITED, EXPECTED, RED, RELATIVE
 from hostile.tally import Tally
-from ridgeformer.compiler.certificate import accuracy, evidence, imitation, inexact, reference, weights
+from ridgeformer.compiler.certificate import accuracy, evidence, imitation, inexact, weights
+from ridgeformer.kernels import CentredDotProduct
 from ridgeformer.language.roles import SUPPORT
 
 SLICE = range(60)
@@ -73,9 +74,9 @@ def test_a_size_taken_too_large_is_noticed(monkeypatch):
 
 def test_forgetting_that_centring_cancels_is_noticed(monkeypatch):
     monkeypatch.setattr(
-        reference.LinearFeatures, "entry_error", lambda self, X: 1e-12 * self.features(X).norm(dim=1).to(X.dtype)
+        CentredDotProduct, "entry_error", lambda self, X: 1e-12 * self.feature_map(X).norm(dim=1).to(X.dtype)
     )
-    centred = [index for index in range(300) if certificates.draw(index, 0).options["route"] == "imitation"]
+    centred = [index for index in range(300) if certificates.draw(index, 0).options["attention"] == "imitation"]
     assert noticed(BOUND, cases=centred)
 
 

@@ -25,11 +25,6 @@ def run(settings, c=1, seed=0, model=None, **options):
     return model, train(model, X, y, settings, torch_generator(seed, "batches"), **options)
 
 
-def test_defaults_are_the_published_settings():
-    how = Training()
-    assert (how.method, how.rate, how.batch, how.epochs, how.l2) == ("adam", 1e-3, 128, 500, 1e-3)
-
-
 @pytest.mark.parametrize("method", ["adam", "descent", "flow"])
 @pytest.mark.parametrize("loss", ["mse", "cross_entropy"])
 def test_loss_falls_and_runs_repeat(method, loss):

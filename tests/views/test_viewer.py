@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-import ridgeformer as rf
 from ridgeformer.views.viewer import trace_view, write_viewer
+from tests.compiler.tasks import compiled
 from tests.real_browser import chromium, needs_chromium, new_page
 from tests.views.viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
@@ -248,7 +248,7 @@ def test_a_silenced_head_is_the_models_ablation(open_viewer):
 
 
 def test_data_that_are_no_line_and_several_outputs(open_viewer):
-    model = rf.compile("softmax", features=2, outputs=2, ridge=5.0, steps=2, temperature=0.25)
+    model = compiled("softmax", features=2, outputs=2, ridge=5.0, steps=2, temperature=0.25)
     view = trace_view(model, TASK.X, torch.stack([TASK.y, -2 * TASK.y], 1), TASK.Xq, name="<b>two</b>")
     viewer = open_viewer(view, start=len(view.sublayers))
     viewer.page.select_option(".tv-output", index=1)

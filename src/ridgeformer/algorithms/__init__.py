@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ridgeformer.algorithms.base import Algorithm, Iterate, Iterative, LinearSystem, Preconditioned
 from ridgeformer.algorithms.chebyshev import Chebyshev
+from ridgeformer.algorithms.compilable import Compilable
 from ridgeformer.algorithms.conjugate_gradients import ConjugateGradients
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients, FixedCoefficients
 from ridgeformer.algorithms.heavy_ball import HeavyBall
+from ridgeformer.algorithms.nadaraya_watson import NadarayaWatson
 from ridgeformer.algorithms.nesterov import Nesterov
 from ridgeformer.algorithms.neumann import Neumann
 from ridgeformer.algorithms.numerical import Auto, Centres, Direct, MixedConjugateGradients, MixedDirect
@@ -22,6 +24,7 @@ __all__ = [
     "Centres",
     "Chebyshev",
     "Coefficients",
+    "Compilable",
     "ConjugateGradients",
     "Direct",
     "FixedCoefficients",
@@ -31,6 +34,7 @@ __all__ = [
     "LinearSystem",
     "MixedConjugateGradients",
     "MixedDirect",
+    "NadarayaWatson",
     "Nesterov",
     "Neumann",
     "Preconditioned",
@@ -52,6 +56,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         HeavyBall,
         Nesterov,
         ConjugateGradients,
+        NadarayaWatson,
     )
 }
 """Algorithms by name."""

@@ -29,6 +29,8 @@ class Chebyshev(Accelerated):
 
     name: ClassVar[str] = "chebyshev"
     family: ClassVar[str] = "Chebyshev iteration"
+    rate: ClassVar[str] = "1/T_t, T_t Chebyshev's polynomial,"
+    uniform: ClassVar[bool] = False
 
     error_factor = staticmethod(bounds.chebyshev_error_factor)
 

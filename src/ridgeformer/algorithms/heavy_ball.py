@@ -25,6 +25,7 @@ class HeavyBall(Accelerated):
 
     name: ClassVar[str] = "heavy_ball"
     family: ClassVar[str] = "heavy-ball momentum"
+    rate: ClassVar[str] = "(1 + t + q t) q^t, q = (sqrt k - 1)/(sqrt k + 1),"
 
     error_factor = staticmethod(bounds.heavy_ball_error_factor)
 

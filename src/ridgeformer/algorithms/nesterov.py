@@ -26,6 +26,7 @@ class Nesterov(Accelerated):
 
     name: ClassVar[str] = "nesterov"
     family: ClassVar[str] = "Nesterov's accelerated gradient"
+    rate: ClassVar[str] = "(1 + t/sqrt k) (1 - 1/sqrt k)^t"
 
     error_factor = staticmethod(bounds.nesterov_error_factor)
 

@@ -44,3 +44,18 @@ class Neumann(FixedCoefficients):
             f"the Neumann series needs ||K|| < ridge, and ||K|| is at least {norm:.4g} with ridge {ridge:.4g}. "
             f"Use algorithm='cg', or a ridge above {norm:.4g}."
         )
+
+    def error_bound(self, spectrum: Spectrum, ridge: float) -> tuple[str, str, bool]:
+        """Name (norm(K)/ridge)^t (claim A3)."""
+        ratio = self.promise(1, spectrum, ridge)
+        what = f"the A-norm error stays below (norm(K)/ridge)^t, norm(K)/ridge = {ratio:.3g}"
+        return what, "norm(K) < ridge", ratio < 1
+
+    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
+        """Return the condition number, or 1/(1 - norm(K)/ridge) if it is larger."""
+        ratio, kappa = self.promise(1, spectrum, ridge), spectrum[1] / spectrum[0]
+        return max(kappa, 1 / (1 - ratio)) if ratio < 1 else kappa
+
+    def largest_kernel_norm(self, ridge: float) -> float:
+        """Return the ridge."""
+        return ridge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from math import inf
 from typing import ClassVar
@@ -12,6 +12,8 @@ from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 from ridgeformer.core.checks import positive
+from ridgeformer.language.attention import KernelAttention
+from ridgeformer.language.program import Program
 
 __all__ = ["Richardson"]
 
@@ -67,3 +69,32 @@ class Richardson(FixedCoefficients):
             f"step_size {self.step_size:.4g} is too large for an eigenvalue of about {spectrum[1]:.4g}. "
             f"Use algorithm='cg', which needs none, or a step size below {2 / spectrum[1]:.4g}."
         )
+
+    # -- compiled ----------------------------------------------------------------------------------
+
+    def _write_step_size(self, net: Program, attention: KernelAttention) -> str:
+        if self.step_size is not None:
+            return super()._write_step_size(net, attention)
+        attention.safe_step(net)
+        return "eta"
+
+    def rescaled(self, scale: float, step_size: float | None = None) -> Richardson:
+        """Return gradient descent with the step size found in context, or with its own, for the scaled system."""
+        own = None if self.step_size is None else self.step_size / scale
+        return replace(self, step_size=own if step_size is None else step_size)
+
+    def error_bound(self, spectrum: Spectrum, ridge: float) -> tuple[str, str, bool]:
+        """Name the contraction of its step size."""
+        rate = self.promise(1, spectrum, ridge)
+        what = f"the A-norm error falls by {rate:.6g} a step"
+        return what, "0 < step size < 2/(largest eigenvalue)", rate < 1
+
+    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
+        """Return the condition number, or 1/(1 - contraction) if it is larger."""
+        rate, kappa = self.promise(1, spectrum, ridge), spectrum[1] / spectrum[0]
+        return max(kappa, 1 / (1 - rate)) if rate < 1 else kappa
+
+    @property
+    def divergence_advice(self) -> str | None:
+        """A smaller step size, where it has one."""
+        return None if self.step_size is None else "compile with a smaller step_size"

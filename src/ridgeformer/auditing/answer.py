@@ -89,7 +89,7 @@ def _trust(certified: Certified) -> str:
 def _transformers(compiled: tuple[Compiled, ...]) -> str:
     for model in compiled:
         if not model.certificate.holds:
-            return f"As a transformer: compiled for {model.route} attention. {model.certificate.verdict} See below."
+            return f"As a transformer: compiled for {model.attention} attention. {model.certificate.verdict} See below."
     last = compiled[-1]
     return (
         f"As a transformer: one of {last.budget.sublayers} layers, whose weights know nothing of the data, reads "

@@ -15,7 +15,7 @@ from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.auditing.fits import Certified
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
-from ridgeformer.compiler import compile as compile_model
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
@@ -37,7 +37,7 @@ class Compiled:
     """One compiled transformer on the audit's problem.
 
     Attributes:
-        route: "linear" or "softmax".
+        attention: "linear" or "softmax".
         steps: Steps of conjugate gradients it was compiled for.
         features: Features its stream carries; its width is that plus the overhead.
         supports: Training rows it was shown.
@@ -47,7 +47,7 @@ class Compiled:
         certificate: What is proved about the run, and checked of the network.
     """
 
-    route: str
+    attention: str
     steps: int
     features: int
     supports: int
@@ -87,7 +87,7 @@ def examine_compiled(
 
     Args:
         data: The prepared data.
-        certified: The fit whose kernel and ridge the softmax route takes.
+        certified: The fit whose kernel and ridge softmax attention takes.
         linear_ridge: The ridge of linear ridge regression.
         settings: How many rows, and the seed of their choice.
     """
@@ -96,7 +96,8 @@ def examine_compiled(
     X, y, Xq = data.X[order], data.y[order], data.Xt[: settings.compiled_queries]
     linear = _steps(DotProduct(), X, y, linear_ridge)
     features, outputs = X.shape[1], y.shape[1]
-    first = compile_model("linear", features=features, outputs=outputs, ridge=linear_ridge, steps=linear)
+    algorithm = ConjugateGradients(steps=linear)
+    first = compile(DotProduct(), algorithm, features=features, outputs=outputs, ridge=linear_ridge)
     second = compile_softmax(certified, X, y, Xq)
     return _examine(first, X, y, Xq), _examine(second, X, y, Xq)
 
@@ -119,9 +120,9 @@ def compile_softmax(
     temperature = max(kernel.temperature, longest / LARGEST_LOGIT)
     scale = min(kernel.log_scale, LARGEST_LOGIT)
     steps = _steps(Exponential(temperature, log_scale=scale), X, y, ridge, most_steps)
-    return compile_model(
-        "softmax", features=X.shape[1], outputs=y.shape[1], ridge=ridge * exp(scale), steps=steps,
-        temperature=temperature, sink=scale,
+    return compile(
+        Exponential(temperature), ConjugateGradients(steps=steps), features=X.shape[1], outputs=y.shape[1],
+        ridge=ridge * exp(scale), sink=scale,
     )  # fmt: skip
 
 
@@ -132,7 +133,7 @@ def _steps(kernel: Kernel, X: Tensor, y: Tensor, ridge: float, most: int = MOST_
 def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Compiled:
     certificate = certify(model, X, y, Xq)
     return Compiled(
-        route=model.spec.route,
+        attention=model.spec.attention.name,
         steps=model.spec.steps,
         features=model.spec.carried,
         supports=len(X),

@@ -31,22 +31,37 @@ if TYPE_CHECKING:
 
     from ridgeformer.compiler import CompiledTransformer
     from ridgeformer.datasets import Split
+    from ridgeformer.kernels import Kernel
 
 __all__ = ["certify", "compile_", "explain", "run"]
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="A model saved by `ridgeformer compile`.")]
 
+STEPS = 20
+
 
 def compile_(
     features: Annotated[int, typer.Option(help="Features of a row.", min=1)],
     directory: Annotated[Path, typer.Option("--out", help="Where the model goes.")],
-    route: Annotated[str, typer.Option(help="linear, softmax, vanilla (attention only) or imitation.")] = "softmax",
-    ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 0.1,
-    steps: Annotated[int, typer.Option(help="Iterations: blocks of layers.", min=1)] = 20,
-    solver: Annotated[
-        str | None, typer.Option(help="cg, pcg, richardson, neumann, chebyshev or nadaraya-watson.")
-    ] = None,
+    kernel: Annotated[str, typer.Option(help="exponential or dot_product.")] = "exponential",
     temperature: Annotated[float, typer.Option(help="Of the exponential kernel, > 0.")] = 1.0,
+    ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 0.1,
+    algorithm: Annotated[
+        str,
+        typer.Option(help="cg, richardson, neumann, chebyshev, heavy_ball, nesterov or nadaraya_watson (one head)."),
+    ] = "cg",
+    steps: Annotated[int | None, typer.Option(help="Iterations: blocks of layers, 20 by default.", min=1)] = None,
+    preconditioner: Annotated[str | None, typer.Option(help="jacobi, for cg with dot_product.")] = None,
+    spectrum: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LOW HIGH", help="Bounds on the spectrum of K + ridge I: chebyshev, heavy_ball, nesterov."
+        ),
+    ] = None,
+    step_size: Annotated[float | None, typer.Option(help="For richardson; found in context if left out.")] = None,
+    attention: Annotated[
+        str | None, typer.Option(help="The kernel's own if left out; or vanilla (attention only), imitation.")
+    ] = None,
     outputs: Annotated[int, typer.Option(help="Target columns; classes count one each.", min=1)] = 1,
     width: Annotated[int | None, typer.Option(help="Columns of the stream; fewer than needed: a sketch.")] = None,
     sketch: Annotated[str, typer.Option(help="pca (needs --reference), gaussian or orthogonal.")] = "orthogonal",
@@ -54,10 +69,6 @@ def compile_(
         str | None, typer.Option(help="For pca: data whose leading directions are kept.", callback=known_data)
     ] = None,
     sink: Annotated[float | None, typer.Option(help="Logit of the sink; its default suits unit rows.")] = None,
-    spectrum: Annotated[
-        tuple[float, float] | None, typer.Option(metavar="LOW HIGH", help="Ends of K + ridge I, for chebyshev.")
-    ] = None,
-    step_size: Annotated[float | None, typer.Option(help="For richardson; found in context if left out.")] = None,
     epsilon: Annotated[float, typer.Option(help="Tilt of the imitation's head.")] = 1e-4,
     through_aggregator: Annotated[bool, typer.Option(help="Let softmax cg's reductions pass its token.")] = False,
     share_channels: Annotated[bool, typer.Option(help="Let channels share columns.")] = True,
@@ -69,20 +80,38 @@ def compile_(
 ) -> None:
     """Compile kernel ridge regression into the weights of a transformer, and save it.
 
-    Example: ridgeformer compile --route softmax --features 64 --ridge 0.1 --steps 20 --temperature 0.25 --out model
+    Example: ridgeformer compile --features 64 --temperature 0.25 --ridge 0.1 --algorithm cg --steps 20 --out model
     """
     with importing():
-        from ridgeformer.compiler import compile as run_compile
+        from ridgeformer.algorithms import NadarayaWatson, resolve
+        from ridgeformer.compiler.compile import compile
 
-    model = run_compile(
-        route, features=features, ridge=ridge, steps=steps, solver=solver, temperature=temperature,
-        outputs=outputs, width=width, sketch=sketch, reference=_rows(reference, seed), sink=sink,
-        spectrum=spectrum or None, step_size=step_size, epsilon=epsilon, through_aggregator=through_aggregator,
-        share_channels=share_channels, tied=tied, primitives=primitives, dtype=precision.value, seed=seed,
+    one_step = algorithm == NadarayaWatson.name
+    chosen = resolve(
+        algorithm, steps=steps or (None if one_step else STEPS), preconditioner=preconditioner,
+        spectrum=spectrum or None, step_size=step_size,
+    )  # fmt: skip
+    model = compile(
+        _kernel(kernel, temperature), chosen, features=features, ridge=ridge, attention=attention,
+        outputs=outputs, width=width, sketch=sketch, reference=_rows(reference, seed), sink=sink, epsilon=epsilon,
+        through_aggregator=through_aggregator, share_channels=share_channels, tied=tied, primitives=primitives,
+        dtype=precision.value, seed=seed,
     )  # fmt: skip
     model.save(directory)
     facts = _facts(model, directory)
     print_json(facts) if json else _show(model, facts)
+
+
+def _kernel(name: str, temperature: float) -> Kernel:
+    """Return the kernel of this name, at this temperature if it has one."""
+    with importing():
+        from ridgeformer.compiler.specification import COMPILED_KERNELS
+        from ridgeformer.core.errors import unknown_name
+        from ridgeformer.kernels import DotProduct, Exponential
+
+    if name not in COMPILED_KERNELS:
+        raise unknown_name("kernel", name, COMPILED_KERNELS)
+    return DotProduct() if name == DotProduct.name else Exponential(temperature)
 
 
 def _rows(reference: str | None, seed: int) -> Tensor | None:
@@ -124,9 +153,9 @@ def explain(directory: Directory, json: Json = False) -> None:
     Example: ridgeformer explain model
     """
     with importing():
-        from ridgeformer.compiler import load
+        from ridgeformer.compiler import load_model
 
-    model = load(directory)
+    model = load_model(directory)
     if json:
         facts = {"program": model.program.name, "specification": model.spec.as_dict(), "budget": asdict(model.budget)}
         channels = {name: channel.meaning for name, channel in model.program.channels.items()}
@@ -151,9 +180,9 @@ def run(
     Example: ridgeformer run model digits --html trace.html
     """
     with importing():
-        from ridgeformer.compiler import load
+        from ridgeformer.compiler import load_model
 
-    model = load(directory)
+    model = load_model(directory)
     split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
     facts = _answers(model, split)
     if html is not None:
@@ -267,9 +296,9 @@ def certify(
     """
     with importing():
         from ridgeformer.compiler import certify as run_certify
-        from ridgeformer.compiler import load
+        from ridgeformer.compiler import load_model
 
-    model = load(directory)
+    model = load_model(directory)
     split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
     certificate = run_certify(model, split.X, split.y, split.Xt, tolerance=tolerance)
     if json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer
@@ -46,7 +46,7 @@ def count(model: CompiledTransformer) -> Budget:
     """Return the budget of a model."""
     passed = [sublayer for _, _, sublayer in model.schedule if sublayer is not None]
     step = [sublayer for section, _, sublayer in model.schedule if section == "step 1" and sublayer is not None]
-    attention = [sublayer for sublayer in step if isinstance(sublayer, Attention)]
+    attention = [sublayer for sublayer in step if isinstance(sublayer, AttentionSublayer)]
     weights = [parameter.detach() for parameter in model.parameters()]
     return Budget(
         width=model.layout.width,
@@ -62,8 +62,8 @@ def count(model: CompiledTransformer) -> Budget:
     )
 
 
-def _beyond_stock(sublayers: list[Attention | GatedMLP]) -> tuple[str, ...]:
-    kinds = {kind for sublayer in sublayers if isinstance(sublayer, Attention) for kind in sublayer.kinds}
+def _beyond_stock(sublayers: list[AttentionSublayer | GatedMLP]) -> tuple[str, ...]:
+    kinds = {kind for sublayer in sublayers if isinstance(sublayer, AttentionSublayer) for kind in sublayer.kinds}
     gates = {gate for sublayer in sublayers if isinstance(sublayer, GatedMLP) for gate in sublayer.gates}
     found = []
     if "linear" in kinds:

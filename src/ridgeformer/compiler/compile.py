@@ -1,76 +1,73 @@
-"""`compile`: from a few numbers to a transformer that performs kernel ridge regression."""
+"""`compile`: from a kernel and an algorithm to a transformer, by writing a program, arranging it and lowering it."""
 
 from __future__ import annotations
 
-from math import log
+from dataclasses import replace
 from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ridgeformer.algorithms import Algorithm, Compilable, resolve
 from ridgeformer.compiler.layout import arrange
+from ridgeformer.compiler.lowering import lower
 from ridgeformer.compiler.primitives import choose
 from ridgeformer.compiler.sketch import sketch_matrix
-from ridgeformer.compiler.specification import DTYPES, POSITIVE, SOLVERS, Specification, digest, write_program
+from ridgeformer.compiler.specification import DTYPES, Specification, choose_attention, digest, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
-from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.core.memory import require_memory
+from ridgeformer.kernels import Kernel
 
-__all__ = ["compile"]
+__all__ = ["assemble", "compile"]
 
 
 def compile(
-    route: Any = "softmax",
+    kernel: Kernel,
+    algorithm: str | Algorithm,
     *,
-    features: Any,
-    ridge: Any,
-    steps: Any,
-    solver: Any = None,
-    temperature: Any = 1.0,
-    projection: Any = None,
-    outputs: Any = 1,
-    width: Any = None,
-    sketch: Any = "pca",
-    reference: Any = None,
-    sink: Any = None,
-    spectrum: Any = None,
-    step_size: Any = None,
-    epsilon: Any = 1e-4,
-    through_aggregator: Any = False,
-    share_channels: Any = True,
-    tied: Any = True,
-    primitives: Any = "exact",
-    reciprocal_range: Any = None,
-    relu_bound: Any = None,
-    relu_knots: Any = None,
-    dtype: Any = "float64",
-    seed: Any = 0,
+    features: int,
+    ridge: float,
+    attention: str | None = None,
+    outputs: int = 1,
+    width: int | None = None,
+    sketch: str | Tensor | ArrayLike = "pca",
+    reference: Tensor | ArrayLike | None = None,
+    sink: float | None = None,
+    epsilon: float = 1e-4,
+    through_aggregator: bool = False,
+    share_channels: bool = True,
+    tied: bool = True,
+    primitives: str = "exact",
+    reciprocal_range: tuple[float, float] | None = None,
+    relu_bound: float | None = None,
+    relu_knots: int | None = None,
+    dtype: str | torch.dtype = "float64",
+    seed: int = 0,
 ) -> CompiledTransformer:
     """Return a transformer whose forward pass solves kernel ridge regression on its support tokens.
 
     Its weights know the arguments given here and nothing of the data, so one model serves every support set.
 
     Args:
-        route: "linear" (linear attention, K = Phi Phi'), "softmax" (softmax attention, exponential kernel),
-            "vanilla" (stock softmax attention, no other sublayer) or "imitation" (softmax heads imitating
-            linear attention on features centred over the supports).
+        kernel: `DotProduct` or `Exponential`; the embedding applies its projection.
+        algorithm: `ConjugateGradients(steps=12)` and the like; every step is a block of sublayers.
+            `Richardson` finds a safe step size in context unless it has one; `Chebyshev`, `HeavyBall` and `Nesterov`
+            need their spectrum. `NadarayaWatson` is one softmax head, for comparison.
         features: Features of a row.
         ridge: lambda > 0.
-        steps: Iterations; every one is a block of sublayers.
-        solver: "cg", "pcg" (linear), "richardson", "neumann", "chebyshev"; None is the route's first.
-            "nadaraya-watson" is one softmax head, for comparison.
-        temperature: Of the exponential kernel.
-        projection: U, (projected, features), applied by the embedding; None is the identity.
+        attention: None is the kernel's own: "linear" for `DotProduct`, "softmax" for the others. "vanilla" is
+            stock softmax attention and no other sublayer (`Richardson`), "imitation" softmax heads that imitate linear
+            attention on features centred over the supports (`DotProduct`, `ConjugateGradients`).
         outputs: Target columns; each has scalars of its own and all share every kernel product.
         width: Columns of the stream. Below what the features need, they are sketched to fit.
         sketch: "pca" (of `reference`), "gaussian", "orthogonal", or a matrix (carried, features).
         reference: Rows whose principal directions "pca" keeps; not the data to be solved.
         sink: Logit of the sink; None is 1 / temperature, right for rows of unit length. Vanilla: log(ridge).
-        spectrum: Ends of the spectrum of K + ridge I, for "chebyshev".
-        step_size: For "richardson"; None finds a safe one in context.
         epsilon: Tilt of the imitation's head.
-        through_aggregator: Let reductions pass through the aggregator token (softmax cg).
+        through_aggregator: Let means pass through the aggregator token (softmax conjugate gradients).
         share_channels: Let channels with disjoint lives share columns.
         tied: Use the same weights for every step; Chebyshev's always differ.
         primitives: "exact" (bilinear and guarded reciprocal units), "swiglu" (stock SwiGLU units: products exact
@@ -83,34 +80,32 @@ def compile(
         seed: Of random sketches.
 
     Example:
-        >>> model = compile("linear", features=3, ridge=0.1, steps=4)
+        >>> from ridgeformer.algorithms import ConjugateGradients
+        >>> from ridgeformer.kernels import DotProduct
+        >>> model = compile(DotProduct(), ConjugateGradients(steps=4), features=3, ridge=0.1)
         >>> X = torch.eye(3, dtype=torch.float64)
         >>> model(X, torch.ones(3), X)          # K = I: every prediction is 1 / 1.1
         tensor([0.9091, 0.9091, 0.9091], dtype=torch.float64)
     """
-    if not isinstance(route, str) or route not in SOLVERS:
-        raise unknown_name("route", route, SOLVERS)
+    bare, projection = _without_projection(kernel)
+    runs = resolve(algorithm)
+    if not isinstance(runs, Compilable):
+        raise InputError(f"{runs.name!r} cannot be compiled: choose an iterative algorithm such as 'cg'.")
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise unknown_name("dtype", name, DTYPES)
-    features, ridge = whole(features, "features", 1), positive(ridge, "ridge", POSITIVE["ridge"])
-    temperature, seed = positive(temperature, "temperature", POSITIVE["temperature"]), whole(seed, "seed", 0)
-    width = None if width is None else whole(width, "width", 1)
-    if projection is None:
-        _require(features * features, torch.float64, f"{features:,} features without a projection")
+    features, ridge = whole(features, "features", 1), positive(ridge, "ridge", "without it the system may be singular")
+    seed, width = whole(seed, "seed", 0), None if width is None else whole(width, "width", 1)
+    realised = choose_attention(
+        bare, ridge, attention, sink=sink, epsilon=epsilon, through_aggregator=through_aggregator
+    )
     U = _projection(projection, features)
-    if sink is None:
-        sink = log(ridge) if route == "vanilla" else 1 / temperature
-    solver = SOLVERS[route][0] if solver is None else solver
     units = choose(primitives, reciprocal_range=reciprocal_range, relu_bound=relu_bound, relu_knots=relu_knots)
 
     def specify(carried: int, stream: int | None, named: str | None) -> Specification:
         return Specification.of(
-            route=route, solver=solver, features=features, projected=U.shape[0], carried=carried, ridge=ridge,
-            steps=1 if solver == "nadaraya-watson" else steps, temperature=temperature, outputs=outputs,
-            sink=sink, spectrum=spectrum, step_size=step_size, epsilon=epsilon,
-            through_aggregator=through_aggregator, share_channels=share_channels,
-            tied=False if solver == "chebyshev" else tied, width=stream, dtype=name,
+            algorithm=runs, attention=realised, features=features, projected=U.shape[0], carried=carried,
+            ridge=ridge, outputs=outputs, share_channels=share_channels, tied=tied, width=stream, dtype=name,
             primitives=primitives, embedding_digest=named, **units.options,
         )  # fmt: skip
 
@@ -118,20 +113,47 @@ def compile(
     carried = _carried(specify(U.shape[0], None, None if as_given else digest(U.T, U.T)), width)
     kept = sketch_matrix(sketch, U, carried, reference, seed) if carried < U.shape[0] else U
     named = None if as_given and kept is U else digest(kept.T, U.T)
-    return CompiledTransformer(specify(carried, width, named), kept.T, U.T)
+    return assemble(specify(carried, width, named), kept.T, U.T)
+
+
+def assemble(
+    spec: Specification, embedding: Tensor, unsketched: Tensor | None = None, most_units: int | None = None
+) -> CompiledTransformer:
+    """Return the transformer of a specification: the whole pipeline.
+
+    Args:
+        spec: What the weights know.
+        embedding: What the features are multiplied by, (features, carried).
+        unsketched: What the sketch is a sketch of, (features, projected).
+        most_units: Units that a gated sublayer may have, where a file says so.
+    """
+    program = write_program(spec)  # what to do, in named channels
+    layout = arrange(program, spec.carried, spec.outputs, share=spec.share_channels, width=spec.width)  # their columns
+    weights = lower(program, layout, spec, embedding, most_units)  # matrices
+    return CompiledTransformer(spec, program, layout, weights, embedding, unsketched)
+
+
+def _without_projection(kernel: Any) -> tuple[Kernel, Any]:
+    """Return a kernel without its projection, and that."""
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel is {kernel!r}; a kernel such as Exponential(temperature=0.5) was expected.")
+    if kernel.log_scale:
+        raise InputError(f"the kernel has log_scale {kernel.log_scale:g}: leave it out, and give sink= instead.")
+    projection = getattr(kernel, "projection", None)
+    return kernel if projection is None else replace(kernel, projection=None), projection  # type: ignore[type-var]
 
 
 def _require(numbers: int, dtype: torch.dtype, what: str) -> None:
     require_memory(numbers * dtype.itemsize, f"a model of {what}", "choose fewer, or a width to sketch to")
 
 
-def _projection(projection: Any, features: int) -> Tensor:
+def _projection(projection: Tensor | None, features: int) -> Tensor:
     if projection is None:
+        _require(features * features, torch.float64, f"{features:,} features without a projection")
         return torch.eye(features, dtype=torch.float64)
-    U = as_matrix(projection, "projection").to(torch.float64)
-    if U.shape[1] != features:
-        raise ShapeError(f"projection has shape {tuple(U.shape)}; (projected, {features}) was expected.")
-    return U
+    if projection.shape[1] != features:
+        raise ShapeError(f"projection has shape {tuple(projection.shape)}; (projected, {features}) was expected.")
+    return projection.to(torch.float64)
 
 
 def _carried(spec: Specification, width: int | None) -> int:

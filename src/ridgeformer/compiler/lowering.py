@@ -1,27 +1,102 @@
-"""From instructions to weights: every matrix entry of a compiled sublayer is written here."""
+"""From a program with its layout to weights: every matrix entry of a compiled transformer is written here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ridgeformer.compiler.layout import Layout
+from ridgeformer.compiler.layout import Layout, lives
 from ridgeformer.compiler.primitives import Operand, Primitives, Unit
 from ridgeformer.compiler.primitives.base import Entry
-from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
+from ridgeformer.compiler.specification import Specification
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP, HeadWeights
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.expressions import Expression, Term
-from ridgeformer.language.program import Attend, Gate, Head
-from ridgeformer.language.roles import Mask
+from ridgeformer.language.program import Attend, Gate, Head, Instruction, Program, Record
+from ridgeformer.language.roles import Mask, Role, own
 
-__all__ = ["lower_attend", "lower_gate"]
-
-Columns = dict[str, tuple[int, ...]]
+__all__ = ["Weights", "lower", "lower_attend", "lower_gate"]
 
 
-def lower_attend(instruction: Attend, layout: Layout, everyone: Mask, kind: str, dtype: torch.dtype) -> Attention:
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """All weights of a transformer.
+
+    Attributes:
+        embed: For each role the (features + outputs + 1, width) matrix that turns a token into its stream.
+        prelude, steps, readout: Sublayers; tied steps are there once.
+    """
+
+    embed: nn.ParameterDict
+    prelude: nn.ModuleList
+    steps: nn.ModuleList
+    readout: nn.ModuleList
+
+
+def lower(
+    program: Program, layout: Layout, spec: Specification, embedding: Tensor, most_units: int | None = None
+) -> Weights:
+    """Return the weights of a program.
+
+    Args:
+        program: What to do.
+        layout: Where its channels stand.
+        spec: Sizes, units and precision.
+        embedding: What the features are multiplied by, (features, carried).
+        most_units: Units that a gated sublayer may have, where a file says so.
+
+    Raises:
+        InputError: a gated sublayer needs more units than that.
+    """
+    matrices = {role.value: _embedding(program, layout, spec, role, embedding) for role in program.roles}
+    embed = nn.ParameterDict({name: nn.Parameter(W, requires_grad=False) for name, W in matrices.items()})
+    alive, everyone, dtype = lives(program), own(*program.roles), spec.torch_dtype
+
+    def build(section: list[Instruction], position: int) -> nn.ModuleList:
+        modules = nn.ModuleList()
+        cleared: set[str] = set()  # in this section, and not written since
+        for instruction in section:
+            if isinstance(instruction, Record):
+                continue
+            born = {name for name, life in alive.items() if life is not None and position + len(modules) in life.births}
+            if isinstance(instruction, Attend):
+                modules.append(lower_attend(instruction, layout, everyone, program.attention, dtype))
+            else:
+                empty = frozenset(born | cleared)
+                modules.append(lower_gate(instruction, layout, empty, spec.units, dtype, most_units))
+            cleared = (cleared | set(instruction.clear)) - instruction.writes
+        return modules
+
+    prelude = build(program.prelude, 0)
+    position, steps = len(prelude), nn.ModuleList()
+    for number in range(1 if spec.tied else spec.steps):
+        steps.append(build(program.steps[0 if program.uniform else number], position))
+        position += 0 if program.uniform else len(steps[-1])  # type: ignore[arg-type]
+    position += len(steps[0]) if program.uniform else 0  # type: ignore[arg-type]
+    return Weights(embed, prelude, steps, build(program.readout, position))
+
+
+def _embedding(program: Program, layout: Layout, spec: Specification, role: Role, features: Tensor) -> Tensor:
+    W = torch.zeros(spec.features + spec.outputs + 1, layout.width, dtype=spec.torch_dtype)
+    for name, channel in program.channels.items():
+        columns = list(layout.columns[name])
+        if role not in channel.on:
+            continue
+        if channel.source == "features":
+            W[: spec.features, columns] = features.to(W.dtype)
+        elif channel.source == "targets":
+            W[spec.features : -1, columns] = torch.eye(spec.outputs, dtype=W.dtype)
+        else:
+            W[-1, columns] = float(channel.source or 0.0)
+    return W
+
+
+def lower_attend(
+    instruction: Attend, layout: Layout, everyone: Mask, kind: str, dtype: torch.dtype
+) -> AttentionSublayer:
     """Return the attention sublayer of an instruction; clearing costs one head that reads its own token."""
     heads = []
     for head in instruction.heads:
@@ -30,7 +105,7 @@ def lower_attend(instruction: Attend, layout: Layout, everyone: Mask, kind: str,
         values = tuple((name, name, -1.0) for name in instruction.clear)
         scores = (("one", "one", 1.0),) if kind == "linear" else ()
         heads += _lower_head(Head("clear", scores, values, everyone, kind), layout, dtype)  # type: ignore[arg-type]
-    return Attention(instruction.name, instruction.caption, heads)
+    return AttentionSublayer(instruction.name, instruction.caption, heads)
 
 
 def _lower_head(head: Head, layout: Layout, dtype: torch.dtype) -> list[HeadWeights]:

@@ -13,12 +13,13 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from ridgeformer.compiler.compile import assemble
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.core.errors import DataFileError, InputError, RidgeformerError
 from ridgeformer.core.reading import explained, read_regular
 
-__all__ = ["load", "save"]
+__all__ = ["load_model", "save"]
 
 FORMAT = "ridgeformer compiled transformer"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -50,7 +51,7 @@ def save(model: CompiledTransformer, directory: str | Path) -> Path:
     return directory
 
 
-def load(directory: str | Path) -> CompiledTransformer:
+def load_model(directory: str | Path) -> CompiledTransformer:
     """Return the model that `save` wrote: the same program compiled again, with the weights of the file.
 
     The file of weights is compared with the configuration before a model is built, so a configuration that asks for
@@ -76,7 +77,7 @@ def _load(directory: Path) -> CompiledTransformer:
     widest = max((weight.shape[-1] for name, weight in weights.items() if name.endswith(".W_a")), default=0)
     try:
         zeros = torch.zeros(spec.features, spec.carried, dtype=torch.float64)
-        model = CompiledTransformer(spec, zeros, most_units=widest)
+        model = assemble(spec, zeros, most_units=widest)
     except InputError as error:
         raise DataFileError(f"{path} does not belong to its {CONFIG} ({error}): save the model again.") from None
     _check_weights(path, weights, model.state_dict())

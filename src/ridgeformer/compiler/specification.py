@@ -1,79 +1,108 @@
-"""What a transformer was compiled for: plain numbers and names, enough to compile it again."""
+"""What a transformer was compiled for: kernel, algorithm, attention and sizes, enough to compile it again."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from math import inf, isfinite, log
+from dataclasses import dataclass, fields
+from math import log
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms import ALGORITHMS, Compilable, resolve
+from ridgeformer.compiler.attentions import (
+    CompiledAttention,
+    ImitatedAttention,
+    LinearAttention,
+    SoftmaxAttention,
+    checked_sink,
+)
 from ridgeformer.compiler.primitives import PRIMITIVES, Primitives, choose
 from ridgeformer.compiler.primitives.options import CHECKS
-from ridgeformer.compiler.programs import (
-    Kernel,
-    chebyshev,
-    imitation_cg,
-    linear_cg,
-    nadaraya_watson,
-    neumann,
-    richardson,
-    softmax_cg,
-    vanilla,
-)
+from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError, unknown_name
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.language.program import Program
 
-__all__ = ["SOLVERS", "Specification", "digest", "write_program"]
+__all__ = ["ATTENTIONS", "COMPILED_KERNELS", "Specification", "choose_attention", "digest", "write_program"]
 
-SOLVERS: dict[str, tuple[str, ...]] = {
-    "linear": ("cg", "pcg", "richardson", "neumann", "chebyshev"),
-    "softmax": ("cg", "richardson", "neumann", "chebyshev", "nadaraya-watson"),
-    "vanilla": ("richardson",),
-    "imitation": ("cg",),
+ATTENTIONS: dict[str, type[CompiledAttention]] = {
+    kind.name: kind for kind in (LinearAttention, SoftmaxAttention, VanillaAttention, ImitatedAttention)
 }
-"""Which solvers each route offers; the first is the default."""
+"""Attentions by name."""
+
+COMPILED_KERNELS: dict[str, type[Kernel]] = {kind.name: kind for kind in (DotProduct, Exponential)}
+"""Kernels that some attention computes; the first attention that does is the default."""
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-
-POSITIVE = {
-    "ridge": "without it the system may be singular",
-    "temperature": "logits are divided by it",
-    "epsilon": "it tilts the imitating head",
-}
-"""Numbers that must be positive, and why."""
 
 MOST_STEPS = 100_000
 """Steps of a forward pass; the schedule lists every sublayer of every one."""
 
-LARGEST_SINK = 700.0
-"""e^700 and e^-700 are float64 numbers."""
+
+def choose_attention(
+    kernel: Kernel,
+    ridge: float,
+    name: object = None,
+    *,
+    sink: object = None,
+    epsilon: object = 1e-4,
+    through_aggregator: object = False,
+) -> CompiledAttention:
+    """Return the attention of this name for a kernel without projection; None is the kernel's own.
+
+    Args:
+        kernel: `DotProduct` or `Exponential`.
+        ridge: lambda.
+        name: One of `ATTENTIONS`.
+        sink: Logit of the sink; None is 1 / temperature, right for rows of unit length, and log(ridge) for vanilla.
+        epsilon: Tilt of the imitation.
+        through_aggregator: Whether means pass through the aggregator token.
+
+    Raises:
+        InputError: an attention that does not compute this kernel, or an option it does not have.
+    """
+    if name is not None and (not isinstance(name, str) or name not in ATTENTIONS):
+        raise unknown_name("attention", name, ATTENTIONS)
+    computing = {key: kind for key, kind in ATTENTIONS.items() if isinstance(kernel, kind.kernels)}
+    if not computing:
+        raise InputError(
+            f"no attention computes the kernel {kernel.name!r}: choose one of {', '.join(sorted(COMPILED_KERNELS))}."
+        )
+    if name is not None and name not in computing:
+        raise InputError(
+            f"{name} attention does not compute the kernel {kernel.name!r}; {' and '.join(computing)} do: choose one "
+            "of those, or another kernel."
+        )
+    kind = computing[name or next(iter(computing))]
+    if not isinstance(through_aggregator, bool):
+        raise InputError(f"through_aggregator is {through_aggregator!r}; True or False was expected.")
+    if issubclass(kind, SoftmaxAttention):
+        default = log(ridge) if issubclass(kind, VanillaAttention) else 1 / kernel.temperature  # type: ignore[attr-defined]
+        return kind(kernel, checked_sink(default if sink is None else sink), through_aggregator)
+    for option, given in (("sink", sink), ("through_aggregator", through_aggregator or None)):
+        if given is not None:
+            raise InputError(f"{option} belongs to softmax attention; {kind.name} would ignore it: leave it out.")
+    epsilon = positive(epsilon, "epsilon", "it tilts the imitating head")
+    return ImitatedAttention(kernel, epsilon) if kind is ImitatedAttention else kind(kernel)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Specification:
     """Everything the weights know: never the data.
 
     Attributes:
-        route: linear, softmax, vanilla or imitation.
-        solver: See `SOLVERS`.
+        algorithm: What it runs, with its steps.
+        attention: How it multiplies by the kernel, which has no projection: the embedding applies that.
         features: Features of a token as given.
         projected: Features after the projection, before any sketch.
         carried: Features the stream carries, after projection and sketch.
         ridge: The regularisation.
-        steps: Iterations in a forward pass.
-        temperature: Of the softmax kernel.
         outputs: Target columns.
-        sink: Logit of the sink (softmax) or of the anchors (vanilla).
-        spectrum: Ends given to Chebyshev.
-        step_size: Given to Richardson; None finds one in context.
-        epsilon: Tilt of the imitation.
-        through_aggregator: Whether reductions pass through the aggregator token.
         share_channels: Whether channels share storage.
         tied: Whether all steps are the same weights.
         width: Columns of the stream.
@@ -86,20 +115,13 @@ class Specification:
             as given. It lets a certificate pose its problem from the specification instead of from the weights.
     """
 
-    route: str
-    solver: str
+    algorithm: Compilable
+    attention: CompiledAttention
     features: int
     projected: int
     carried: int
     ridge: float
-    steps: int
-    temperature: float
     outputs: int
-    sink: float
-    spectrum: tuple[float, float] | None
-    step_size: float | None
-    epsilon: float
-    through_aggregator: bool
     share_channels: bool
     tied: bool
     width: int | None
@@ -111,44 +133,35 @@ class Specification:
     embedding_digest: str | None = None
 
     def __post_init__(self) -> None:
-        if self.solver not in SOLVERS[self.route]:
-            known = ", ".join(SOLVERS[self.route])
-            raise InputError(
-                f"route {self.route!r} has no solver {self.solver!r}; it has {known}: choose one of those."
-            )
         _ = self.units
-        self._refuse_what_would_be_ignored()
-        if self.solver == "chebyshev" and self.spectrum is None:
-            raise InputError(
-                "solver 'chebyshev' has fixed coefficients: give spectrum=(low, high), the ends of K + ridge I; "
-                "(ridge, ridge + largest row sum of K) is always right."
-            )
-        if self.route == "vanilla" and self.sink < log(self.ridge) - 1e-9:
-            raise InputError(
-                f"sink is {self.sink:.4g}; the vanilla route converges if e^sink >= ridge, that is sink >= "
-                f"{log(self.ridge):.4g}."
-            )
-
+        self.attention.check(self.ridge)
         if self.embedding_digest is None and not self.features == self.projected == self.carried:
             raise InputError(
                 f"{self.features} features become {self.projected} and then {self.carried}, and no SHA-256 of the "
                 "projection was given: compile or save the model again."
             )
 
-    def _refuse_what_would_be_ignored(self) -> None:
-        chosen = f"route {self.route!r} with solver {self.solver!r}"
-        for name, used, by in (
-            ("spectrum", self.solver == "chebyshev", "solver 'chebyshev'"),
-            ("step_size", self.solver == "richardson" and self.route != "vanilla", "solver 'richardson'"),
-            ("through_aggregator", (self.route, self.solver) == ("softmax", "cg"), "softmax 'cg'"),
-        ):
-            if getattr(self, name) not in (None, False) and not used:
-                raise InputError(f"{name} belongs to {by}; {chosen} would ignore it: leave it out.")
-
     @classmethod
     def of(cls, **values: Any) -> Specification:
         """Return the specification of entries that may be anything: numbers of the right kind, or an error."""
-        return cls(**_settled(values))
+        return cls(**_checked(values))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Specification) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.as_dict()))
+
+    @property
+    def kernel(self) -> Kernel:
+        """What the attention computes."""
+        return self.attention.kernel
+
+    @property
+    def steps(self) -> int:
+        """Iterations in a forward pass."""
+        assert self.algorithm.steps is not None
+        return self.algorithm.steps
 
     @property
     def units(self) -> Primitives:
@@ -169,69 +182,133 @@ class Specification:
         copy of a step, and what the sketch is a sketch of.
         """
         width = max(self.width or 0, self.carried + self.outputs + 1)
-        copies = 1 if self.tied and self.solver != "chebyshev" else self.steps
+        copies = 1 if self.tied else self.steps
         sketched = self.features * self.projected if self.carried < self.projected else 0
         return 2 * width * (self.features + self.outputs + 1 + copies * self.carried) + sketched
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return asdict(self)
+        """Return it as plain JSON values: kernel, algorithm and attention by name and options."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        temperature = getattr(self.kernel, "temperature", None)
+        kernel = {"name": self.kernel.name} | ({} if temperature is None else {"temperature": temperature})
+        options = {field.name: getattr(self.algorithm, field.name) for field in fields(self.algorithm)}
+        return {
+            "kernel": kernel,
+            **plain,
+            "algorithm": {"name": self.algorithm.name, **options},
+            "attention": {"name": self.attention.name, **self.attention.options},
+        }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Specification:
-        """Return the specification that `as_dict` described; unknown or missing entries are an error."""
-        names = {field.name for field in fields(cls)}
-        if set(values) != names:
-            odd = ", ".join(sorted(set(values) ^ names))
-            raise InputError(f"the configuration does not fit this version ({odd}): compile the model again.")
-        return cls.of(**values)
+    def from_dict(cls, values: object) -> Specification:
+        """Return the specification that `as_dict` described; values may be anything, and are checked.
+
+        Raises:
+            InputError: an entry that is unknown, missing or not of its kind.
+        """
+        found = _entries(values, {"kernel", *(field.name for field in fields(cls))})
+        named = {name: _named(found.pop(name), name) for name in ("kernel", "algorithm", "attention")}
+        name, options = named["kernel"]
+        if name not in COMPILED_KERNELS:
+            raise unknown_name("kernel", name, COMPILED_KERNELS)
+        if set(options) != ({"temperature"} if "temperature" in _fields(COMPILED_KERNELS[name]) else set()):
+            raise InputError(f"the kernel {name!r} has options {sorted(options)}: compile the model again.")
+        kernel = COMPILED_KERNELS[name](
+            **{key: positive(value, key, "logits are divided by it") for key, value in options.items()}
+        )
+        algorithm = _algorithm(*named["algorithm"])
+        name, options = named["attention"]
+        ridge = positive(found["ridge"], "ridge", "without it the system may be singular")
+        attention = choose_attention(
+            kernel,
+            ridge,
+            name,
+            sink=options.get("sink"),
+            epsilon=options.get("epsilon", 1.0),
+            through_aggregator=options.get("through_aggregator", False),
+        )
+        if set(options) != set(attention.options):
+            raise InputError(f"{name} attention has options {sorted(options)}: compile the model again.")
+        return cls.of(algorithm=algorithm, attention=attention, **found)
 
 
-def _settled(values: dict[str, Any]) -> dict[str, Any]:
-    """Return every entry as a name or number of its kind, or say which is none."""
+def _fields(kind: type) -> set[str]:
+    return {field.name for field in fields(kind)}
+
+
+def _entries(values: Any, names: set[str]) -> dict[str, Any]:
+    if not isinstance(values, dict) or set(values) != names:
+        odd = ", ".join(sorted(map(str, set(values) ^ names))) if isinstance(values, dict) else "not a dictionary"
+        raise InputError(f"the configuration does not fit this version ({odd}): compile the model again.")
+    return dict(values)
+
+
+def _named(value: Any, what: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of a kernel, an algorithm or an attention."""
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise InputError(f"{what} is {value!r}; a name with options was expected: compile the model again.")
+    return value["name"], {key: option for key, option in value.items() if key != "name"}
+
+
+def _algorithm(name: str, options: dict[str, Any]) -> Compilable:
+    known = {key for key, kind in ALGORITHMS.items() if issubclass(kind, Compilable)}
+    if name not in known:
+        raise unknown_name("algorithm", name, known)
+    if set(options) != _fields(ALGORITHMS[name]):
+        raise InputError(f"the algorithm {name!r} has options {sorted(options)}: compile the model again.")
+    checks: dict[str, Callable[[Any], Any]] = {
+        "steps": lambda given: whole(given, "steps", 1),
+        "step_size": lambda given: positive(given, "step_size", "alpha moves against the gradient"),
+        "spectrum": _interval,
+        "preconditioner": str,
+    }
+    algorithm = resolve(name, **{key: None if value is None else checks[key](value) for key, value in options.items()})
+    assert isinstance(algorithm, Compilable)
+    return algorithm
+
+
+def _checked(values: dict[str, Any]) -> dict[str, Any]:
+    """Return every entry as a name or number of its kind, or raise for the first that is not."""
     found = dict(values)
-    for name, names in (("route", SOLVERS), ("dtype", DTYPES), ("primitives", PRIMITIVES)):
-        _known(found[name], name, names)
-    found["solver"] = str(found["solver"])
-    for name, why in POSITIVE.items():
-        found[name] = positive(found[name], name, why)
-    for name in ("features", "projected", "carried", "steps", "outputs"):
+    for name, names in (("dtype", DTYPES), ("primitives", PRIMITIVES)):
+        _check_name(found[name], name, names)
+    found["ridge"] = positive(found["ridge"], "ridge", "without it the system may be singular")
+    for name in ("features", "projected", "carried", "outputs"):
         found[name] = whole(found[name], name, 1)
-    if found["steps"] > MOST_STEPS:
-        raise InputError(f"steps is {found['steps']:,}; at most {MOST_STEPS:,} were expected: choose a faster solver.")
+    algorithm = found["algorithm"]
+    if algorithm.steps is None:
+        raise InputError(
+            f"a compiled model has a fixed depth: give steps=, such as {type(algorithm).__name__}(steps=12)."
+        )
+    if algorithm.steps > MOST_STEPS:
+        raise InputError(
+            f"steps is {algorithm.steps:,}; at most {MOST_STEPS:,} were expected: choose a faster algorithm."
+        )
     if found["carried"] > found["projected"]:
         raise InputError(f"carried is {found['carried']} of {found['projected']} features: a sketch never has more.")
-    for name in ("through_aggregator", "share_channels", "tied"):
+    for name in ("share_channels", "tied"):
         if not isinstance(found[name], bool):
             raise InputError(f"{name} is {found[name]!r}; True or False was expected.")
-    found["sink"] = _sink(found["sink"], found["route"])
+    found["tied"] = found["tied"] and algorithm.uniform
     optional: dict[str, Callable[[Any], Any]] = {
         "width": lambda given: whole(given, "width", 1),
-        "step_size": lambda given: positive(given, "step_size", "alpha moves against the gradient"),
-        "spectrum": _ends,
         "embedding_digest": _sha256,
         **CHECKS,
     }
     return found | {name: check(found[name]) for name, check in optional.items() if found[name] is not None}
 
 
-def _known(name: Any, kind: str, names: Mapping[str, object]) -> None:
-    if not isinstance(name, str) or name not in names:
-        raise unknown_name(kind, name, names)
-
-
-def _ends(given: Any) -> tuple[float, float]:
-    """Return the ends of a spectrum as floats, 0 < low <= high."""
+def _interval(given: Any) -> tuple[float, float]:
     try:
         low, high = (float(end) for end in given)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"spectrum is {given!r}; two numbers (low, high) were expected.") from None
-    if not 0 < low <= high < inf:
-        raise InputError(
-            f"spectrum is ({low:g}, {high:g}); 0 < low <= high was expected: give the ends of K + ridge I, which "
-            "(ridge, ridge + largest row sum of K) always are."
-        )
     return low, high
+
+
+def _check_name(name: Any, kind: str, names: Mapping[str, object]) -> None:
+    if not isinstance(name, str) or name not in names:
+        raise unknown_name(kind, name, names)
 
 
 def _sha256(given: Any) -> str:
@@ -239,21 +316,6 @@ def _sha256(given: Any) -> str:
     if not isinstance(given, str) or not re.fullmatch("[0-9a-f]{64}", given):
         raise InputError(f"embedding_digest is {given!r}; a SHA-256 in hexadecimal digits was expected.")
     return given
-
-
-def _sink(given: Any, route: str) -> float:
-    """Return the sink as a float whose exponential, where the weights hold it, is neither lost nor infinite."""
-    try:
-        sink = float(given)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"sink is {given!r}; a number was expected, near the largest logit.") from None
-    largest = LARGEST_SINK if route == "vanilla" else inf  # elsewhere the weights hold e^-sink only
-    if not (isfinite(sink) and -LARGEST_SINK <= sink <= largest):
-        raise InputError(
-            f"sink is {sink:g}; a number between {-LARGEST_SINK:g} and {largest:g} was expected, near the "
-            "largest logit."
-        )
-    return sink
 
 
 def digest(embedding: Tensor, unsketched: Tensor) -> str:
@@ -275,24 +337,4 @@ def digest(embedding: Tensor, unsketched: Tensor) -> str:
 
 def write_program(spec: Specification) -> Program:
     """Return the program of a specification, rewritten for the units it is to be made of."""
-    return spec.units.rewrite(_algorithm(spec))
-
-
-def _algorithm(spec: Specification) -> Program:
-    if spec.route == "vanilla":
-        return vanilla(spec.ridge, spec.temperature, spec.sink)
-    if spec.route == "imitation":
-        return imitation_cg(spec.ridge, spec.epsilon)
-    if spec.solver == "nadaraya-watson":
-        return nadaraya_watson(spec.temperature)
-    if spec.solver in ("cg", "pcg"):
-        if spec.route == "linear":
-            return linear_cg(spec.ridge, jacobi=spec.solver == "pcg")
-        return softmax_cg(spec.ridge, spec.temperature, spec.sink, through_aggregator=spec.through_aggregator)
-    kernel = Kernel("linear" if spec.route == "linear" else "softmax", spec.temperature, spec.sink)
-    if spec.solver == "richardson":
-        return richardson(kernel, spec.ridge, spec.step_size)
-    if spec.solver == "neumann":
-        return neumann(kernel, spec.ridge)
-    assert spec.spectrum is not None
-    return chebyshev(kernel, spec.ridge, spec.spectrum, spec.steps)
+    return spec.units.rewrite(spec.attention.write(spec.algorithm, spec.ridge))

@@ -8,26 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ridgeformer.language.expressions import reciprocal
 from ridgeformer.language.roles import Mask, Tokens
 
-__all__ = ["GATES", "SMALLEST_DIVISOR", "Attention", "GatedMLP", "HeadWeights", "guarded", "reciprocal"]
-
-
-SMALLEST_DIVISOR = {dtype: 1e8 * torch.finfo(dtype).tiny for dtype in (torch.float32, torch.float64)}
-
-
-def reciprocal(b: Tensor) -> Tensor:
-    """Return 1 / b, and exactly 0 where b is not above 1e8 times the smallest normal number.
-
-    A converged network divides nothing by nothing from then on; with the guard it idles instead of turning
-    NaN. Every divisor of our programs is positive, so a negative one is round-off: the network idles then too.
-    """
-    return guarded(b).reciprocal()
-
-
-def guarded(b: Tensor) -> Tensor:
-    """Return b, and infinity where it is too small to divide by: what is divided by it is then exactly 0."""
-    return torch.threshold(b, SMALLEST_DIVISOR[b.dtype], torch.inf)
+__all__ = ["GATES", "AttentionSublayer", "GatedMLP", "HeadWeights"]
 
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -52,7 +36,7 @@ class HeadWeights:
     kind: str
 
 
-class Attention(nn.Module):
+class AttentionSublayer(nn.Module):
     """X <- X + sum_h P_h (X W_V) W_O, with P_h a masked softmax of X W_Q (X W_K)', or that product itself.
 
     A token whose mask lets it read nobody gets nothing.

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ridgeformer.compiler.specification import Specification
-from ridgeformer.compiler.sublayers import SMALLEST_DIVISOR
 from ridgeformer.core.checks import as_tensor, cast
-from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
+from ridgeformer.core.errors import InputError, ShapeError
+from ridgeformer.language.expressions import SMALLEST_DIVISOR
 
 __all__ = ["Task", "check_squares", "check_task"]
-
-LOGIT_SPAN = {torch.float32: 80.0, torch.float64: 690.0}
-"""How far the largest logit may be from the sink's before one of their exponentials is lost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +55,11 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
             f"support and {spec.outputs} output(s), as compiled."
         )
     _check_sizes(given.detach(), targets.dtype)
-    if spec.solver in ("cg", "pcg"):
+    if spec.algorithm.inner_products:
         check_squares(targets.detach())
-    if spec.route in ("softmax", "vanilla"):
-        _check_logits(spec, X.detach() @ embedding, Xq.detach() @ embedding)
-    if spec.solver == "neumann":
-        _check_neumann(spec, X.detach() @ embedding)
+    rows, queries = X.detach() @ embedding, Xq.detach() @ embedding
+    spec.attention.check_rows(rows, queries)
+    _check_convergence(spec, rows)
     return Task(X, targets, Xq, flat)
 
 
@@ -121,24 +117,15 @@ def check_squares(y: Tensor) -> None:
         )
 
 
-def _check_logits(spec: Specification, X: Tensor, Xq: Tensor) -> None:
-    largest = max(float(rows.square().sum(-1).max()) for rows in (X, Xq)) / spec.temperature
-    span = LOGIT_SPAN[spec.torch_dtype]
-    if not largest - spec.sink < span or spec.sink - largest > span:
-        sink = f"compile with sink={largest:.4g}, " if isfinite(largest) else ""
-        raise LogitRangeError(
-            f"the largest logit is {largest:.4g} and the sink's is {spec.sink:.4g}; {spec.dtype} holds a difference of "
-            f"{span:g}: {sink}raise the temperature, or shorten the rows."
-        )
-
-
-def _check_neumann(spec: Specification, X: Tensor) -> None:
-    logits = X @ X.mT
-    K = logits if spec.route == "linear" else (logits / spec.temperature).exp()
-    finite = bool(torch.isfinite(K).all())
-    norm = float(torch.linalg.matrix_norm(K, ord=2).max()) if finite else inf
-    if norm >= spec.ridge:
+def _check_convergence(spec: Specification, rows: Tensor) -> None:
+    """Refuse supports on which the algorithm diverges for almost all targets."""
+    limit = spec.algorithm.largest_kernel_norm(spec.ridge)
+    if limit == inf:
+        return
+    tasks = rows.reshape(-1, *rows.shape[-2:])
+    norm = max(float(torch.linalg.matrix_norm(spec.kernel.dense(task, task), ord=2)) for task in tasks)
+    if not norm < limit:
         raise InputError(
-            f"the Neumann series needs ||K|| < ridge, and ||K|| is {norm:.4g} with ridge {spec.ridge:.4g}: use "
-            f"solver='cg', or compile with a ridge above {norm:.4g}."
+            f"the {spec.algorithm.family} needs ||K|| < ridge, and ||K|| is {norm:.4g} with ridge {spec.ridge:.4g}: "
+            f"use ConjugateGradients, or compile with a ridge above {norm:.4g}."
         )

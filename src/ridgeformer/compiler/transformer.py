@@ -16,16 +16,16 @@ from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literall
 from ridgeformer.compiler.execution.fast import Plans
 from ridgeformer.compiler.execution.plans import fingerprint
 from ridgeformer.compiler.explain import explain
-from ridgeformer.compiler.layout import Layout, arrange, lives
-from ridgeformer.compiler.lowering import lower_attend, lower_gate
-from ridgeformer.compiler.specification import Specification, write_program
-from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.layout import Layout
+from ridgeformer.compiler.lowering import Weights
+from ridgeformer.compiler.specification import Specification
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.compiler.task import Task, check_task
 from ridgeformer.compiler.trace import Trace, collect
 from ridgeformer.core.errors import DtypeError, unknown_name
 from ridgeformer.language.interpreter import unroll
-from ridgeformer.language.program import Attend, Gate, Instruction, Program, Record
-from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens, own
+from ridgeformer.language.program import Instruction, Program, Record
+from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens
 
 __all__ = ["CompiledTransformer"]
 
@@ -47,80 +47,23 @@ class CompiledTransformer(nn.Module):
     """What the sketch is a sketch of, (features, projected); None without one. Named by the same SHA-256."""
 
     def __init__(
-        self, spec: Specification, embedding: Tensor, unsketched: Tensor | None = None, most_units: int | None = None
+        self,
+        spec: Specification,
+        program: Program,
+        layout: Layout,
+        weights: Weights,
+        embedding: Tensor,
+        unsketched: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.spec = spec
-        self._most_units = most_units  # of a gated sublayer, where a file says so
+        self.spec, self.program, self.layout = spec, program, layout
         if unsketched is None:
             unsketched = torch.zeros(spec.features, spec.projected)
-        named = spec.embedding_digest is not None
-        self.register_buffer("embedding", _own(embedding) if named else None)
+        self.register_buffer("embedding", None if spec.embedding_digest is None else _own(embedding))
         self.register_buffer("unsketched", _own(unsketched) if spec.carried < spec.projected else None)
-        self.program: Program = write_program(spec)
-        self.layout: Layout = arrange(
-            self.program, spec.carried, spec.outputs, share=spec.share_channels, width=spec.width
-        )
-        self.embed = nn.ParameterDict(
-            {
-                role.value: nn.Parameter(self._embedding(role, embedding), requires_grad=False)
-                for role in self.program.roles
-            }
-        )
-        self.prelude, self.steps, self.readout = self._lower()
+        self.embed = weights.embed
+        self.prelude, self.steps, self.readout = weights.prelude, weights.steps, weights.readout
         self._plans = Plans()
-
-    # -- building ----------------------------------------------------------------------------------
-
-    def _embedding(self, role: Role, features: Tensor) -> Tensor:
-        """Return the (features + outputs + 1, width) matrix that turns a token of this role into its stream."""
-        spec, dtype = self.spec, self.spec.torch_dtype
-        W = torch.zeros(spec.features + spec.outputs + 1, self.layout.width, dtype=dtype)
-        for name, channel in self.program.channels.items():
-            columns = list(self.layout.columns[name])
-            if role not in channel.on:
-                continue
-            if channel.source == "features":
-                W[: spec.features, columns] = features.to(dtype)
-            elif channel.source == "targets":
-                W[spec.features : -1, columns] = torch.eye(spec.outputs, dtype=dtype)
-            else:
-                W[-1, columns] = float(channel.source or 0.0)
-        return W
-
-    def _lower(self) -> tuple[nn.ModuleList, nn.ModuleList, nn.ModuleList]:
-        """Return the sublayers of prelude, steps and readout; tied steps are built once."""
-        alive = lives(self.program)
-        position = 0
-
-        def build(section: list[Instruction]) -> nn.ModuleList:
-            nonlocal position
-            modules = nn.ModuleList()
-            cleared: set[str] = set()  # in this section, and not written since
-            for instruction in section:
-                if isinstance(instruction, Record):
-                    continue
-                born = {name for name, life in alive.items() if life is not None and position in life.births}
-                modules.append(self._module(instruction, frozenset(born | cleared)))
-                cleared = (cleared | set(instruction.clear)) - instruction.writes
-                position += 1
-            return modules
-
-        prelude = build(self.program.prelude)
-        copies = 1 if self.spec.tied or not self.program.uniform else self.spec.steps
-        before = position
-        steps = []
-        for number in range(copies if self.program.uniform else self.spec.steps):
-            if self.program.uniform:
-                position = before
-            steps.append(build(self.program.steps[0 if self.program.uniform else number]))
-        return prelude, nn.ModuleList(steps), build(self.program.readout)
-
-    def _module(self, instruction: Attend | Gate, empty: frozenset[str]) -> Attention | GatedMLP:
-        if isinstance(instruction, Attend):
-            everyone = own(*self.program.roles)
-            return lower_attend(instruction, self.layout, everyone, self.program.attention, self.spec.torch_dtype)
-        return lower_gate(instruction, self.layout, empty, self.spec.units, self.spec.torch_dtype, self._most_units)
 
     # -- using -------------------------------------------------------------------------------------
 
@@ -154,9 +97,9 @@ class CompiledTransformer(nn.Module):
         tokens = self.tokens(*(t.shape[-2] for t in self._check(X, y, Xq).given[::2]))
         cache: dict[str, Tensor] = {}
 
-        def keep(place: str, sublayer: Attention | GatedMLP, before: Tensor, after: Tensor) -> None:
+        def keep(place: str, sublayer: AttentionSublayer | GatedMLP, before: Tensor, after: Tensor) -> None:
             cache[f"{place}.in"], cache[f"{place}.out"] = before, after
-            if isinstance(sublayer, Attention):
+            if isinstance(sublayer, AttentionSublayer):
                 for number, head in enumerate(sublayer.heads):
                     cache[f"{place}.pattern.{head}"] = sublayer.pattern(number, before, tokens)
 
@@ -169,10 +112,10 @@ class CompiledTransformer(nn.Module):
         Raises:
             UnknownNameError: no head has this name.
         """
-        found = [(layer, n) for layer in self.modules() if isinstance(layer, Attention)
+        found = [(layer, n) for layer in self.modules() if isinstance(layer, AttentionSublayer)
                  for n, name in enumerate(layer.heads) if name == head]  # fmt: skip
         if not found:
-            names = {name for layer in self.modules() if isinstance(layer, Attention) for name in layer.heads}
+            names = {name for layer in self.modules() if isinstance(layer, AttentionSublayer) for name in layer.heads}
             raise unknown_name("head", head, names)
         saved = [layer.W_O[n].detach().clone() for layer, n in found]
         try:
@@ -193,7 +136,7 @@ class CompiledTransformer(nn.Module):
         return explain(self)
 
     def save(self, directory: str | Path) -> Path:
-        """Write `config.json` and `model.safetensors`; `ridgeformer.load` reads them."""
+        """Write `config.json` and `model.safetensors`; `ridgeformer.load_model` reads them."""
         from ridgeformer.compiler.saving import save  # saving knows this class
 
         return save(self, directory)
@@ -255,7 +198,7 @@ class CompiledTransformer(nn.Module):
         return torch.cat(parts, dim=-2)
 
     @cached_property
-    def schedule(self) -> tuple[tuple[str, Instruction, Attention | GatedMLP | None], ...]:
+    def schedule(self) -> tuple[tuple[str, Instruction, AttentionSublayer | GatedMLP | None], ...]:
         """(section, instruction, sublayer) in the order of execution; records have no sublayer."""
         current, found = "", []
         modules: Iterator[nn.Module] = iter(())
@@ -263,7 +206,7 @@ class CompiledTransformer(nn.Module):
             if section != current:
                 current, modules = section, iter(self._section(section))
             sublayer = None if isinstance(instruction, Record) else next(modules)
-            assert sublayer is None or isinstance(sublayer, Attention | GatedMLP)
+            assert sublayer is None or isinstance(sublayer, AttentionSublayer | GatedMLP)
             found.append((section, instruction, sublayer))
         return tuple(found)
 

@@ -1,1 +1,1 @@
-"""What every other package may use: errors, input checks, seeds, memory, reading files, statistics."""
+"""Shared by all packages: errors, input checks, seeds, memory, file reading, statistics."""

@@ -1,4 +1,4 @@
-"""The gate every input passes: real, finite, of the right shape, or an error that says what to do."""
+"""Checks of inputs: real, finite and of the right shape, or an error that says what to do."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _from_array(value: object, name: str) -> Tensor:
 
 
 def _mapped(value: NDArray[np.floating]) -> Tensor:
-    """Return a memory-mapped array as a tensor that stays on disk; nothing here writes to its input."""
+    """Return a memory-mapped array as a tensor that stays on disk; the library never writes to its inputs."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(value)
@@ -128,7 +128,7 @@ def as_query(value: object, like: Tensor, name: str = "Xq") -> Tensor:
 
 
 def cast(value: Tensor, like: Tensor, name: str) -> Tensor:
-    """Return `value` in the dtype and on the device of `like`; what overflows there is refused."""
+    """Return `value` in the dtype and on the device of `like`; an overflow is an error."""
     converted = value.to(dtype=like.dtype, device=like.device)
     if converted.dtype != value.dtype and not bool(torch.isfinite(converted.detach()).all()):
         largest = float(value.detach().abs().max())

@@ -1,17 +1,30 @@
-"""What can be wrong with an input: every message says what was wrong, what was expected and what to do."""
+"""Errors: every message says what was wrong, what was expected and what to do."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "DataFileError",
+    "DtypeError",
+    "FetchError",
+    "InputError",
+    "LogitRangeError",
+    "NotPositiveSemidefiniteError",
+    "RidgeformerError",
+    "ShapeError",
+    "UnknownNameError",
+    "unknown_name",
+]
+
 
 class RidgeformerError(Exception):
-    """Any error this library raises on purpose; the command line prints it as one line and exits with 2."""
+    """Base class of this library's errors; the command line prints one as a single line and exits with code 2."""
 
 
 class InputError(RidgeformerError, ValueError):
-    """An argument has a value that no answer exists for (a ridge of zero, a NaN, no rows)."""
+    """An argument has a value for which no answer exists (a ridge of zero, a NaN, no rows)."""
 
 
 class ShapeError(InputError):
@@ -23,7 +36,7 @@ class DtypeError(InputError, TypeError):
 
 
 class UnknownNameError(InputError):
-    """A name that is not in the list it was looked up in; the message offers the nearest one."""
+    """A name that is not registered; the message offers the nearest registered one."""
 
 
 class LogitRangeError(InputError):

@@ -1,4 +1,4 @@
-"""How much memory is free, asked before work begins."""
+"""Free memory, and errors before an allocation that would not fit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def free_bytes(device: torch.device | None = None) -> int:
-    """Return the bytes a new allocation can have without swapping: on the device, or else in main memory.
+    """Return the bytes that can be allocated without swapping, on the device or in main memory.
 
-    Linux counts caches that it would give back; elsewhere it is the free pages, or half of all there are.
+    On Linux this includes reclaimable caches; elsewhere it is the number of free pages, or 2 GiB if that is unknown.
     """
     if device is not None and device.type == "cuda":
         import torch
@@ -32,11 +32,11 @@ def free_bytes(device: torch.device | None = None) -> int:
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
-        return 2**31  # nothing is known: plan for a small machine
+        return 2**31  # unknown: plan for a small machine
 
 
 def show_bytes(count: int) -> str:
-    """Return a size for people.
+    """Format a size in GiB or MiB.
 
     Example:
         >>> show_bytes(3 * 2**30), show_bytes(5 * 2**20)
@@ -46,7 +46,7 @@ def show_bytes(count: int) -> str:
 
 
 def require_memory(needed: int, what: str, advice: str) -> None:
-    """Raise before the start of something that does not fit, with the size of it and what to do instead.
+    """Raise if more memory is needed than is free, with both sizes and advice.
 
     Example:
         >>> require_memory(10**18, "a network of width 10^15", "choose a smaller width")
@@ -54,7 +54,7 @@ def require_memory(needed: int, what: str, advice: str) -> None:
         ridgeformer.core.errors.InputError: a network of width 10^15 needs about 1,000,000,000.0 GB of memory and ...
 
     Raises:
-        InputError: more than is free.
+        InputError: more memory is needed than is free.
     """
     free = free_bytes()
     if needed > free:
@@ -64,7 +64,7 @@ def require_memory(needed: int, what: str, advice: str) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out; torch says so in a `RuntimeError`.
+    """Return whether an error means that memory ran out; torch raises a `RuntimeError` then.
 
     Example:
         >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("no"))

@@ -1,4 +1,4 @@
-"""Reading files that anyone may have written: regular files only, one sentence for what is wrong, bounded memory."""
+"""Reading untrusted files: regular files only, bounded memory, and one sentence for every failure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ UNPACKED_RATIO = 100
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[BufferedReader]:
-    """Open a regular file for reading; nothing else is ever waited for or read.
+    """Open a regular file for reading; pipes and devices are refused without blocking.
 
-    The kind of file is asked of the descriptor, so a file that is swapped after the check is still refused.
+    The type is read from the open descriptor, so replacing the file after the check has no effect.
 
     Raises:
         DataFileError: missing, a directory, a pipe, a device, or not allowed to be read.
@@ -69,9 +69,9 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
 def explained(
     path: Path | str, problem: str = "is truncated or damaged", advice: str = "save it again"
 ) -> Iterator[None]:
-    """Turn whatever a parser raises inside the block into one sentence about the file.
+    """Turn any exception of a parser inside the block into one sentence about the file.
 
-    Parsers raise what they like on damaged input (KeyError, RecursionError, zlib.error, RuntimeError, ...), so every
+    Damaged input makes parsers raise anything (KeyError, RecursionError, zlib.error, RuntimeError, ...), so every
     `Exception` is caught; errors of this library pass unchanged.
 
     Raises:
@@ -96,7 +96,7 @@ def explained(
 
 
 def check_unpacked(what: str, unpacked: int, packed: int) -> None:
-    """Refuse content that would fill far more memory than its file: a decompression bomb, or a damaged header.
+    """Refuse content that would take far more memory than its file: a decompression bomb or a damaged header.
 
     Args:
         what: What unpacks, as the message should call it.
@@ -119,7 +119,7 @@ def check_unpacked(what: str, unpacked: int, packed: int) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    r"""Return the kind of an error and what it says, in one line of at most 200 characters.
+    r"""Return the type and message of an error in one line of at most 200 characters.
 
     Example:
         >>> one_line(ValueError("first\nsecond"))

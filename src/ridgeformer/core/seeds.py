@@ -1,4 +1,4 @@
-"""One seed, spawned once per use, so that no two draws of a run ever share a stream."""
+"""Random generators from one seed, with an independent stream for each named purpose."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ def spawn(seed: int, *purpose: str | int) -> np.random.SeedSequence:
     """Return the seed sequence that belongs to `purpose` under `seed`.
 
     The same seed and purpose give the same sequence in every process; different purposes give independent
-    ones. Drawing features and targets from one stream has made a "true weight" equal to the first data
-    row before: name what each draw is for.
+    ones. Name the purpose of each draw: features and targets drawn from one stream are not independent.
 
     Example:
         >>> a, b = spawn(0, "features"), spawn(0, "targets")

@@ -114,7 +114,9 @@ def certified_eps(pair: Pair, norm: str) -> float | None:
         kernel = rest.system.kernel
         drifts = [drift(kernel, g, norm) for g in expansions]
         values = [abs(float(g.value(kernel, g.x))) for g in expansions]
-    elif isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and pair.kernel == DotProduct():
+    elif (
+        isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and type(pair.kernel) is DotProduct
+    ):
         drifts, values = _gram_cube(pair, norm)
     else:
         return None

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ridgeformer.core.errors import unknown_name
 from ridgeformer.kernels.base import FeatureKernel, Kernel
-from ridgeformer.kernels.dot_product import DotProduct
+from ridgeformer.kernels.dot_product import CentredDotProduct, DotProduct
 from ridgeformer.kernels.exponential import Exponential
 from ridgeformer.kernels.gaussian import Gaussian
 from ridgeformer.kernels.gram_power import GramPower
@@ -21,6 +21,7 @@ from ridgeformer.kernels.relu_ntk import ReluNTK
 
 __all__ = [
     "KERNELS",
+    "CentredDotProduct",
     "DotProduct",
     "Exponential",
     "FeatureKernel",

@@ -6,9 +6,29 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from ridgeformer.core.errors import InputError
 
-__all__ = ["Expression", "Term", "parse"]
+__all__ = ["SMALLEST_DIVISOR", "Expression", "Term", "guarded", "parse", "reciprocal"]
+
+SMALLEST_DIVISOR = {dtype: 1e8 * torch.finfo(dtype).tiny for dtype in (torch.float32, torch.float64)}
+"""A guarded reciprocal returns 0 for what is not above it."""
+
+
+def reciprocal(b: Tensor) -> Tensor:
+    """Return 1 / b, and exactly 0 where b is not above `SMALLEST_DIVISOR`.
+
+    A converged network divides nothing by nothing from then on; with the guard it idles instead of turning
+    NaN. Every divisor of our programs is positive, so a negative one is round-off: the network idles then too.
+    """
+    return guarded(b).reciprocal()
+
+
+def guarded(b: Tensor) -> Tensor:
+    """Return b, and infinity where it is too small to divide by: what is divided by it is then exactly 0."""
+    return torch.threshold(b, SMALLEST_DIVISOR[b.dtype], torch.inf)
 
 
 @dataclass(frozen=True)

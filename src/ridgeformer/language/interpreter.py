@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.sublayers import reciprocal
+from ridgeformer.language.expressions import reciprocal
 from ridgeformer.language.program import Attend, Gate, Head, Instruction, Program, Record
 from ridgeformer.language.roles import Tokens
 

@@ -7,9 +7,9 @@ A new study is one file with a `Study` and one line in `registry`; a page of its
 """
 
 from ridgeformer.studies.registry import STUDIES, find_study
-from ridgeformer.studies.sweep import Progress, Report, run
 from ridgeformer.studies.store import Store, StoredResult
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.studies.sweep import Progress, Report, run
 from ridgeformer.studies.tables import export, intervals, table
 from ridgeformer.studies.task import Result, StudyTask, TaskOutcome, TaskStatus
 

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ridgeformer import bounds
-from ridgeformer.compiler import compile as compile_model
+from ridgeformer.algorithms import resolve
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
-from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
+from ridgeformer.compiler.compile import compile
+from ridgeformer.studies.compiled_problem import kernel_of, problem_with_condition_number
 from ridgeformer.studies.study import Preset, Study, product
 
 __all__ = ["STUDY", "depth_exponent", "measure", "reached_depths", "sufficient_depths"]
@@ -27,11 +28,11 @@ SHOWN = 48
 
 
 def measure(
-    route: str, solver: str, kappa: float, decay: str, dtype: str, steps: int, seed: int
+    attention: str, algorithm: str, kappa: float, decay: str, dtype: str, steps: int, seed: int
 ) -> list[dict[str, Any]]:
     """Return a row for the steps of one run: its relative error and the bound, rounding included.
 
-    The error is in the norm in which the method contracts: the A-norm, or the D-norm of the vanilla route. `depth` is
+    The error is in the norm in which the method contracts: the A-norm, or the D-norm of vanilla attention. `depth` is
     the first step at which it is below `ENOUGH`, None if there is none.
 
     Example:
@@ -39,13 +40,17 @@ def measure(
         >>> [row["error"] < row["bound"] for row in rows]
         [True, True, True, True]
     """
-    posed = pose_with_condition_number(route, SUPPORTS, FEATURES, kappa, decay, seed)
-    model = compile_model(
-        route, solver=solver, features=FEATURES, ridge=posed.ridge, steps=steps, temperature=TEMPERATURE, dtype=dtype,
-        spectrum=posed.ends if solver == "chebyshev" else None,
-        step_size=2 / sum(posed.ends) if solver == "richardson" and route != "vanilla" else None,
-    )  # fmt: skip
-    evidence = gather(model, posed.X, posed.y, posed.X[:1])[0]
+    problem = problem_with_condition_number(attention, SUPPORTS, FEATURES, kappa, decay, seed)
+    chosen = resolve(
+        "cg" if algorithm == "pcg" else algorithm,
+        steps=steps,
+        preconditioner="jacobi" if algorithm == "pcg" else None,
+        spectrum=problem.extremes if algorithm == "chebyshev" else None,
+        step_size=2 / sum(problem.extremes) if algorithm == "richardson" and attention != "vanilla" else None,
+    )
+    kernel = kernel_of(attention)
+    model = compile(kernel, chosen, attention=attention, features=FEATURES, ridge=problem.ridge, dtype=dtype)
+    evidence = gather(model, problem.X, problem.y, problem.X[:1])[0]
     promise = promise_of(evidence)
     error, bound = promise.measured[:, 0].tolist(), promise.bound[:, 0].tolist()
     depth = next((step for step, value in enumerate(error, start=1) if value <= ENOUGH), None)
@@ -61,11 +66,11 @@ def _grid(kappas: list[float], decays: list[str], steps: int, descent: list[floa
             ("imitation", "cg")]  # fmt: skip
     slow = [("linear", "richardson"), ("softmax", "richardson"), ("vanilla", "richardson")]
     return [
-        {"route": route, "solver": solver, **point}
+        {"attention": attention, "algorithm": algorithm, **point}
         for pairs, chosen, depth in ((fast, kappas, steps), (slow, descent, 4 * steps))
-        for route, solver in pairs
+        for attention, algorithm in pairs
         for point in product(kappa=chosen, **common, steps=[depth])
-    ] + product(route=["linear"], solver=["neumann"], kappa=[1.9], **common, steps=[steps])
+    ] + product(attention=["linear"], algorithm=["neumann"], kappa=[1.9], **common, steps=[steps])
 
 
 def depth_exponent(means: Rows, algorithm: str) -> float | None:
@@ -92,7 +97,7 @@ def sufficient_depths(kappas: Iterable[float]) -> dict[str, list[int]]:
 
 STUDY = Study(
     name="depth-accuracy",
-    version=1,
+    version=2,
     what="The error of compiled transformers after every step, under the bound for that step.",
     function="ridgeformer.studies.depth_accuracy:measure",
     presets={

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ridgeformer import bounds
-from ridgeformer.compiler import compile as compile_model
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.sketching import measure_sketch
-from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
+from ridgeformer.compiler.compile import compile
+from ridgeformer.studies.compiled_problem import kernel_of, problem_with_condition_number
 from ridgeformer.studies.study import Preset, Study, product
 
 __all__ = ["STUDY", "measure"]
@@ -19,7 +20,7 @@ STEPS = 80
 """Enough for conjugate gradients to leave nothing that the sketch's error could be mistaken for."""
 
 
-def measure(route: str, sketch: str, decay: str, width: int, dtype: str, seed: int) -> dict[str, Any]:
+def measure(attention: str, sketch: str, decay: str, width: int, dtype: str, seed: int) -> dict[str, Any]:
     """Return what a model that carries `width` of the features loses, relative to norm(y) or norm(K).
 
     `kernel` is norm(K - Kh), `tail` the sum of eigenvalues past the width, which is sometimes quoted as its bound (W1,
@@ -33,18 +34,17 @@ def measure(route: str, sketch: str, decay: str, width: int, dtype: str, seed: i
         >>> row["floor"] <= row["kernel"] * (1 + 1e-9), row["error"] <= row["bound"]
         (True, True)
     """
-    posed = pose_with_condition_number(route, SUPPORTS, FEATURES, KAPPA, decay, seed)
-    common: dict[str, Any] = {"features": FEATURES, "ridge": posed.ridge, "temperature": TEMPERATURE, "dtype": dtype}
-    overhead = compile_model(route, steps=1, **common).budget.overhead
-    model = compile_model(
-        route, steps=STEPS, width=width + overhead, sketch=sketch, reference=posed.X, seed=seed, **common
-    )
-    evidence = gather(model, posed.X, posed.y, posed.X)[0]
+    problem = problem_with_condition_number(attention, SUPPORTS, FEATURES, KAPPA, decay, seed)
+    common: dict[str, Any] = {"features": FEATURES, "ridge": problem.ridge, "dtype": dtype}
+    kernel, algorithm = kernel_of(attention), ConjugateGradients(steps=STEPS)
+    overhead = compile(kernel, algorithm, **common).budget.overhead
+    model = compile(kernel, algorithm, width=width + overhead, sketch=sketch, reference=problem.X, seed=seed, **common)
+    evidence = gather(model, problem.X, problem.y, problem.X)[0]
     true, lost = evidence.true, measure_sketch(evidence)
     spectrum = (true.eigenvalues - true.ridge).clamp_min(0).numpy()
     size, norm = float(true.y.norm()), float(spectrum.max())
     steps = float(promise_of(evidence).predictions[-1].norm()) / size
-    linear = route == "linear"
+    linear = attention == "linear"
     return {
         "kernel": lost.difference / norm,
         "tail": bounds.tail_mass(spectrum, width) / norm,
@@ -63,7 +63,7 @@ def measure(route: str, sketch: str, decay: str, width: int, dtype: str, seed: i
 
 def _grid(widths: list[int], decays: list[str]) -> list[dict[str, Any]]:
     return product(
-        route=["linear", "softmax"], sketch=["pca", "gaussian", "orthogonal"], decay=decays, width=widths,
+        attention=["linear", "softmax"], sketch=["pca", "gaussian", "orthogonal"], decay=decays, width=widths,
         dtype=["float64", "float32"],
     )  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 import torch
 
-import ridgeformer as rf
 from ridgeformer.core.seeds import torch_generator
+from tests.compiler.tasks import compiled
 
 FEATURES = 5
 
@@ -19,20 +19,20 @@ def draw(supports=24, queries=4, outputs=1, tasks=None, features=FEATURES, seed=
     return size * normal(supports, features), normal(supports, outputs), size * normal(queries, features)
 
 
-def ends(X, route, ridge):
+def ends(X, attention, ridge):
     """Return the ends of the spectrum of K + ridge I."""
     logits = X @ X.T
-    values = torch.linalg.eigvalsh(logits if route == "linear" else logits.exp())
+    values = torch.linalg.eigvalsh(logits if attention == "linear" else logits.exp())
     return ridge + max(0.0, float(values[0])), ridge + float(values[-1])
 
 
-def build(route, solver, X, **options):
-    """Return a model for tasks like `draw`'s, with a ridge the solver converges for."""
-    ridge = options.pop("ridge", 500.0 if solver == "neumann" else 0.5)
-    if solver == "chebyshev":
-        options.setdefault("spectrum", ends(X.reshape(-1, X.shape[-1]), route, ridge))
+def build(attention, algorithm, X, **options):
+    """Return a model for tasks like `draw`'s, with a ridge the algorithm converges for."""
+    ridge = options.pop("ridge", 500.0 if algorithm == "neumann" else 0.5)
+    if algorithm in ("chebyshev", "heavy_ball", "nesterov"):
+        options.setdefault("spectrum", ends(X.reshape(-1, X.shape[-1]), attention, ridge))
     options = {"features": X.shape[-1], "steps": 7, **options}
-    return rf.compile(route, solver=solver, ridge=ridge, **options)
+    return compiled(attention, algorithm=algorithm, ridge=ridge, **options)
 
 
 def wrong(certificate):

@@ -51,10 +51,10 @@ def test_the_problem_comes_from_the_specification():
     np.testing.assert_allclose(certificate.exact[0], truth, rtol=1e-9)
 
 
-@pytest.mark.parametrize("route", ["linear", "softmax", "vanilla", "imitation"])
-def test_the_bound_covers_a_broken_network_and_says_how_bad_it_is(route):
+@pytest.mark.parametrize("attention", ["linear", "softmax", "vanilla", "imitation"])
+def test_the_bound_covers_a_broken_network_and_says_how_bad_it_is(attention):
     X, y, Xq = draw()
-    model = build(route, None, X, steps=60, ridge=20.0)
+    model = build(attention, None, X, steps=60, ridge=20.0)
     sound = rf.certify(model, X, y, Xq)
     model.steps[0][0].W_Q[0].detach().mul_(2.0)
     broken = rf.certify(model, X, y, Xq)
@@ -68,12 +68,12 @@ def test_the_networks_own_coefficients_are_a_proof_as_well(monkeypatch):
     (evidence,) = gather(build("softmax", "cg", X, steps=8, temperature=2.0), X, y, Xq)
     by_solve = prove(evidence)
 
-    def useless(*arguments):
-        solution = solve_exactly(*arguments)
+    def useless(*arguments, **options):
+        solution = solve(*arguments, **options)
         return replace(solution, residual_norm=solution.residual_norm + 1e6)
 
-    solve_exactly = accuracy.solve_exactly
-    monkeypatch.setattr(accuracy, "solve_exactly", useless)
+    solve = accuracy.solve
+    monkeypatch.setattr(accuracy, "solve", useless)
     by_residual = prove(evidence)
     assert "direct float64 solve" in by_solve.how
     assert "own coefficients" in by_residual.how
@@ -82,38 +82,38 @@ def test_the_networks_own_coefficients_are_a_proof_as_well(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("route", "options"),
+    ("attention", "options"),
     [
         ("softmax", {"ridge": 1e-2}),
         ("linear", {"ridge": 1e-2}),
-        ("linear", {"solver": "richardson", "ridge": 3.0}),
-        ("linear", {"solver": "chebyshev", "ridge": 0.5}),
+        ("linear", {"algorithm": "richardson", "ridge": 3.0}),
+        ("linear", {"algorithm": "chebyshev", "ridge": 0.5}),
         ("vanilla", {"ridge": 8.0}),
         ("imitation", {"ridge": 0.5}),
     ],
 )
-def test_the_advised_number_of_steps_is_enough_and_one_less_is_not(route, options):
+def test_the_advised_number_of_steps_is_enough_and_one_less_is_not(attention, options):
     X, y, Xq = draw(supports=12)
-    solver, ridge = options.get("solver"), options["ridge"]
-    few = rf.certify(build(route, solver, X, ridge=ridge, steps=1), X, y, Xq)
+    algorithm, ridge = options.get("algorithm"), options["ridge"]
+    few = rf.certify(build(attention, algorithm, X, ridge=ridge, steps=1), X, y, Xq)
     more = int(few.advice.removeprefix("run ").split()[0].replace(",", ""))
     assert more > 1
-    assert rf.certify(build(route, solver, X, ridge=ridge, steps=1 + more), X, y, Xq).accurate
-    assert not rf.certify(build(route, solver, X, ridge=ridge, steps=more), X, y, Xq).accurate
+    assert rf.certify(build(attention, algorithm, X, ridge=ridge, steps=1 + more), X, y, Xq).accurate
+    assert not rf.certify(build(attention, algorithm, X, ridge=ridge, steps=more), X, y, Xq).accurate
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"route": "softmax", "solver": "nadaraya-watson"}, "one softmax head averages the targets"),
-        ({"route": "softmax", "solver": "cg", "steps": 30, "primitives": "relu", "relu_knots": 8}, "ReLU units"),
-        ({"route": "softmax", "solver": "richardson", "ridge": 1e-6}, "2,000 steps would not be enough"),
-        ({"route": "imitation", "solver": "cg", "steps": 30, "epsilon": 0.5}, "its tilt (epsilon 0.5)"),
+        ({"attention": "softmax", "algorithm": "nadaraya_watson"}, "one softmax head averages the targets"),
+        ({"attention": "softmax", "algorithm": "cg", "steps": 30, "primitives": "relu", "relu_knots": 8}, "ReLU units"),
+        ({"attention": "softmax", "algorithm": "richardson", "ridge": 1e-6}, "2,000 steps would not be enough"),
+        ({"attention": "imitation", "algorithm": "cg", "steps": 30, "epsilon": 0.5}, "its tilt (epsilon 0.5)"),
     ],
 )
 def test_where_steps_do_not_help_the_reason_is_said(options, words):
     X, y, Xq = draw()
-    certificate = rf.certify(build(options.pop("route"), options.pop("solver"), X, **options), X, y, Xq)
+    certificate = rf.certify(build(options.pop("attention"), options.pop("algorithm"), X, **options), X, y, Xq)
     assert not certificate.accurate
     assert words in certificate.verdict
 

@@ -1,4 +1,4 @@
-"""Certificates of every route hold for what was compiled, and fall for what was broken."""
+"""Certificates of every attention hold for what was compiled, and fall for what was broken."""
 
 import json
 import math
@@ -14,46 +14,46 @@ from tests.compiler.certificate.certified_tasks import FEATURES, build, draw, wr
 PAIRS = [
     ("linear", "cg"), ("linear", "pcg"), ("linear", "richardson"), ("linear", "neumann"), ("linear", "chebyshev"),
     ("softmax", "cg"), ("softmax", "richardson"), ("softmax", "neumann"), ("softmax", "chebyshev"),
-    ("softmax", "nadaraya-watson"), ("vanilla", "richardson"), ("imitation", "cg"),
+    ("softmax", "nadaraya_watson"), ("vanilla", "richardson"), ("imitation", "cg"),
 ]  # fmt: skip
 
 MAIN_HEAD = {"vanilla": "update memories", "imitation": "tilted head"}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("route", "solver"), PAIRS)
-def test_every_route_and_solver_holds(route, solver, dtype):
+@pytest.mark.parametrize(("attention", "algorithm"), PAIRS)
+def test_every_route_and_solver_holds(attention, algorithm, dtype):
     X, y, Xq = draw()
-    certificate = rf.certify(build(route, solver, X, dtype=dtype), X, y, Xq)
+    certificate = rf.certify(build(attention, algorithm, X, dtype=dtype), X, y, Xq)
     assert not wrong(certificate), str(certificate)
     assert all(math.isfinite(check.measured) for check in certificate.checks)
     assert {check.kind for check in certificate.checks} == {"proved", "expected", "observed"}
 
 
-@pytest.mark.parametrize(("route", "solver"), [pair for pair in PAIRS if pair[1] != "nadaraya-watson"])
-def test_enough_steps_are_proved_accurate(route, solver):
+@pytest.mark.parametrize(("attention", "algorithm"), [pair for pair in PAIRS if pair[1] != "nadaraya_watson"])
+def test_enough_steps_are_proved_accurate(attention, algorithm):
     X, y, Xq = draw(supports=8)
-    certificate = rf.certify(build(route, solver, X, ridge=100.0, steps=60), X, y, Xq)
+    certificate = rf.certify(build(attention, algorithm, X, ridge=100.0, steps=60), X, y, Xq)
     assert certificate.holds, str(certificate)
     assert certificate.verdict.startswith("Proved within ")
 
 
-@pytest.mark.parametrize(("route", "solver"), [pair for pair in PAIRS if pair[1] != "nadaraya-watson"])
-def test_a_silenced_head_is_noticed(route, solver):
+@pytest.mark.parametrize(("attention", "algorithm"), [pair for pair in PAIRS if pair[1] != "nadaraya_watson"])
+def test_a_silenced_head_is_noticed(attention, algorithm):
     X, y, Xq = draw()
-    model = build(route, solver, X)
-    with model.ablated(MAIN_HEAD.get(route, "kernel product")) as broken:
+    model = build(attention, algorithm, X)
+    with model.ablated(MAIN_HEAD.get(attention, "kernel product")) as broken:
         found = wrong(rf.certify(broken, X, y, Xq))
     assert "weights" in found
     assert len(found) > 1
     assert not wrong(rf.certify(model, X, y, Xq))
 
 
-@pytest.mark.parametrize(("route", "solver"), PAIRS)
-def test_perturbed_weights_are_noticed(route, solver):
+@pytest.mark.parametrize(("attention", "algorithm"), PAIRS)
+def test_perturbed_weights_are_noticed(attention, algorithm):
     """The logits of one head, in the last step, by a thousandth: too little to see in a plot."""
     X, y, Xq = draw()
-    model = build(route, solver, X)
+    model = build(attention, algorithm, X)
     model.steps[-1][0].W_Q[0].detach().mul_(1.001)
     found = wrong(rf.certify(model, X, y, Xq))
     assert "weights" in found
@@ -62,8 +62,8 @@ def test_perturbed_weights_are_noticed(route, solver):
 
 def test_weights_that_return_nan_hold_nothing():
     X, y, Xq = draw()
-    for route in ("linear", "softmax", "vanilla", "imitation"):
-        model = build(route, None, X)
+    for attention in ("linear", "softmax", "vanilla", "imitation"):
+        model = build(attention, None, X)
         model.steps[0][0].W_V[0].detach().fill_(torch.nan)
         certificate = rf.certify(model, X, y, Xq)
         assert not certificate.holds
@@ -73,10 +73,10 @@ def test_weights_that_return_nan_hold_nothing():
         assert "the weights are not those of the specification" in certificate.verdict
 
 
-@pytest.mark.parametrize("route", ["linear", "softmax", "vanilla", "imitation"])
-def test_outputs_and_batches_are_judged_at_their_worst(route):
+@pytest.mark.parametrize("attention", ["linear", "softmax", "vanilla", "imitation"])
+def test_outputs_and_batches_are_judged_at_their_worst(attention):
     X, y, Xq = draw(outputs=3, tasks=2)
-    model = build(route, None, X, outputs=3)
+    model = build(attention, None, X, outputs=3)
     certificate = rf.certify(model, X, y, Xq)
     assert not wrong(certificate), str(certificate)
     assert certificate.proved.shape == certificate.predictions.shape == (2, 4, 3)
@@ -94,7 +94,7 @@ def test_one_bad_task_spoils_the_batch():
     assert not wrong(rf.certify(model, X[0], y[0], Xq[0]))
     certificate = rf.certify(model, torch.stack([X[0], 3 * X[1]]), y, Xq)
     assert wrong(certificate)
-    assert "ends compiled in" in certificate["error per step"].condition
+    assert "interval compiled in" in certificate["error per step"].condition
 
 
 def test_errors_are_those_of_a_solve_of_ones_own():
@@ -155,10 +155,10 @@ def test_data_beyond_the_range_of_the_units_are_said():
         build("linear", "cg", X, primitives="swiglu", reciprocal_range=(1e-6, 1.0))(X, y, Xq)
 
 
-@pytest.mark.parametrize("route", ["linear", "softmax", "vanilla", "imitation"])
-def test_zero_targets_are_certified(route):
+@pytest.mark.parametrize("attention", ["linear", "softmax", "vanilla", "imitation"])
+def test_zero_targets_are_certified(attention):
     X, y, Xq = draw()
-    certificate = rf.certify(build(route, None, X), X, 0 * y, Xq)
+    certificate = rf.certify(build(attention, None, X), X, 0 * y, Xq)
     assert certificate.holds, str(certificate)
 
 

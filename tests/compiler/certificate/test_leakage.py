@@ -3,7 +3,7 @@
 import pytest
 
 import ridgeformer as rf
-from ridgeformer.compiler.sublayers import Attention
+from ridgeformer.compiler.sublayers import AttentionSublayer
 from ridgeformer.language.roles import AGGREGATOR, ANCHOR, QUERY, SUPPORT, Mask, Rule
 from tests.compiler.certificate.certified_tasks import build, draw
 
@@ -11,14 +11,14 @@ from tests.compiler.certificate.certified_tasks import build, draw
 def leak(model, head, reader):
     """Let tokens of a role read the queries in every head of this name."""
     for layer in model.modules():
-        if isinstance(layer, Attention):
+        if isinstance(layer, AttentionSublayer):
             for number, name in enumerate(layer.heads):
                 if name == head:
                     layer.masks[number] = Mask((*layer.masks[number].rules, Rule(reader, QUERY)))
 
 
 @pytest.mark.parametrize(
-    ("route", "head", "reader"),
+    ("attention", "head", "reader"),
     [
         ("linear", "kernel product", SUPPORT),
         ("linear", "p'u", SUPPORT),
@@ -30,9 +30,9 @@ def leak(model, head, reader):
         ("imitation", "count", AGGREGATOR),
     ],
 )
-def test_a_leaking_mask_is_caught(route, head, reader):
+def test_a_leaking_mask_is_caught(attention, head, reader):
     X, y, Xq = draw()
-    model = build(route, None, X)
+    model = build(attention, None, X)
     assert rf.certify(model, X, y, Xq)["leakage"].measured == 0.0
     leak(model, head, reader)
     check = rf.certify(model, X, y, Xq)["leakage"]
@@ -45,7 +45,7 @@ def test_every_sublayer_is_looked_at():
     X, y, Xq = draw()
     model = build("softmax", "cg", X)
     measured = rf.certify(model, X, y, Xq).curves["leakage"].measured
-    assert measured.shape == (1, sum(isinstance(layer, Attention) for _, _, layer in model.schedule))
+    assert measured.shape == (1, sum(isinstance(layer, AttentionSublayer) for _, _, layer in model.schedule))
     assert (measured == 0.0).all()
 
 

@@ -10,18 +10,18 @@ from ridgeformer.compiler.certificate.sketching import measure_sketch
 from tests.compiler.certificate.certified_tasks import build, draw, wrong
 
 
-def narrow(route, X, kept, sketch, **options):
-    full = build(route, None, X)
+def narrow(attention, X, kept, sketch, **options):
+    full = build(attention, None, X)
     width = full.budget.overhead + kept
-    return build(route, None, X, width=width, sketch=sketch, steps=20, **options)
+    return build(attention, None, X, width=width, sketch=sketch, steps=20, **options)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("sketch", ["pca", "gaussian", "orthogonal"])
-@pytest.mark.parametrize("route", ["linear", "softmax", "imitation"])
-def test_every_sketch_holds(route, sketch, dtype):
+@pytest.mark.parametrize("attention", ["linear", "softmax", "imitation"])
+def test_every_sketch_holds(attention, sketch, dtype):
     X, y, Xq = draw(outputs=1)
-    model = narrow(route, X, 3, sketch, reference=draw(seed=5)[0], dtype=dtype)
+    model = narrow(attention, X, 3, sketch, reference=draw(seed=5)[0], dtype=dtype)
     certificate = rf.certify(model, X, y, Xq)
     assert not wrong(certificate), str(certificate)
     assert "plus that of the sketch" in certificate["predictions"].condition
@@ -67,5 +67,5 @@ def test_the_error_is_against_the_full_features():
 def test_a_model_saved_and_loaded_knows_what_it_sketched(tmp_path):
     X, y, Xq = draw()
     model = narrow("softmax", X, 3, "gaussian")
-    again = rf.load(model.save(tmp_path / "model"))
+    again = rf.load_model(model.save(tmp_path / "model"))
     assert rf.certify(again, X, y, Xq).as_dict() == rf.certify(model, X, y, Xq).as_dict()

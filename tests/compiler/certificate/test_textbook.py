@@ -4,6 +4,7 @@ import torch
 
 import ridgeformer as rf
 from tests.compiler.certificate.certified_tasks import build, draw, wrong
+from tests.compiler.tasks import compiled
 
 
 def test_conjugate_gradients_are_claimed_until_orthogonality_is_lost():
@@ -18,8 +19,8 @@ def test_conjugate_gradients_are_claimed_until_orthogonality_is_lost():
 
 def test_fixed_coefficients_are_claimed_to_the_end():
     X, y, Xq = draw()
-    for solver in ("richardson", "chebyshev"):
-        check = rf.certify(build("linear", solver, X, steps=30), X, y, Xq)["textbook steps"]
+    for algorithm in ("richardson", "chebyshev", "heavy_ball", "nesterov"):
+        check = rf.certify(build("linear", algorithm, X, steps=30), X, y, Xq)["textbook steps"]
         assert "steps 1 to 30 of 30" in check.what
 
 
@@ -35,6 +36,6 @@ def test_a_change_in_the_ninth_digit_is_seen():
 
 
 def test_one_row_cannot_be_permuted_and_is_no_failure():
-    net = rf.compile("softmax", solver="chebyshev", features=2, ridge=0.1, steps=12, spectrum=(0.1, 8.0))
+    net = compiled("softmax", algorithm="chebyshev", features=2, ridge=0.1, steps=12, spectrum=(0.1, 8.0))
     X = torch.full((1, 2), 0.7, dtype=torch.float64)
     assert not wrong(rf.certify(net, X, torch.ones(1, dtype=torch.float64), 0.7 * X))

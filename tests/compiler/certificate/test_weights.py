@@ -11,14 +11,14 @@ from tests.compiler.certificate.certified_tasks import build, draw
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("route", ["linear", "softmax", "vanilla", "imitation"])
-def test_compiled_weights_are_the_specifications(route, dtype, tmp_path):
+@pytest.mark.parametrize("attention", ["linear", "softmax", "vanilla", "imitation"])
+def test_compiled_weights_are_the_specifications(attention, dtype, tmp_path):
     X, _, _ = draw()
     U = draw(supports=4, seed=1)[0]
     for options in ({}, {"projection": U}, {"tied": False}):
-        model = build(route, None, X, dtype=dtype, **options)
+        model = build(attention, None, X, dtype=dtype, **options)
         assert check_weights(model).measured == 0
-        assert check_weights(rf.load(model.save(tmp_path / "model"))).measured == 0
+        assert check_weights(rf.load_model(model.save(tmp_path / "model"))).measured == 0
 
 
 def test_the_first_tensor_that_differs_is_named_with_its_number_of_entries():

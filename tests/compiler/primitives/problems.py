@@ -2,7 +2,7 @@
 
 import torch
 
-from ridgeformer.compiler import compile
+from tests.compiler.tasks import compiled
 
 
 def problem(seed=0, k=20, q=4, features=4, outputs=None):
@@ -17,11 +17,11 @@ def problem(seed=0, k=20, q=4, features=4, outputs=None):
     return X, torch.randn(shape, generator=generator, dtype=torch.float64), Xq
 
 
-def build(route="softmax", primitives="exact", **options):
+def build(attention="softmax", primitives="exact", **options):
     """A small model; swiglu with a range narrower than the default, so that tests are quick."""
     if primitives == "swiglu":
         options.setdefault("reciprocal_range", (1e-6, 1e4))
-    return compile(route, primitives=primitives, **{"features": 4, "ridge": 0.5, "steps": 5, **options})
+    return compiled(attention, primitives=primitives, **{"features": 4, "ridge": 0.5, "steps": 5, **options})
 
 
 def difference(one, other):

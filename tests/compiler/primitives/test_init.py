@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from ridgeformer.compiler import load
+from ridgeformer.compiler import load_model
 from ridgeformer.compiler.primitives import PRIMITIVES, ReLU, SwiGLU, choose
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.core.errors import DataFileError, InputError, RidgeformerError, UnknownNameError
@@ -81,7 +81,7 @@ def test_a_specification_survives_json(name):
 )
 def test_a_saved_model_comes_back_bit_for_bit(name, options, tmp_path):
     model = build(primitives=name, **options)
-    again = load(model.save(tmp_path / "model"))
+    again = load_model(model.save(tmp_path / "model"))
     assert again.spec == model.spec
     assert again.budget == model.budget
     assert torch.equal(again(*problem()), model(*problem()))
@@ -99,7 +99,7 @@ def test_a_foreign_configuration_is_refused(entry, value, message, tmp_path):
     config["specification"][entry] = value
     (directory / "config.json").write_text(json.dumps(config))
     with pytest.raises(DataFileError, match=message):
-        load(directory)
+        load_model(directory)
 
 
 def test_a_width_that_exact_units_fit_into_leaves_swiglu_a_feature_less():

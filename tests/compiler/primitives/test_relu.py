@@ -110,21 +110,21 @@ def test_units_read_the_constant_on_their_other_side():
         assert torch.equal(module.W_a, expected)
 
 
-def fitted(solver, steps, knots, data, **options):
+def fitted(algorithm, steps, knots, data, **options):
     """The relu model whose range and bound are those of the data, and how far it is from the exact one."""
-    exact = build(solver=solver, steps=steps, **options)
+    exact = build(algorithm=algorithm, steps=steps, **options)
     met = operand_ranges(exact, *data)
     reciprocal_range = (met.smallest_divisor / 1.5, met.largest_divisor * 1.5)
     model = build(
-        primitives="relu", solver=solver, steps=steps, reciprocal_range=reciprocal_range,
+        primitives="relu", algorithm=algorithm, steps=steps, reciprocal_range=reciprocal_range,
         relu_bound=1.5 * met.largest_factor, relu_knots=knots, **options,
     )  # fmt: skip
     return difference(model(*data), exact(*data))
 
 
-@pytest.mark.parametrize(("solver", "options"), [("richardson", {}), ("chebyshev", {"spectrum": (0.5, 60.0)})])
-def test_a_model_nears_the_exact_one_with_the_square_of_the_knots(solver, options):
-    coarse, fine = (fitted(solver, 6, knots, problem(), **options) for knots in (128, 1024))
+@pytest.mark.parametrize(("algorithm", "options"), [("richardson", {}), ("chebyshev", {"spectrum": (0.5, 60.0)})])
+def test_a_model_nears_the_exact_one_with_the_square_of_the_knots(algorithm, options):
+    coarse, fine = (fitted(algorithm, 6, knots, problem(), **options) for knots in (128, 1024))
     assert fine < 1e-3
     assert fine < coarse / 16  # 64 foretold; errors of one sign or another do not add up evenly
 
@@ -135,15 +135,15 @@ def test_conjugate_gradients_get_there_too_with_more_knots():
     assert fine < coarse / 16
 
 
-@pytest.mark.parametrize("solver", ["cg", "richardson"])
-def test_values_stay_finite_for_200_steps(solver):
-    trace = build(primitives="relu", solver=solver, steps=220, relu_knots=64).trace(*problem())
+@pytest.mark.parametrize("algorithm", ["cg", "richardson"])
+def test_values_stay_finite_for_200_steps(algorithm):
+    trace = build(primitives="relu", algorithm=algorithm, steps=220, relu_knots=64).trace(*problem())
     assert all(bool(torch.isfinite(values).all()) for values in trace.values.values())
     assert trace.f.abs().max() < 100
 
 
 def test_sharing_channels_changes_no_output():
-    shared, apart = (build(primitives="relu", solver="richardson", share_channels=share) for share in (True, False))
+    shared, apart = (build(primitives="relu", algorithm="richardson", share_channels=share) for share in (True, False))
     assert shared.budget.width < apart.budget.width
     assert difference(shared(*problem()), apart(*problem())) < 1e-12
 

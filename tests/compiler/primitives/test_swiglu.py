@@ -58,21 +58,21 @@ def test_softmax_cg_in_stock_blocks_equals_the_exact_model(seed, k, steps):
 
 
 @pytest.mark.parametrize(
-    ("route", "options"),
+    ("attention", "options"),
     [
-        ("softmax", {"solver": "richardson"}),
-        ("softmax", {"solver": "chebyshev", "spectrum": (0.5, 60.0)}),
+        ("softmax", {"algorithm": "richardson"}),
+        ("softmax", {"algorithm": "chebyshev", "spectrum": (0.5, 60.0)}),
         ("softmax", {"through_aggregator": True}),
         ("softmax", {"outputs": 2, "tied": False}),
-        ("linear", {"solver": "cg", "steps": 3}),
-        ("linear", {"solver": "pcg", "steps": 3}),
-        ("linear", {"solver": "richardson"}),
+        ("linear", {"algorithm": "cg", "steps": 3}),
+        ("linear", {"algorithm": "pcg", "steps": 3}),
+        ("linear", {"algorithm": "richardson"}),
         ("imitation", {"steps": 2}),
     ],
 )
-def test_every_route_equals_its_exact_model(route, options):
+def test_every_route_equals_its_exact_model(attention, options):
     X, y, Xq = problem(3, outputs=options.get("outputs"))
-    exact, swiglu = (build(route, name, **options) for name in ("exact", "swiglu"))
+    exact, swiglu = (build(attention, name, **options) for name in ("exact", "swiglu"))
     assert difference(swiglu(X, y, Xq), exact(X, y, Xq)) < 1e-9
     assert {gate for s in swiglu.modules() if isinstance(s, GatedMLP) for gate in s.gates} == {"silu"}
 
@@ -141,13 +141,15 @@ def test_below_its_range_an_inverse_is_too_small_and_never_too_large():
     assert bool((z[1:] * b[1:] <= 1 + 1e-15).all())
 
 
-@pytest.mark.parametrize(("route", "dtype"), [("softmax", "float64"), ("softmax", "float32"), ("linear", "float32")])
-def test_a_converged_network_idles_for_200_steps(route, dtype):
+@pytest.mark.parametrize(
+    ("attention", "dtype"), [("softmax", "float64"), ("softmax", "float32"), ("linear", "float32")]
+)
+def test_a_converged_network_idles_for_200_steps(attention, dtype):
     X, y, Xq = problem(k=8)
-    model = build(route, "swiglu", steps=210, ridge=2.0, reciprocal_range=(1e-4, 1e2), dtype=dtype)
+    model = build(attention, "swiglu", steps=210, ridge=2.0, reciprocal_range=(1e-4, 1e2), dtype=dtype)
     found = run_stock(model, X, y, Xq)
     assert all(bool(torch.isfinite(values).all()) for values in found.values())
-    K, k = ((rows @ X.T).exp() if route == "softmax" else rows @ X.T for rows in (X, Xq))
+    K, k = ((rows @ X.T).exp() if attention == "softmax" else rows @ X.T for rows in (X, Xq))
     solved = k @ torch.linalg.solve(K + 2.0 * torch.eye(8), y)
     assert difference(found["f"][9].double(), solved) < 1e-2
     assert difference(found["f"][-1].double(), solved) < 1e-4

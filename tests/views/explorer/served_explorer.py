@@ -10,7 +10,7 @@ from ridgeformer.views.explorer.state import State
 from tests.real_browser import new_page
 
 AWAITED = """() => {
-  if (!window.dash_component_api || !document.querySelector("#attention .main-svg")) return ["the page"];
+  if (!window.dash_component_api || !document.querySelector("#pattern .main-svg")) return ["the page"];
   const props = (id) => window.dash_component_api.getLayout(id).props;
   const { stored, completed, ...queues } = window.store.getState().callbacks;
   const callbacks = Object.values(queues).flat().map((one) => `callback ${one.callback.output}`);

@@ -33,10 +33,9 @@ def _quiet_and_at_home(explorer):
 def the_librarys(state):
     """The three predictions by public calls that the explorer does not make."""
     task = pose(state)
-    model = rf.compile(
-        state.route, features=task.X.shape[1], ridge=state.ridge, steps=state.steps, temperature=state.temperature
-    )
-    kernel = rf.kernels.DotProduct() if state.route == "linear" else rf.kernels.Exponential(state.temperature)
+    kernel = rf.kernels.DotProduct() if state.attention == "linear" else rf.kernels.Exponential(state.temperature)
+    algorithm = rf.algorithms.ConjugateGradients(steps=state.steps)
+    model = rf.compile(kernel, algorithm, features=task.X.shape[1], ridge=state.ridge)
     head = rf.NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy())
     found = {
         "compiled transformer": model(task.X, task.y, task.Xq),
@@ -89,12 +88,12 @@ def test_every_slider_moves_its_part_by_keyboard(explorer):
 
 
 CHIPS = [
-    ("solver", "richardson", {"solver": "richardson"}),
-    ("route", "linear", {"route": "linear"}),
-    ("solver", "pcg", {"solver": "pcg"}),
-    ("route", "vanilla", {"route": "vanilla", "solver": "richardson"}),
+    ("algorithm", "richardson", {"algorithm": "richardson"}),
+    ("attention", "linear", {"attention": "linear"}),
+    ("algorithm", "pcg", {"algorithm": "pcg"}),
+    ("attention", "vanilla", {"attention": "vanilla", "algorithm": "richardson"}),
     ("head", "update queries", {"head": 2}),
-    ("route", "imitation", {"route": "imitation", "solver": "cg", "head": 0}),
+    ("attention", "imitation", {"attention": "imitation", "algorithm": "cg", "head": 0}),
     ("sketch", "orthogonal", {"sketch": "orthogonal"}),
     ("data", "bumps", {"data": "bumps", "width": None}),
 ]
@@ -107,7 +106,7 @@ def test_every_choice_chooses(explorer):
         explorer.choose(control, label)
         expected = expected | change
         assert explorer.state == State(**expected), (control, label)
-    assert explorer.page.locator("#solver input:disabled").count() == 5
+    assert explorer.page.locator("#algorithm input:disabled").count() == 5
 
 
 def test_numbers_stay_the_librarys_after_changes(explorer):
@@ -115,7 +114,7 @@ def test_numbers_stay_the_librarys_after_changes(explorer):
     explorer.choose("output", "class_2").press("ridge", "ArrowRight", times=4)
     assert explorer.state.output == 2
     same_numbers(explorer)
-    explorer.open("route=linear&ridge=0.01")
+    explorer.open("attention=linear&ridge=0.01")
     same_numbers(explorer)
 
 
@@ -125,7 +124,7 @@ def test_stream_and_attention_are_the_librarys(explorer):
     shown = explorer.traces("stream")
     for name, columns in view.channels:
         assert np.array_equal(shown[name]["z"], view.values[:, columns]), name
-    assert np.array_equal(explorer.traces("attention")["attention"]["z"], pattern(explorer.state).weights)
+    assert np.array_equal(explorer.traces("pattern")["attention"]["z"], pattern(explorer.state).weights)
     assert explorer.text("#stream-formula") == view.formula
 
 
@@ -193,9 +192,9 @@ def test_good_files_are_shown_and_bad_ones_refused(explorer, tmp_path):
 
 
 def test_what_the_library_refuses_is_said_in_its_words(explorer):
-    explorer.open("solver=neumann")
+    explorer.open("algorithm=neumann")
     assert explorer.text("#headline").startswith("The Neumann series needs")
-    explorer.choose("solver", "cg")
+    explorer.choose("algorithm", "cg")
     assert explorer.state == State()
     same_numbers(explorer)
 

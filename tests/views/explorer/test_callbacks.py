@@ -80,9 +80,9 @@ def test_a_page_leaves_alone_what_a_control_says_already():
 
 
 def test_solvers_a_route_refuses_cannot_be_chosen():
-    for route, disabled in (("softmax", {"pcg"}), ("imitation", {"pcg", "richardson", "neumann", "chebyshev"})):
-        state = State(route=route)
-        options = _page_of(state, shown(state, scope(state)), "")[4]["solver"]
+    for attention, disabled in (("softmax", {"pcg"}), ("imitation", {"pcg", "richardson", "neumann", "chebyshev"})):
+        state = State(attention=attention)
+        options = _page_of(state, shown(state, scope(state)), "")[4]["algorithm"]
         assert {o["value"] for o in options if o["disabled"]} >= disabled
         assert not next(o for o in options if o["value"] == "cg")["disabled"]
 
@@ -95,12 +95,12 @@ def test_panels_show_a_figure_and_a_sentence(name):
     json.dumps(figure)
 
 
-@pytest.mark.parametrize("address", ["solver=neumann", "data=drawn", "data=upload-0123456789abcdef"])
+@pytest.mark.parametrize("address", ["algorithm=neumann", "data=drawn", "data=upload-0123456789abcdef"])
 def test_a_refused_state_is_a_sentence_everywhere(address):
     state = State.parse(address)
     assert headline(state)[0].endswith((".", "again."))
     assert headline(state)[1:] == ([], "")
-    shown_anyway = {"spectrum", "influence"} if address == "solver=neumann" else set()
+    shown_anyway = {"spectrum", "influence"} if address == "algorithm=neumann" else set()
     for name in PANELS:
         assert (_panel(name, state)[1] == BLOCKED) == (name not in shown_anyway)
     assert place(state) == (BLOCKED, "")

@@ -14,24 +14,24 @@ from ridgeformer.views.explorer.state import State
 
 STATES = [
     State(),
-    State(steps=20, solver="richardson"),
-    State(steps=15, solver="chebyshev", ridge=1.0),
-    State(ridge=200.0, solver="neumann"),
-    State(route="linear", solver="pcg", ridge=0.01),
-    State(route="vanilla", solver="richardson", ridge=1.0, steps=30),
-    State(route="imitation", ridge=0.5, steps=5),
+    State(steps=20, algorithm="richardson"),
+    State(steps=15, algorithm="chebyshev", ridge=1.0),
+    State(ridge=200.0, algorithm="neumann"),
+    State(attention="linear", algorithm="pcg", ridge=0.01),
+    State(attention="vanilla", algorithm="richardson", ridge=1.0, steps=30),
+    State(attention="imitation", ridge=0.5, steps=5),
     State(data="steps", width=16, sketch="orthogonal"),
     State(data="wine", rows=60, temperature=13.0, output=1),
     State(data="digits", rows=80, ridge=1.0, output=3, width=40),
-    State(data="diabetes", rows=50, route="linear", ridge=5.0),
+    State(data="diabetes", rows=50, attention="linear", ridge=5.0),
 ]
 
 
 def kernel_and_rows(state):
     task = pose(state)
-    if state.route == "imitation":
+    if state.attention == "imitation":
         return rf.kernels.DotProduct(), task.X - task.X.mean(0), task.Xq - task.X.mean(0)
-    linear = state.route == "linear"
+    linear = state.attention == "linear"
     return (rf.kernels.DotProduct() if linear else rf.kernels.Exponential(state.temperature)), task.X, task.Xq
 
 
@@ -72,7 +72,7 @@ def test_a_sketch_moves_the_limit_away_from_the_exact_answer():
 
 
 def test_one_head_takes_no_steps():
-    found = run(State(solver="nadaraya-watson"))
+    found = run(State(algorithm="nadaraya_watson"))
     assert len(found.errors) == len(found.bound) == 0
     assert np.allclose(found.predicted, found.average, atol=1e-12)
 
@@ -96,9 +96,9 @@ def test_influence_is_a_refit_without_the_point(state, point):
     assert np.allclose(found.without(point), fit(state, keep), atol=1e-6)
 
 
-@pytest.mark.parametrize("route", ["linear", "softmax", "vanilla", "imitation"])
-def test_the_range_of_widths_is_what_compile_takes(route):
-    state = State.parse(f"route={route}")
+@pytest.mark.parametrize("attention", ["linear", "softmax", "vanilla", "imitation"])
+def test_the_range_of_widths_is_what_compile_takes(attention):
+    state = State.parse(f"attention={attention}")
     least, full = width_range(state)
     features = pose(state).X.shape[1]
     assert run(replace(state, width=least)).features == (features, 1)
@@ -110,7 +110,7 @@ def test_the_range_of_widths_is_what_compile_takes(route):
 
 def test_what_the_library_refuses_is_refused_in_its_words():
     with pytest.raises(InputError, match=r"the Neumann series needs \|\|K\|\| < ridge"):
-        run(State(solver="neumann"))
+        run(State(algorithm="neumann"))
 
 
 def test_states_of_one_problem_share_its_result():

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeformer.compiler import SOLVERS
 from ridgeformer.core.errors import InputError
 from ridgeformer.views.explorer.compute import run
 from ridgeformer.views.explorer.controls import (
@@ -21,7 +20,7 @@ from ridgeformer.views.explorer.controls import (
     shown,
 )
 from ridgeformer.views.explorer.data import pose
-from ridgeformer.views.explorer.state import DRAWN, SOURCES, State
+from ridgeformer.views.explorer.state import DRAWN, RUNS, SOURCES, State
 
 
 def moved(state, **controls):
@@ -66,18 +65,18 @@ def test_a_control_changes_its_own_part(controls, changes):
         assert moved(State(), **controls) == State(**changes)
 
 
-@pytest.mark.parametrize("route", SOLVERS)
-def test_a_route_keeps_its_solver_or_takes_its_first(route):
-    state = moved(State(), route=route)
-    assert state.solver == ("cg" if "cg" in SOLVERS[route] else SOLVERS[route][0])
+@pytest.mark.parametrize("attention", RUNS)
+def test_a_route_keeps_its_solver_or_takes_its_first(attention):
+    state = moved(State(), attention=attention)
+    assert state.algorithm == ("cg" if "cg" in RUNS[attention] else RUNS[attention][0])
 
 
 def test_a_number_that_no_longer_fits_is_brought_back():
     state = State(sublayer=83, point=23)
     assert moved(state, steps=2).sublayer == 23
     assert moved(state, rows=10).point is None
-    assert moved(State.parse("route=vanilla&width=14"), route="softmax").width == 14
-    assert moved(State.parse("route=vanilla&width=23"), route="softmax").width is None
+    assert moved(State.parse("attention=vanilla&width=14"), attention="softmax").width == 14
+    assert moved(State.parse("attention=vanilla&width=23"), attention="softmax").width is None
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -124,13 +123,13 @@ def test_what_cannot_be_drawn_or_removed_is_refused():
 
 
 def test_the_scope_of_a_refused_state_is_what_can_be_said_of_it():
-    assert scope(State(solver="neumann")).full == 20 - 3  # its program has fewer channels
+    assert scope(State(algorithm="neumann")).full == 20 - 3  # its program has fewer channels
     assert scope(State(data=DRAWN)).askable == 0
     assert not scope(State(data="upload-" + "0" * 16)).line
 
 
 def test_the_scope_names_heads_and_outputs():
-    assert scope(State.parse("route=vanilla&sublayer=1")).heads == (
+    assert scope(State.parse("attention=vanilla&sublayer=1")).heads == (
         "update memories",
         "update anchors",
         "update queries",

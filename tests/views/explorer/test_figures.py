@@ -39,11 +39,11 @@ ADDRESSES = [
     "point=3",
     "data=wine&temperature=13",
     "data=diabetes&temperature=10&point=4",
-    "route=vanilla&sublayer=1",
+    "attention=vanilla&sublayer=1",
 ]
 
 
-@pytest.mark.parametrize("address", [*ADDRESSES, "route=linear&sublayer=2", "solver=nadaraya-watson", "steps=1"])
+@pytest.mark.parametrize("address", [*ADDRESSES, "attention=linear&sublayer=2", "algorithm=nadaraya_watson", "steps=1"])
 def test_plotly_accepts_every_figure(address):
     for figure in all_figures(State.parse(address)):
         go.Figure(figure)  # raises on any property it does not know

@@ -2,7 +2,6 @@
 
 from dash import dcc, html
 
-from ridgeformer.views.explorer.figures import PALETTE
 from ridgeformer.views.explorer.layout import INPUTS, page
 
 
@@ -42,7 +41,3 @@ def test_every_plot_has_a_title_and_a_sentence():
         assert {f"{name}-title", f"{name}-says"} <= set(map(str, IDS))
     described = [getattr(part, "aria-labelledby", "") for part in PARTS if isinstance(part, html.Div)]
     assert all(any(f"{name}-says" in text for text in described) for name in plots)
-
-
-def test_there_are_five_colours():
-    assert len(PALETTE) == 5

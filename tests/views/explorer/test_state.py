@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeformer.compiler import SOLVERS
 from ridgeformer.core.errors import InputError
-from ridgeformer.views.explorer.state import DRAWN, LIMITS, MOST_ROWS, SOURCES, State
+from ridgeformer.views.explorer.state import DRAWN, LIMITS, MOST_ROWS, RUNS, SOURCES, State
 
 coordinates = st.integers(-9999, 9999).map(lambda n: n / 1000)
 
 
 @st.composite
 def settings_of_a_state(draw):
-    route = draw(st.sampled_from(list(SOLVERS)))
+    attention = draw(st.sampled_from(list(RUNS)))
     whole = {
         name: draw(st.integers(int(low), int(high)))
         for name, (low, high) in LIMITS.items()
@@ -23,8 +22,8 @@ def settings_of_a_state(draw):
     }
     return dict(
         data=draw(st.sampled_from([*SOURCES, "upload-0123456789abcdef"])),
-        route=route,
-        solver=draw(st.sampled_from(SOLVERS[route])),
+        attention=attention,
+        algorithm=draw(st.sampled_from(RUNS[attention])),
         ridge=float(f"{draw(st.floats(*LIMITS['ridge'])):.3g}"),
         temperature=float(f"{draw(st.floats(*LIMITS['temperature'])):.3g}"),
         width=draw(st.none() | st.integers(1, 100)),
@@ -53,7 +52,7 @@ def test_every_part_of_a_state_can_be_in_an_address():
 
 
 def test_a_route_without_a_solver_takes_its_first():
-    assert State.parse("route=vanilla").solver == "richardson"
+    assert State.parse("attention=vanilla").algorithm == "richardson"
 
 
 @pytest.mark.parametrize(
@@ -70,9 +69,9 @@ def test_a_route_without_a_solver_takes_its_first():
         ("rows=100000", f"to {MOST_ROWS}"),
         ("data=titanic", "unknown data 'titanic'"),
         ("data=upload-../../etc/passwd", "unknown data"),
-        ("route=quantum", "unknown route"),
+        ("attention=quantum", "unknown attention"),
         ("sketch=x", "unknown sketch"),
-        ("route=vanilla&solver=cg", "has no solver 'cg'"),
+        ("attention=vanilla&algorithm=cg", "has no algorithm 'cg'"),
         ("data=drawn&points=1;2", "x,y was expected"),
         ("data=drawn&points=1,99", "outside"),
         ("data=drawn&points=" + "0,0;" * (MOST_ROWS + 1), "201 drawn points"),

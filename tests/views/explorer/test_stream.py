@@ -10,7 +10,12 @@ from ridgeformer.views.explorer.data import pose
 from ridgeformer.views.explorer.state import State
 from ridgeformer.views.explorer.stream import look, pattern, walk
 
-STATES = [State(steps=3), State.parse("route=linear&steps=3"), State.parse("route=vanilla&steps=3"), State(width=15)]
+STATES = [
+    State(steps=3),
+    State.parse("attention=linear&steps=3"),
+    State.parse("attention=vanilla&steps=3"),
+    State(width=15),
+]
 
 
 def queries(state):
@@ -66,6 +71,6 @@ def test_a_walk_goes_no_further_than_it_must():
 
 
 def test_every_head_can_be_seen():
-    heads = [pattern(State.parse(f"route=vanilla&sublayer=1&head={head}")).head for head in range(3)]
+    heads = [pattern(State.parse(f"attention=vanilla&sublayer=1&head={head}")).head for head in range(3)]
     assert len(set(heads)) == 3
-    assert pattern(State.parse("route=vanilla&sublayer=1&head=9")).head == heads[-1]
+    assert pattern(State.parse("attention=vanilla&sublayer=1&head=9")).head == heads[-1]

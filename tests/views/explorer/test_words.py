@@ -13,7 +13,7 @@ def test_the_headline_says_whether_it_is_solved():
     solved, not_yet = State(steps=20), State(steps=2)
     assert "is kernel ridge regression to within" in words.say_headline(solved, run(solved))
     assert "2 steps, 23 sublayers: the transformer is still" in words.say_headline(not_yet, run(not_yet))
-    one = State(solver="nadaraya-watson")
+    one = State(algorithm="nadaraya_watson")
     assert words.say_headline(one, run(one)).startswith("One softmax head is up to")
 
 
@@ -36,7 +36,7 @@ def test_convergence_says_error_bound_and_whether_it_is_kept():
     broken = type(found)(**{**vars(found), "bound": found.errors / 2, "holds": False})
     assert "stays ABOVE its bound" in words.say_convergence(State(), broken)
     assert "condition is not met" in words.say_convergence(State(), broken)
-    one = State(solver="nadaraya-watson")
+    one = State(algorithm="nadaraya_watson")
     assert "no steps" in words.say_convergence(one, run(one))
 
 
@@ -55,7 +55,7 @@ def test_stream_and_attention_say_where_one_is():
     assert "spreads its attention over about" in words.say_attention(state, view, pattern(state))
     gated = State(sublayer=5)
     assert "gated sublayer reads no other" in words.say_attention(gated, look(gated), pattern(gated))
-    linear = State.parse("route=linear&sublayer=2")
+    linear = State.parse("attention=linear&sublayer=2")
     assert "no softmax" in words.say_attention(linear, look(linear), pattern(linear))
 
 

@@ -7,6 +7,7 @@ import torch
 import ridgeformer as rf
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.views.viewer import few_rows, render_viewer, trace_view
+from tests.compiler.tasks import compiled
 from tests.views.viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
 every_model = pytest.mark.parametrize("name", MODELS)
@@ -67,7 +68,7 @@ def test_errors_stay_below_the_bound_of_the_certificate():
 
 
 def test_a_run_that_is_not_shown_to_be_accurate_is_red():
-    few, enough = (trace_view(rf.compile(features=2, ridge=5.0, steps=n, temperature=0.25), *GIVEN) for n in (1, 12))
+    few, enough = (trace_view(compiled(features=2, ridge=5.0, steps=n, temperature=0.25), *GIVEN) for n in (1, 12))
     for view, start, shown in ((few, "Not shown to be accurate", "tv-alarm"), (enough, "Proved within", None)):
         assert view.verdict.startswith(start)
         opened = '<span class="tv-verdict tv-alarm">' if shown else '<span class="tv-verdict">'
@@ -83,14 +84,14 @@ def test_roles_groups_and_shown_queries():
 
 
 def test_one_feature_is_a_line_and_two_are_not():
-    line = rf.compile("linear", features=1, ridge=1.0, steps=2)
+    line = compiled("linear", features=1, ridge=1.0, steps=2)
     x = torch.linspace(-1, 1, 5, dtype=torch.float64)[:, None]
     assert np.array_equal(trace_view(line, x, x[:, 0], x).at[0], x[:, 0])
     assert trace_view(model_of("linear cg"), *GIVEN).at is None
 
 
 def test_several_outputs_have_columns_of_their_own():
-    model = rf.compile("softmax", features=2, outputs=3, ridge=5.0, steps=2, temperature=0.25)
+    model = compiled("softmax", features=2, outputs=3, ridge=5.0, steps=2, temperature=0.25)
     view = trace_view(model, TASK.X, TASK.X[:, [0, 1, 0]], TASK.Xq)
     assert view.predictions.shape == (2, 11, 3)
     assert {len(channel.columns) for channel in view.channels if channel.size == "outputs"} == {3}

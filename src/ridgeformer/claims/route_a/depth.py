@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import bounds, compiler
-from ridgeformer.algorithms import Neumann
+from ridgeformer.algorithms import Neumann, Richardson
 from ridgeformer.claims.checks import (
     Numbers,
     holds,
@@ -25,6 +25,7 @@ from ridgeformer.claims.checks import (
 )
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.descent import a_norm, chebyshev, conjugate_gradients, eigenvalues_and_kappa, richardson
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.solving import solve
@@ -109,7 +110,7 @@ def check_a3(cases: int) -> Pieces:
 
 
 def _refuses(ridge: float, X: Tensor, y: Tensor) -> bool:
-    model = compiler.compile("softmax", features=X.shape[1], ridge=ridge, steps=5, solver="neumann")
+    model = compile(Exponential(1.0), Neumann(steps=5), features=X.shape[1], ridge=ridge)
     try:
         model(X, y, X)
     except InputError:
@@ -375,7 +376,8 @@ def check_a6(cases: int) -> Pieces:
 
 
 def _network(sink: float, steps: int) -> compiler.CompiledTransformer:
-    return compiler.compile("vanilla", features=3, ridge=RIDGE, steps=steps, temperature=TEMPERATURE, sink=sink)
+    kernel, algorithm = Exponential(TEMPERATURE), Richardson(steps=steps)
+    return compile(kernel, algorithm, attention="vanilla", features=3, ridge=RIDGE, sink=sink)
 
 
 def _run(sink: float, X: Tensor, y: Tensor, Xq: Tensor, exact: Tensor) -> tuple[list[float], float]:

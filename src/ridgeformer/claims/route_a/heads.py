@@ -9,9 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer import compiler, datasets
+from ridgeformer import datasets
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.checks import drawn, holds, normal, unit_task, within
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.kernels import Exponential
@@ -27,14 +29,14 @@ RIDGE_WEIGHTS = "one block with one head has the weights of ridge regression"
 def _a1_head(supports: list[list[float]]) -> Tensor:
     """Return the weights a compiled one-head network puts on the supports: its answer to unit targets."""
     k = len(supports)
-    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=1, solver="nadaraya-watson", outputs=k)
+    model = compile(Exponential(1.0), "nadaraya_watson", features=1, ridge=RIDGE, outputs=k)
     return model(supports, torch.eye(k, dtype=torch.float64), PLACE)[0]
 
 
 def _deep(supports: list[list[float]]) -> Tensor:
     """Return the same of a compiled deep network, one step of conjugate gradients for each support and some more."""
     k = len(supports)
-    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=k + 3, outputs=k)
+    model = compile(Exponential(1.0), ConjugateGradients(steps=k + 3), features=1, ridge=RIDGE, outputs=k)
     return model(supports, torch.eye(k, dtype=torch.float64), PLACE)[0]
 
 
@@ -65,7 +67,7 @@ def token_wise(answer: A1Array, k: int) -> float:
 def _prony_errors(supports: list[list[float]], draws: int) -> list[float]:
     """Return how far a head whose values carry powers is from ridge regression, for random targets."""
     k, x = len(supports), torch.tensor(supports, dtype=torch.float64)[:, 0]
-    model = compiler.compile("softmax", features=1, ridge=RIDGE, steps=1, solver="nadaraya-watson", outputs=3 * k)
+    model = compile(Exponential(1.0), "nadaraya_watson", features=1, ridge=RIDGE, outputs=3 * k)
     weights, found = _a1_ridge(supports), []
     for y in normal((draws, k), 0, "A1", "targets"):
         values = torch.stack([*(x**i for i in range(2 * k)), *(x**i * y for i in range(k))], dim=1)
@@ -166,9 +168,8 @@ OFFSET = 1.0
 
 def _product(X: Tensor, v: Tensor, logit: float, dtype: str) -> Tensor:
     """Return e^-c (Kt v) as a compiled network forms it on queries, c the sink logit, equal to the largest logit."""
-    model = compiler.compile(
-        "softmax", features=X.shape[1], ridge=1.0, steps=1, temperature=1 / logit, sink=logit, dtype=dtype
-    )
+    kernel = Exponential(1 / logit)
+    model = compile(kernel, ConjugateGradients(steps=1), features=X.shape[1], ridge=1.0, sink=logit, dtype=dtype)
     _, cache = model.run_with_cache(X, v, X)
     stream = cache["step 1.undo normalisation.out"]
     return model.channel("u", stream, QUERY, model.tokens(len(X), len(X)))[:, 0].double()
@@ -192,7 +193,7 @@ def _seen_by_softmax() -> tuple[float, float]:
     X, y, _ = unit_task(SUPPORTS, 3, 1, "A2", "offset")
     raised = torch.cat([X, torch.full((len(X), 1), OFFSET, dtype=torch.float64)], dim=1)
     plain = torch.cat([X, torch.zeros(len(X), 1, dtype=torch.float64)], dim=1)
-    head = compiler.compile("softmax", features=4, ridge=1.0, steps=1, solver="nadaraya-watson")
+    head = compile(Exponential(1.0), "nadaraya_watson", features=4, ridge=1.0)
     change = float((head(raised, y, raised) - head(plain, y, plain)).abs().max())
     v = y.abs()
     return change, float((_product(raised, v, 1.0, "float64") / _product(plain, v, 1.0, "float64")).mean())
@@ -259,9 +260,7 @@ def _data() -> tuple[A4Array, A4Array, A4Array, A4Array]:
 def _a4_head(sharpness: float) -> A4Array:
     """Return the predictions of a compiled one-head network."""
     X, y, Xq, _ = _data()
-    model = compiler.compile(
-        "softmax", features=X.shape[1], ridge=1.0, steps=1, solver="nadaraya-watson", temperature=1 / sharpness
-    )
+    model = compile(Exponential(1 / sharpness), "nadaraya_watson", features=X.shape[1], ridge=1.0)
     return np.asarray(model(X, y, Xq))
 
 
@@ -299,7 +298,10 @@ def check_a4(cases: int) -> Pieces:
     yield Trial("one head is the kernel average", len(SHARPNESS), unequal)
     yield holds("its predictions differ from ridge regression's by over 1 %", *(gap > 0.01 for gap in gaps))
     yield corrected(
-        holds("l f_l/Z is within 1e3/l of it", *(gap <= 1e3 / ridge for gap, ridge in zip(limits, LIMIT_RIDGES, strict=True)))
+        holds(
+            "l f_l/Z is within 1e3/l of it",
+            *(gap <= 1e3 / ridge for gap, ridge in zip(limits, LIMIT_RIDGES, strict=True)),
+        )
     )
     yield corrected(holds("on diabetes it errs less for 1/tau >= 10", *better))
     yield corrected(holds("and more at 1/tau = 1 and 2, l = 1: neither is always better", *worse))

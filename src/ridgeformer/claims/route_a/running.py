@@ -6,35 +6,42 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ridgeformer import compiler
+from ridgeformer.algorithms import Algorithm, ConjugateGradients, Richardson
 from ridgeformer.claims.checks import drawn, holds, unit_task, within
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
-from ridgeformer.compiler.sublayers import Attention, GatedMLP, HeadWeights
+from ridgeformer.compiler.compile import compile
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP, HeadWeights
 from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import synthetic
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Mask, Tokens, reads
 from ridgeformer.solving import solve
 
-ROUTES = (("linear", "cg"), ("linear", "pcg"), ("softmax", "cg"), ("softmax", "richardson"), ("vanilla", "richardson"))
 A7_SUPPORTS, A7_FEATURES, A7_QUERIES, A7_STEPS, WIDTH = 6, 3, 2, 3, 5
+NETWORKS = (
+    (DotProduct(), ConjugateGradients(steps=A7_STEPS), "linear"),
+    (DotProduct(), ConjugateGradients(steps=A7_STEPS, preconditioner="jacobi"), "linear"),
+    (Exponential(1.0), ConjugateGradients(steps=A7_STEPS), "softmax"),
+    (Exponential(1.0), Richardson(steps=A7_STEPS), "softmax"),
+    (Exponential(1.0), Richardson(steps=A7_STEPS), "vanilla"),
+)
 OURS = reads((SUPPORT, AGGREGATOR, QUERY), (SUPPORT, AGGREGATOR))
 PUBLISHED = Mask(OURS.rules + reads((AGGREGATOR,), (QUERY,)).rules)
 """The readout mask published with the theory: the aggregator may read the queries too."""
 
 
-def _jacobians(route: str, solver: str, task: int) -> tuple[float, float]:
+def _jacobians(kernel: Kernel, algorithm: Algorithm, attention: str, task: int) -> tuple[float, float]:
     """Return the largest derivative by a query's features of any other row at the end, and of the predictions."""
     X, y, Xq = unit_task(A7_SUPPORTS, A7_FEATURES, A7_QUERIES, "A7", task)
-    model = compiler.compile(route, features=A7_FEATURES, ridge=0.5, steps=A7_STEPS, solver=solver)
+    model = compile(kernel, algorithm, features=A7_FEATURES, ridge=0.5, attention=attention)
     tokens = model.tokens(A7_SUPPORTS, A7_QUERIES)
     assert tokens.rows(QUERY).stop == tokens.total
 
     def end(Xq: Tensor) -> tuple[Tensor, Tensor]:
         streams: list[Tensor] = []
 
-        def keep(place: str, sublayer: Attention | GatedMLP, before: Tensor, after: Tensor) -> None:
+        def keep(place: str, sublayer: AttentionSublayer | GatedMLP, before: Tensor, after: Tensor) -> None:
             streams.append(after)
 
         trace = model.run_with_hook(keep, X, y, Xq)
@@ -53,7 +60,7 @@ def _a7_leak(mask: Mask, layers: int) -> float:
         return torch.randn(WIDTH, WIDTH, generator=generator, dtype=torch.float64) / WIDTH**0.5
 
     network = [
-        Attention("readout", "", [HeadWeights("head", weight(), weight(), weight(), weight(), mask, "softmax")])
+        AttentionSublayer("readout", "", [HeadWeights("head", weight(), weight(), weight(), weight(), mask, "softmax")])
         for _ in range(layers)
     ]
     start = torch.randn(tokens.total, WIDTH, generator=generator, dtype=torch.float64)
@@ -70,7 +77,11 @@ def _a7_leak(mask: Mask, layers: int) -> float:
 
 def check_a7(cases: int) -> Pieces:
     """Differentiate compiled networks, and a readout with the published mask, by their queries."""
-    found = [_jacobians(*network, task) for network in ROUTES for task in range(drawn(cases, 1))]
+    found = [
+        _jacobians(kernel, algorithm, attention, task)
+        for kernel, algorithm, attention in NETWORKS
+        for task in range(drawn(cases, 1))
+    ]
     one, two, ours = _a7_leak(PUBLISHED, 1), _a7_leak(PUBLISHED, 2), _a7_leak(OURS, 2)
     yield holds("no derivative of another row by a query is other than 0.0", *(a == 0 for a, _ in found))
     yield corrected(holds("the predictions do depend on the queries", *(own != 0 for _, own in found)))
@@ -114,16 +125,15 @@ def _a8_error(kappa: float, steps: int, dtype: str, seed: int = 0) -> float:
     spectrum = np.geomspace(kappa, 2.0, A8_FEATURES) - 1.0
     data = synthetic(A8_SUPPORTS, A8_FEATURES, spectrum=spectrum, noise=1.0, seed=seed)
     exact = solve(DotProduct(), data.X, data.y, 1.0).predict(data.X)
-    model = compiler.compile("linear", features=A8_FEATURES, ridge=1.0, steps=steps, dtype=dtype)
+    model = compile(DotProduct(), ConjugateGradients(steps=steps), features=A8_FEATURES, ridge=1.0, dtype=dtype)
     return float((model(data.X, data.y, data.X).double() - exact).norm() / exact.norm())
 
 
 def _computes(logit: float, *, tracking: bool) -> bool:
     """Return whether a float32 softmax network takes rows whose largest logit is this."""
     X, y, _ = unit_task(12, 3, 1, "A8")
-    model = compiler.compile(
-        "softmax", features=3, ridge=0.1, steps=5, dtype="float32", sink=logit if tracking else 1.0
-    )
+    sink = logit if tracking else 1.0
+    model = compile(Exponential(1.0), ConjugateGradients(steps=5), features=3, ridge=0.1, dtype="float32", sink=sink)
     try:
         return bool(torch.isfinite(model(logit**0.5 * X, y, logit**0.5 * X)).all())
     except LogitRangeError:

@@ -7,12 +7,12 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from ridgeformer import compiler
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.checks import drawn, holds, unit_task, within
 from ridgeformer.claims.claim import Claim, Figure, Pieces, Trial, Verdict, corrected
-from ridgeformer.compiler.sublayers import Attention, HeadWeights
-from ridgeformer.kernels import DotProduct
+from ridgeformer.compiler.compile import compile
+from ridgeformer.compiler.sublayers import AttentionSublayer, HeadWeights
+from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.language.roles import AGGREGATOR, SUPPORT, Mask, Tokens, reads
 from ridgeformer.solving import PRECONDITIONERS, RidgeSystem
 
@@ -55,8 +55,11 @@ def _differing(a: Tensor, b: Tensor) -> int:
 def check_b1(cases: int) -> Pieces:
     """Count a compiled step's sublayers, and compare formula, networks and textbook step by step."""
     models = {
-        solver: compiler.compile("linear", features=B1_FEATURES, ridge=B1_RIDGE, steps=B1_STEPS, solver=solver)
-        for solver in ("cg", "pcg")
+        name: compile(DotProduct(), algorithm, features=B1_FEATURES, ridge=B1_RIDGE)
+        for name, algorithm in (
+            ("cg", ConjugateGradients(steps=B1_STEPS)),
+            ("pcg", ConjugateGradients(steps=B1_STEPS, preconditioner="jacobi")),
+        )
     }
     differing = {"formula, PCG": 0, "formula, CG": 0, "network, CG": 0, "network, PCG": 0}
     tasks = [_task(number) for number in range(drawn(cases, 2))]
@@ -116,8 +119,8 @@ def _head(query: str, key: str, value: str, mask: Mask) -> HeadWeights:
     return HeadWeights("head", pick(query), pick(key), pick(value), pick("product").T, mask, "linear")
 
 
-GATHER = Attention("gather", "", [_head("one", "left", "right", reads((AGGREGATOR,), (SUPPORT,)))])
-BROADCAST = Attention("broadcast", "", [_head("one", "one", "product", reads((SUPPORT,), (AGGREGATOR,)))])
+GATHER = AttentionSublayer("gather", "", [_head("one", "left", "right", reads((AGGREGATOR,), (SUPPORT,)))])
+BROADCAST = AttentionSublayer("broadcast", "", [_head("one", "one", "product", reads((SUPPORT,), (AGGREGATOR,)))])
 
 
 def inner_product(left: Tensor, right: Tensor) -> Tensor:
@@ -134,7 +137,8 @@ def _b5_errors(task: int) -> tuple[list[float], list[float]]:
     """Return relative errors of gamma and beta over the steps: by an aggregator, and in the compiled network."""
     X, y, Xq = unit_task(B5_SUPPORTS, B5_FEATURES, 1, "B5", task)
     A = X @ X.T + B5_RIDGE * torch.eye(B5_SUPPORTS, dtype=torch.float64)
-    network = compiler.compile("linear", features=B5_FEATURES, ridge=B5_RIDGE, steps=B5_STEPS).trace(X, y, Xq)
+    model = compile(DotProduct(), ConjugateGradients(steps=B5_STEPS), features=B5_FEATURES, ridge=B5_RIDGE)
+    network = model.trace(X, y, Xq)
     r, p = y, y
     aggregated, compiled = [], []
     for step in range(B5_STEPS):
@@ -154,7 +158,7 @@ def check_b5(cases: int) -> Pieces:
     """Gather and broadcast every inner product of a run, and compare with networks that have no aggregator."""
     found = [_b5_errors(task) for task in range(drawn(cases, 5))]
     aggregated, compiled = ([error for one in found for error in one[which]] for which in (0, 1))
-    model = compiler.compile("linear", features=B5_FEATURES, ridge=B5_RIDGE, steps=B5_STEPS)
+    model = compile(DotProduct(), ConjugateGradients(steps=B5_STEPS), features=B5_FEATURES, ridge=B5_RIDGE)
     yield within("gathered, divided and broadcast, gamma and beta are those of CG", aggregated, 1e-12)
     yield corrected(within("compiled linear attention has the same gamma on every token", compiled, 1e-9))
     yield corrected(holds("and no aggregator token", AGGREGATOR not in model.tokens(B5_SUPPORTS, 1).counts))
@@ -181,14 +185,16 @@ B5 = Claim(
 
 B6_SUPPORTS, B6_FEATURES, B6_STEPS, B6_RIDGE = 10, 6, 4, 0.5
 STATE = ("alpha", "r", "p")
-NETWORKS = (("linear", "cg"), ("linear", "pcg"), ("softmax", "cg"))
+NETWORKS = {
+    ("linear", "cg"): (DotProduct(), ConjugateGradients(steps=B6_STEPS)),
+    ("linear", "pcg"): (DotProduct(), ConjugateGradients(steps=B6_STEPS, preconditioner="jacobi")),
+    ("softmax", "cg"): (Exponential(1.0), ConjugateGradients(steps=B6_STEPS)),
+}
 
 
-def _shared(route: str, solver: str) -> tuple[int, int]:
+def _shared(kernel: Kernel, algorithm: ConjugateGradients) -> tuple[int, int]:
     """Return how many columns of alpha, r and p another channel shares, and how many columns are shared in all."""
-    columns = compiler.compile(
-        route, features=B6_FEATURES, ridge=B6_RIDGE, steps=B6_STEPS, solver=solver
-    ).layout.columns
+    columns = compile(kernel, algorithm, features=B6_FEATURES, ridge=B6_RIDGE).layout.columns
     owners: dict[int, list[str]] = {}
     for name, places in columns.items():
         for place in places:
@@ -200,7 +206,7 @@ def _shared(route: str, solver: str) -> tuple[int, int]:
 def _b6_errors(task: int) -> list[float]:
     """Return relative errors of alpha, r and p, read at the end of every step from their columns of the stream."""
     X, y, Xq = unit_task(B6_SUPPORTS, B6_FEATURES, 1, "B6", task)
-    model = compiler.compile("linear", features=B6_FEATURES, ridge=B6_RIDGE, steps=B6_STEPS)
+    model = compile(DotProduct(), ConjugateGradients(steps=B6_STEPS), features=B6_FEATURES, ridge=B6_RIDGE)
     _, cache = model.run_with_cache(X, y, Xq)
     A = X @ X.T + B6_RIDGE * torch.eye(B6_SUPPORTS, dtype=torch.float64)
     alpha, r, p, found = torch.zeros_like(y), y, y, []
@@ -217,7 +223,7 @@ def _b6_errors(task: int) -> list[float]:
 
 def check_b6(cases: int) -> Pieces:
     """Look up the columns of every channel, and read the state from its own after every step."""
-    counts = {network: _shared(*network) for network in NETWORKS}
+    counts = {name: _shared(*network) for name, network in NETWORKS.items()}
     errors = [error for task in range(drawn(cases, 5)) for error in _b6_errors(task)]
     yield holds("alpha, r, p have columns of their own", *(own <= 0 for own, _ in counts.values()))
     yield within("these columns hold the textbook's alpha, r and p after every step", errors, 1e-9)

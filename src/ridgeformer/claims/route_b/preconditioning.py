@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ridgeformer import compiler
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.checks import Numbers, drawn, holds, inequality, prescribed, spectrum_of, try_to_break
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.descent import eigenvalues_and_kappa
+from ridgeformer.compiler.compile import compile
 from ridgeformer.datasets import synthetic
 from ridgeformer.kernels import DotProduct
 from ridgeformer.solving import Nystrom, solve
@@ -116,7 +116,8 @@ def _residuals(solver: str, number: int) -> list[float]:
     """Return the relative residual of a compiled network's coefficients after every step."""
     data = synthetic(SUPPORTS, FEATURES, spectrum=SPECTRUM, noise=1.0, seed=number)
     X, y = torch.from_numpy(data.X), torch.from_numpy(data.y)
-    model = compiler.compile("linear", features=FEATURES, ridge=RIDGE, steps=DEPTH, solver=solver)
+    algorithm = ConjugateGradients(steps=DEPTH, preconditioner="jacobi" if solver == "pcg" else None)
+    model = compile(DotProduct(), algorithm, features=FEATURES, ridge=RIDGE)
     alpha = model.trace(X, y, X[:1]).alpha[..., 0]
     return ((y - alpha @ X @ X.T - RIDGE * alpha).norm(dim=1) / y.norm()).tolist()
 

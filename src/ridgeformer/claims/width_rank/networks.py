@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer import bounds
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.claims.checks import (
     Numbers,
     drawn,
@@ -22,8 +23,10 @@ from ridgeformer.claims.checks import (
 )
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.claims.descent import conjugate_gradients
-from ridgeformer.compiler import CompiledTransformer, compile
+from ridgeformer.compiler import CompiledTransformer
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.kernels import DotProduct, Exponential
 
 W6_ROWS = [[2.0, 0.5], [-1.0, 1.0]]
 W6_SIZE, W6_FEATURES, KEPT = 4, 3, 1
@@ -125,7 +128,8 @@ def check_w7(cases: int) -> Pieces:
     for route, allowed in ALLOWED.items():
         gaps, overheads = [], []
         for features in (2, 5, 9):
-            model = compile(route, features=features, ridge=RIDGE, steps=W7_STEPS, temperature=TEMPERATURE)
+            kernel = DotProduct() if route == "linear" else Exponential(TEMPERATURE)
+            model = compile(kernel, ConjugateGradients(steps=W7_STEPS), features=features, ridge=RIDGE)
             overheads.append(model.budget.overhead)
             gaps += [_largest_gap(model, route, features, task) for task in range(tasks)]
         equal = f"{route} attention: every iterate equals CG's to 1e-10"

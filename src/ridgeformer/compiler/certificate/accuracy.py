@@ -16,9 +16,8 @@ import torch
 from ridgeformer import bounds
 from ridgeformer.compiler.certificate.certificate import Array, Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.certificate.reference import solve_exactly
 from ridgeformer.core.errors import RidgeformerError
-from ridgeformer.solving import RidgeSystem, Solution
+from ridgeformer.solving import RidgeSystem, Solution, solve
 from ridgeformer.solving.engines import Stored
 from ridgeformer.solving.solve import exact_unit
 
@@ -53,7 +52,8 @@ def prove(evidence: Evidence) -> Proof:
     """Return the proof of one task: no weight enters it, only the answers and the coefficients of the run."""
     answers, y = evidence.predictions, evidence.true.y
     try:
-        solution = solve_exactly(evidence.spec, evidence.projection, evidence.rows, y)
+        kernel = evidence.spec.attention.exact_kernel(evidence.projection, evidence.rows)
+        solution = solve(kernel, evidence.rows, y, evidence.spec.ridge, algorithm="direct")
         exact, solved = _judged(solution, evidence)
         solved = np.where(y.numpy().any(0), solved, 0.0)  # targets of zero have the solution zero
     except RidgeformerError as error:

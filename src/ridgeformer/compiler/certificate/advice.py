@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms import Coefficients, FixedCoefficients, NadarayaWatson
+from ridgeformer.compiler.attentions import ImitatedAttention
 from ridgeformer.compiler.certificate.accuracy import Proof
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.textbook import iterates
 from ridgeformer.compiler.certificate.vanilla import diagonal, kept_of_a_query
-from ridgeformer.compiler.programs.stationary import chebyshev_coefficients
+from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.words import percent_at_most
 
 __all__ = ["advise"]
@@ -48,16 +50,16 @@ def advise(evidence: list[Evidence], proofs: list[Proof], tolerance: float, *, c
 def _too_slow(evidence: Evidence) -> str:
     """Return what to do if no number of steps that was tried is enough."""
     todo = "raise the ridge"
-    if evidence.spec.solver not in ("cg", "pcg") or evidence.spec.dtype != "float64":
-        todo = "compile solver 'cg' of route 'softmax' or 'linear' in float64, or raise the ridge"
+    if not evidence.spec.algorithm.inner_products or evidence.spec.dtype != "float64":
+        todo = "compile ConjugateGradients with the kernel's own attention in float64, or raise the ridge"
     return f"{_most(evidence):,} steps would not be enough: {todo}"
 
 
 def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None:
     """Return what no number of steps would mend, if there is such a thing."""
     spec = evidence.spec
-    if spec.solver == "nadaraya-watson":
-        return "one softmax head averages the targets and does no regression: compile with solver 'cg'"
+    if isinstance(spec.algorithm, NadarayaWatson):
+        return "one softmax head averages the targets and does no regression: compile ConjugateGradients"
     if not np.isfinite(proof.solved).all():
         return proof.how
     if not bool((proof.solved.max(0) <= tolerance * proof.sizes).all()):
@@ -81,7 +83,7 @@ def _more_steps(evidence: Evidence, proof: Proof, tolerance: float) -> int | Non
     problem, steps = evidence.problem, evidence.spec.steps
     allowed = torch.from_numpy(tolerance * proof.sizes - proof.solved.max(0))
     limit = problem.f - torch.from_numpy(proof.exact)
-    errors = _iterated(evidence) if evidence.spec.solver in ("cg", "pcg") else _polynomial(evidence)
+    errors = _iterated(evidence) if evidence.algorithm.inner_products else _polynomial(evidence)
     for step, error in enumerate(islice(errors, _most(evidence)), start=1):
         if step >= steps and bool(((limit + error).abs().amax(0) <= allowed).all()):
             return step - steps
@@ -103,30 +105,30 @@ def _iterated(evidence: Evidence) -> Iterator[Tensor]:
 
 def _polynomial(evidence: Evidence) -> Iterator[Tensor]:
     """Return the same for methods with fixed coefficients: the error is a polynomial in the eigenvalues of A."""
-    problem, spec = evidence.problem, evidence.spec
+    problem, vanilla = evidence.problem, isinstance(evidence.spec.attention, VanillaAttention)
     values, Q, scale = *problem.spectrum, torch.ones(problem.system.n, dtype=torch.float64)
-    if spec.route == "vanilla":  # gradient descent on D^-1/2 A D^-1/2
+    if vanilla:  # gradient descent on D^-1/2 A D^-1/2
         scale = diagonal(evidence).sqrt()
         values, Q = torch.linalg.eigh(problem.A / torch.outer(scale, scale))
     left, right = (problem.cross / scale) @ Q, Q.T @ (scale[:, None] * problem.alpha)
     last, change = torch.ones_like(values), torch.zeros_like(values)
-    keep = kept_of_a_query(evidence)[:, None] if spec.route == "vanilla" else None
+    keep = kept_of_a_query(evidence)[:, None] if vanilla else None
     slot = -problem.f
-    for carry, push in _coefficients(evidence):
+    for carry, push, look in _coefficients(evidence):
         if keep is not None:  # the slot of a query is one step behind alpha
             slot = keep * slot - (1 - keep) * ((left * last) @ right)
-        change = carry * change - push * values * last
+        change = carry * change - push * values * (last + look * change)
         last = last + change
         yield slot if keep is not None else -((left * last) @ right)
 
 
-def _coefficients(evidence: Evidence) -> Iterable[tuple[float, float]]:
-    """Return (carry, push) of every step: change = carry * change - push * gradient."""
-    spec = evidence.spec
-    if spec.spectrum is None:
-        return repeat((0.0, 1.0 if spec.route == "vanilla" else evidence.eta))
-    shrink = evidence.problem.ridge / spec.ridge
-    return chebyshev_coefficients((spec.spectrum[0] * shrink, spec.spectrum[1] * shrink), MOST_STEPS + spec.steps)
+def _coefficients(evidence: Evidence) -> Iterable[Coefficients]:
+    """Return the coefficients of every step."""
+    if isinstance(evidence.spec.attention, VanillaAttention):
+        return repeat(Coefficients(0.0, 1.0))
+    algorithm, ridge = evidence.algorithm, evidence.problem.ridge
+    assert isinstance(algorithm, FixedCoefficients)
+    return algorithm.coefficients((ridge, ridge), ridge)
 
 
 def _beyond_steps(evidence: Evidence) -> str:
@@ -134,8 +136,9 @@ def _beyond_steps(evidence: Evidence) -> str:
     spec = evidence.spec
     if evidence.approximate:
         return "its ReLU units approximate too coarsely: compile with primitives 'exact', or more relu_knots"
-    if spec.route == "imitation":
-        return f"its tilt (epsilon {spec.epsilon:g}) is too large or drowns in rounding: compile route 'linear'"
+    if isinstance(spec.attention, ImitatedAttention):
+        tilt = f"its tilt (epsilon {spec.attention.epsilon:g})"
+        return f"{tilt} is too large or drowns in rounding: compile linear attention"
     if spec.dtype == "float32":
         return "rounding in float32 keeps it there: compile with dtype 'float64'"
     return "rounding keeps it there: raise the ridge"

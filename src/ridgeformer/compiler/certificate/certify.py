@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ridgeformer.algorithms import NadarayaWatson
+from ridgeformer.compiler.attentions import CompiledAttention, ImitatedAttention
 from ridgeformer.compiler.certificate.accuracy import check_accuracy, prove
 from ridgeformer.compiler.certificate.advice import advise
 from ridgeformer.compiler.certificate.apriori import Promise, report_promise
@@ -22,6 +25,7 @@ from ridgeformer.compiler.certificate.textbook import check_steps
 from ridgeformer.compiler.certificate.vanilla import promise_vanilla
 from ridgeformer.compiler.certificate.weights import check_weights
 from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.checks import positive
 
 __all__ = ["certify", "promise_of"]
@@ -35,7 +39,7 @@ def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any, *, tolerance: A
     network, and comparisons. Another task is another certificate.
 
     Args:
-        model: Made by `compile` or `load`.
+        model: Made by `compile` or `load_model`.
         X: Supports, (k, features) or (tasks, k, features).
         y: Targets, (k,), (k, outputs) or (tasks, k, outputs).
         Xq: Queries, (q, features) or (tasks, q, features).
@@ -51,9 +55,12 @@ def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any, *, tolerance: A
 
     Example:
         >>> import torch
-        >>> from ridgeformer.compiler import compile
+        >>> from ridgeformer.algorithms import ConjugateGradients
+        >>> from ridgeformer.compiler.compile import compile
+        >>> from ridgeformer.kernels import Exponential
         >>> X = torch.eye(3, dtype=torch.float64)
-        >>> certificate = certify(compile("softmax", features=3, ridge=0.1, steps=3), X, torch.arange(3.0), X)
+        >>> model = compile(Exponential(1.0), ConjugateGradients(steps=3), features=3, ridge=0.1)
+        >>> certificate = certify(model, X, torch.arange(3.0), X)
         >>> certificate.verdict, certificate.within < 1e-10
         ('Proved within 0.0001 % of exact ridge regression.', True)
     """
@@ -85,7 +92,7 @@ def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any, *, tolerance: A
 
 def _examine(evidence: Evidence) -> list[Finding]:
     """Return what is expected of one task and what was observed, the findings a person asks for first first."""
-    if evidence.spec.solver == "nadaraya-watson":
+    if isinstance(evidence.spec.algorithm, NadarayaWatson):
         return check_average(evidence)
     if evidence.approximate:
         return [
@@ -95,15 +102,21 @@ def _examine(evidence: Evidence) -> list[Finding]:
     promise = promise_of(evidence)
     sketch = measure_sketch(evidence) if evidence.true is not evidence.problem else None
     findings = check_outcome(evidence, promise, sketch) + report_promise(evidence, promise)
-    findings += check_products(evidence) if evidence.spec.route == "imitation" else check_steps(evidence)
+    imitated = isinstance(evidence.spec.attention, ImitatedAttention)
+    findings += check_products(evidence) if imitated else check_steps(evidence)
     return findings + check_precision(evidence)
 
 
 def promise_of(evidence: Evidence) -> Promise:
-    """Return what theory promises for the route and the solver of a run with exact units."""
-    if evidence.spec.route == "vanilla":
-        return promise_vanilla(evidence)
-    return promise_imitation(evidence) if evidence.spec.route == "imitation" else promise_rate(evidence)
+    """Return what theory promises for a run with exact units: by its attention, or else by its algorithm."""
+    return PROMISES.get(type(evidence.spec.attention), promise_rate)(evidence)
+
+
+PROMISES: dict[type[CompiledAttention], Callable[[Evidence], Promise]] = {
+    VanillaAttention: promise_vanilla,
+    ImitatedAttention: promise_imitation,
+}
+"""Attentions that change the iteration, and so its rate."""
 
 
 def _subject(model: CompiledTransformer, evidence: list[Evidence]) -> str:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, nan
+from math import isnan, nan
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms import Compilable
 from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
 from ridgeformer.compiler.certificate.rounding import FLOOR
 from ridgeformer.compiler.certificate.weights import as_specified
 from ridgeformer.compiler.specification import Specification
-from ridgeformer.compiler.sublayers import SMALLEST_DIVISOR
 from ridgeformer.compiler.task import check_squares, check_task
 from ridgeformer.compiler.trace import collect
 from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.compiler.vanilla import VanillaAttention
+from ridgeformer.language.expressions import SMALLEST_DIVISOR
 from ridgeformer.language.program import Program, Record
 from ridgeformer.language.roles import SUPPORT
 
@@ -74,10 +76,7 @@ class Evidence:
     @cached_property
     def relative_eps(self) -> float:
         """The relative error of a kernel entry: eps, and eps times the largest logit where it is exponentiated."""
-        if self.spec.route in ("linear", "imitation"):
-            return self.eps
-        rows = torch.cat([self.problem.system.X, self.problem.queries])
-        return self.eps * (1 + float(rows.square().sum(1).max()) / self.spec.temperature + abs(self.spec.sink))
+        return self.eps * self.spec.attention.entry_rounding(torch.cat([self.problem.system.X, self.problem.queries]))
 
     @property
     def floor(self) -> float:
@@ -96,18 +95,20 @@ class Evidence:
         A method that contracts by c a step piles up the roundings of 1/(1 - c) steps, and Chebyshev's of the ends it
         was given, however well the system itself is conditioned: with one support the system's number is 1.
         """
-        spec, problem = self.spec, self.problem
-        low, high = float(problem.eigenvalues[0]), float(problem.eigenvalues[-1])
-        slowest = 0.0
-        if spec.spectrum is not None:
-            return max(problem.kappa, spec.spectrum[1] / spec.spectrum[0])
-        if spec.route == "vanilla":
-            slowest = 1 - problem.ridge / (float(problem.K.sum(1).max()) + exp(spec.sink))
-        elif spec.solver == "neumann":
-            slowest = (high - problem.ridge) / problem.ridge
-        elif spec.solver == "richardson":
-            slowest = max(abs(1 - self.eta * low), abs(1 - self.eta * high))
-        return max(problem.kappa, 1 / (1 - slowest)) if slowest < 1 else problem.kappa
+        problem, attention = self.problem, self.spec.attention
+        if isinstance(attention, VanillaAttention):
+            return max(problem.kappa, float(attention.diagonal(problem.K.sum(1)).max()) / problem.ridge)
+        return self.algorithm.amplification(self.extremes, problem.ridge)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """The extreme eigenvalues of K + ridge I, in the scale of `problem`."""
+        return float(self.problem.eigenvalues[0]), float(self.problem.eigenvalues[-1])
+
+    @cached_property
+    def algorithm(self) -> Compilable:
+        """The algorithm as the network runs it: in the scale of `problem`, with the step size found in context."""
+        return self.spec.algorithm.rescaled(self.spec.attention.scale, None if isnan(self.eta) else self.eta)
 
     @cached_property
     def _idle(self) -> float:
@@ -120,12 +121,12 @@ class Evidence:
         spec, problem, least = self.spec, self.problem, SMALLEST_DIVISOR[self.spec.torch_dtype]
         if spec.reciprocal_range is not None:
             least = spec.reciprocal_range[0]
-        elif spec.solver not in ("cg", "pcg"):
+        elif not spec.algorithm.inner_products:
             return 0.0
-        if spec.route == "vanilla":
+        if not spec.attention.divides:
             return 0.0
         low = float(problem.eigenvalues[0])
-        scale = float(problem.A.diagonal().max()) if spec.solver == "pcg" else 1.0
+        scale = float(problem.A.diagonal().max()) if spec.algorithm.preconditioned else 1.0
         stuck = problem.system.n * least * max(1.0, scale) / min(1.0, low)
         sizes = problem.solution_norms[problem.solution_norms > 0]
         return (stuck / low) ** 0.5 / float(sizes.min()) if len(sizes) else 0.0

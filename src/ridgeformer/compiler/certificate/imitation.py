@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ridgeformer.compiler.attentions import ImitatedAttention
 from ridgeformer.compiler.certificate.apriori import Promise
 from ridgeformer.compiler.certificate.certificate import Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
@@ -29,7 +30,7 @@ def promise_imitation(evidence: Evidence) -> Promise:
     problem = evidence.problem
     travelled = steps_taken(evidence)[1].cumsum(0)
     rounding = cancellation(evidence) / problem.system.n**0.5
-    row_error = remainder(problem.cross, evidence.spec.epsilon).norm(dim=1) + rounding
+    row_error = remainder(problem.cross, tilt(evidence)).norm(dim=1) + rounding
     return promise_inexact(evidence, product_error(evidence), row_error[:, None] * travelled[:, None, :])
 
 
@@ -51,7 +52,7 @@ def check_products(evidence: Evidence) -> list[Finding]:
 
 def product_error(evidence: Evidence) -> float:
     """Return what norm(E v)/norm(v) is at most, rounding included; infinite where the tilt overflows."""
-    E = remainder(evidence.problem.K, evidence.spec.epsilon)
+    E = remainder(evidence.problem.K, tilt(evidence))
     if not bool(torch.isfinite(E).all()):
         return inf
     return float(torch.linalg.matrix_norm(E, ord=2)) + cancellation(evidence)
@@ -72,6 +73,12 @@ def remainder(S: Tensor, epsilon: float) -> Tensor:
     return (rho - d * (1 + x)) / (epsilon * (1 + d))
 
 
+def tilt(evidence: Evidence) -> float:
+    """Return epsilon."""
+    assert isinstance(evidence.spec.attention, ImitatedAttention)
+    return evidence.spec.attention.epsilon
+
+
 def cancellation(evidence: Evidence) -> float:
     """Return what rounding may add to norm(product)/norm(v): 2 FLOOR eps n/epsilon, for two means that cancel."""
-    return 2 * FLOOR * evidence.eps * evidence.problem.system.n / evidence.spec.epsilon
+    return 2 * FLOOR * evidence.eps * evidence.problem.system.n / tilt(evidence)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ridgeformer.compiler.certificate.certificate import Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.sublayers import Attention
+from ridgeformer.compiler.sublayers import AttentionSublayer
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.roles import QUERY, Tokens
@@ -40,7 +40,9 @@ def check_leakage(model: CompiledTransformer, evidence: list[Evidence]) -> Findi
     X, y, Xq = (torch.stack(parts).to(model.spec.torch_dtype) for parts in zip(*some, strict=True))
     tokens, generator = model.tokens(supports, queries), torch_generator(0, "leakage")
     stream = _generic(model, model.stream(X, y, Xq), generator)
-    places = [(f"{section}.{i.name}", layer) for section, i, layer in model.schedule if isinstance(layer, Attention)]
+    places = [
+        (f"{section}.{i.name}", layer) for section, i, layer in model.schedule if isinstance(layer, AttentionSublayer)
+    ]
     with torch.no_grad():
         found = {layer: _derivative(layer, stream, tokens, generator) for layer in {layer: 0 for _, layer in places}}
     given = len(evidence) * (len(first.rows) + len(first.query_rows))
@@ -61,7 +63,9 @@ def _generic(model: CompiledTransformer, stream: Tensor, generator: torch.Genera
     return torch.where(state, 0.5 + torch.rand(stream.shape, generator=generator, dtype=stream.dtype), stream)
 
 
-def _derivative(sublayer: Attention, stream: Tensor, tokens: Tokens, generator: torch.Generator) -> tuple[float, float]:
+def _derivative(
+    sublayer: AttentionSublayer, stream: Tensor, tokens: Tokens, generator: torch.Generator
+) -> tuple[float, float]:
     """Return the largest derivative of other rows, and of query rows, when the query rows move."""
     queries = tokens.rows(QUERY)
     direction = torch.zeros_like(stream)

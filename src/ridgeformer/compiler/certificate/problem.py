@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp
 
 import torch
 from torch import Tensor
@@ -12,7 +11,6 @@ from torch import Tensor
 from ridgeformer.compiler.specification import Specification, digest
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.core.errors import InputError
-from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.solving import RidgeSystem
 from ridgeformer.solving.direct import cholesky_solve
 
@@ -110,21 +108,15 @@ def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tenso
     """Return the problem of one task for features that `embedding` (features, carried) makes of the rows.
 
     Args:
-        spec: Route, ridge, temperature and sink.
+        spec: Attention and ridge.
         embedding: What the rows are multiplied by.
         X: Supports, float64, (k, features).
         y: Targets, (k, outputs).
         Xq: Queries, (q, features).
     """
-    rows, queries = X @ embedding, Xq @ embedding
-    if spec.route == "imitation":  # it solves for features centred over the supports
-        rows, queries = rows - rows.mean(0), queries - rows.mean(0)
-    ridge, kernel = spec.ridge, DotProduct()
-    if spec.route in ("linear", "imitation"):
-        return Problem(RidgeSystem(kernel, rows, ridge), y, queries)
-    shift = spec.sink if spec.route == "softmax" else 0.0
-    scaled: Kernel = Exponential(spec.temperature, log_scale=shift)
-    return Problem(RidgeSystem(scaled, rows, ridge * exp(-shift)), y, queries)
+    rows, queries = spec.attention.centre(X @ embedding, Xq @ embedding)
+    system = RidgeSystem(spec.attention.scaled_kernel, rows, spec.ridge * spec.attention.scale)
+    return Problem(system, y, queries)
 
 
 def pose_true(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Problem:

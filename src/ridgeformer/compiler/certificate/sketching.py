@@ -12,6 +12,7 @@ from ridgeformer.compiler.certificate.certificate import Array
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.rounding import FLOOR
 from ridgeformer.core.errors import NotPositiveSemidefiniteError
+from ridgeformer.kernels import DotProduct
 
 __all__ = ["Sketch", "measure_sketch"]
 
@@ -47,7 +48,7 @@ def measure_sketch(evidence: Evidence) -> Sketch:
     resolvent = bounds.resolvent_error_bound(s, true.ridge)
     moved = (true.cross - kept.cross).norm(dim=1).numpy() / true.ridge
     predictions = np.outer(true.cross.norm(dim=1).numpy() * resolvent + moved, size)
-    leading = evidence.spec.route in ("linear", "imitation") and _keeps_leading(evidence)
+    leading = isinstance(evidence.spec.kernel, DotProduct) and _keeps_leading(evidence)
     if leading:
         predictions = np.minimum(predictions, _leading_bound(evidence))
     rounding = FLOOR * evidence.relative_eps / evidence.eps * 2.0**-52 * true.kappa
@@ -56,10 +57,9 @@ def measure_sketch(evidence: Evidence) -> Sketch:
 
 def _from_logits(evidence: Evidence) -> float | None:
     """Return W6's bound on norm(K - Kh) in the scale of the problem, where the lost logits are a kernel."""
-    if evidence.spec.route in ("linear", "imitation"):
+    logits, kept = (evidence.spec.attention.logits(p.system.X) for p in (evidence.true, evidence.problem))
+    if logits is None or kept is None:
         return None
-    tau = evidence.spec.temperature
-    logits, kept = (p.system.X @ p.system.X.T / tau for p in (evidence.true, evidence.problem))
     try:
         return bounds.logit_sketch_bound(logits, kept) * evidence.problem.ridge / evidence.spec.ridge
     except NotPositiveSemidefiniteError:

@@ -12,13 +12,14 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Iterative, Richardson
+from ridgeformer.algorithms import Iterative
 from ridgeformer.compiler.certificate.apriori import relative
 from ridgeformer.compiler.certificate.certificate import Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.problem import Problem
 from ridgeformer.compiler.certificate.rounding import MODELLED
 from ridgeformer.compiler.certificate.vanilla import diagonal
+from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.solving import PRECONDITIONERS
 
@@ -70,20 +71,14 @@ def _drift(evidence: Evidence, reference: Tensor) -> Tensor:
 
 def iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iterator[Tensor]:
     """Return the textbook's coefficients after step 1, 2, ..."""
-    spec = evidence.spec
-    if spec.route == "vanilla":
+    if isinstance(evidence.spec.attention, VanillaAttention):
         D = diagonal(evidence).to(problem.y.dtype)
         return _preconditioned_descent(problem, D if order is None else D[order])
-    scale = problem.ridge / spec.ridge
-    low, high = (end * scale for end in spec.spectrum or (spec.ridge, spec.ridge))
-    builder = PRECONDITIONERS["jacobi" if spec.solver == "pcg" else "identity"]
+    algorithm = evidence.algorithm
+    assert isinstance(algorithm, Iterative)
+    builder = PRECONDITIONERS["jacobi" if algorithm.preconditioned else "identity"]
     inverse = builder.build(problem.system, torch.Generator())
-    algorithm: Iterative = Chebyshev()
-    if spec.solver in ("cg", "pcg"):
-        algorithm = ConjugateGradients()
-    elif spec.solver != "chebyshev":
-        algorithm = Richardson(step_size=evidence.eta)
-    states = algorithm.iterate(problem.system, problem.y, spectrum=(low, high), precondition=inverse)
+    states = algorithm.iterate(problem.system, problem.y, spectrum=(problem.ridge, problem.ridge), precondition=inverse)
     return (state.alpha for state in states)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from ridgeformer.compiler.certificate.apriori import Promise, relative
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.rounding import MODELLED
+from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.language.program import Attend
 
 __all__ = ["diagonal", "kept_of_a_query", "promise_vanilla"]
@@ -23,7 +24,12 @@ __all__ = ["diagonal", "kept_of_a_query", "promise_vanilla"]
 
 def diagonal(evidence: Evidence) -> Tensor:
     """Return Z_i + e^c of every support."""
-    return evidence.problem.K.sum(1) + exp(evidence.spec.sink)
+    return _attention(evidence).diagonal(evidence.problem.K.sum(1))
+
+
+def _attention(evidence: Evidence) -> VanillaAttention:
+    assert isinstance(evidence.spec.attention, VanillaAttention)
+    return evidence.spec.attention
 
 
 def promise_vanilla(evidence: Evidence) -> Promise:
@@ -40,7 +46,8 @@ def promise_vanilla(evidence: Evidence) -> Promise:
     return Promise(
         what=f"the D-norm error falls by 1 - ridge/(e^c + Z_max) = {contraction:.6g} a step",
         condition=f"e^c >= ridge; for predictions also Z_x + e^c > half the slot's step; {MODELLED}",
-        met=exp(spec.sink) >= problem.ridge * (1 - 1e-9) and bool((kept_of_a_query(evidence).abs() <= 1).all()),
+        met=exp(_attention(evidence).sink) >= problem.ridge * (1 - 1e-9)
+        and bool((kept_of_a_query(evidence).abs() <= 1).all()),
         measured=relative(d_norm(evidence.alpha - problem.alpha), whole),
         bound=relative(errors[1:], whole) if bool((whole > 0).all()) else factors[1:] + evidence.floor + 0 * whole,
         predictions=_predictions(evidence, D, errors),
@@ -50,14 +57,14 @@ def promise_vanilla(evidence: Evidence) -> Promise:
 
 def kept_of_a_query(evidence: Evidence) -> Tensor:
     """Return what a step keeps of a query's own error, one minus its step size, (queries,)."""
-    return 1 - _slot_step(evidence) / (evidence.problem.cross.sum(1) + exp(evidence.spec.sink))
+    return 1 - _slot_step(evidence) / _attention(evidence).diagonal(evidence.problem.cross.sum(1))
 
 
 def _slot_step(evidence: Evidence) -> float:
     """Return s in f <- f + s (k(x)'alpha - f)/(Z_x + e^c), read from the head that serves the queries."""
     heads = [head for _, i in evidence.program.timeline() if isinstance(i, Attend) for head in i.heads]
     scale = next(scale for head in heads for to, of, scale in head.values if (to, of) == ("f", "f"))
-    return -scale * exp(evidence.spec.sink)
+    return -scale * exp(_attention(evidence).sink)
 
 
 def _predictions(evidence: Evidence, D: Tensor, errors: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from ridgeformer.compiler.certificate.certificate import Finding
 from ridgeformer.compiler.certificate.problem import all_features, carried_features
-from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.compile import assemble
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.compiler.transformer import CompiledTransformer
 
 __all__ = ["as_specified", "check_weights"]
@@ -18,7 +19,7 @@ BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 def as_specified(model: CompiledTransformer) -> CompiledTransformer:
     """Return what the model's specification compiles to, whatever its weights are now."""
-    return CompiledTransformer(model.spec, carried_features(model), all_features(model))
+    return assemble(model.spec, carried_features(model), all_features(model))
 
 
 def check_weights(model: CompiledTransformer) -> Finding:
@@ -56,11 +57,11 @@ def _differing_sublayers(sound: CompiledTransformer, model: CompiledTransformer)
     return [
         f"{name} (masks or gates)"
         for name, layer in sound.named_modules()
-        if isinstance(layer, Attention | GatedMLP) and _wiring(layer) != _wiring(found.get(name))
+        if isinstance(layer, AttentionSublayer | GatedMLP) and _wiring(layer) != _wiring(found.get(name))
     ]
 
 
 def _wiring(layer: object) -> tuple[object, ...]:
-    if isinstance(layer, Attention):
+    if isinstance(layer, AttentionSublayer):
         return layer.masks, layer.kinds
     return (layer.gates,) if isinstance(layer, GatedMLP) else ()

@@ -22,7 +22,7 @@ from ridgeformer.compiler.execution.plans import (
     plan_attention,
     plan_gated,
 )
-from ridgeformer.compiler.sublayers import GATES, Attention, GatedMLP
+from ridgeformer.compiler.sublayers import GATES, AttentionSublayer, GatedMLP
 from ridgeformer.language.program import Instruction, Record
 from ridgeformer.language.roles import Tokens
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Plans", "run_fast"]
 
 
-Move = tuple[str, Instruction, Attention | GatedMLP | None, AttentionPlan | GatedPlan | None]
+Move = tuple[str, Instruction, AttentionSublayer | GatedMLP | None, AttentionPlan | GatedPlan | None]
 """One entry of the schedule with its plan: section, instruction, sublayer, plan."""
 
 
@@ -61,7 +61,7 @@ class Plans:
             known: dict[object, object] = {}
             moves = []
             for section, instruction, sublayer in model.schedule:
-                if isinstance(sublayer, Attention) and id(sublayer) not in found:
+                if isinstance(sublayer, AttentionSublayer) and id(sublayer) not in found:
                     found[id(sublayer)] = plan_attention(sublayer, tokens, known)
                 elif isinstance(sublayer, GatedMLP) and id(sublayer) not in found:
                     found[id(sublayer)] = plan_gated(sublayer, self.ones)
@@ -88,7 +88,7 @@ def run_fast(
             assert isinstance(sublayer, GatedMLP)
             state.gate(sublayer, plan)
         elif isinstance(plan, AttentionPlan):
-            assert isinstance(sublayer, Attention)
+            assert isinstance(sublayer, AttentionSublayer)
             state.attend(sublayer, plan)
         elif isinstance(instruction, Record) and (wanted is None or place in wanted):
             columns = model.layout.columns[instruction.channel]
@@ -124,7 +124,7 @@ class _State:
             self.rows.add(target, change[..., position])
         self._changed(tuple(targets))
 
-    def attend(self, sublayer: Attention, plan: AttentionPlan) -> None:
+    def attend(self, sublayer: AttentionSublayer, plan: AttentionPlan) -> None:
         """Carry out an attention sublayer: what heads read first, then what tokens do to themselves."""
         found = [(head, self._read(sublayer, head)) for head in plan.heads]
         if plan.own.written:
@@ -135,7 +135,7 @@ class _State:
                 self.rows.add(target, self.rows.scale(output, scale), head.readers)
             self._changed(head.targets)
 
-    def _read(self, sublayer: Attention, head: HeadPlan) -> list[Tensor]:
+    def _read(self, sublayer: AttentionSublayer, head: HeadPlan) -> list[Tensor]:
         """Return what a head brings of each of its sources: (..., tokens), or (..., 1) if the same to all."""
         span = head.sources or slice(0, self.tokens.total)
         if head.kind == "mean":
@@ -152,7 +152,7 @@ class _State:
         row = self.rows.full(column)
         return row[span] if row.ndim == 1 else row[..., span]
 
-    def _weighted(self, sublayer: Attention, head: HeadPlan, source: int, span: slice) -> Tensor:
+    def _weighted(self, sublayer: AttentionSublayer, head: HeadPlan, source: int, span: slice) -> Tensor:
         """Return the attention-weighted sum of one row: (..., tokens)."""
         P, key = self._pattern(sublayer, head), (head.scores, source)
         if self.weighted_by.get(key) is not P:  # another pattern than the one it was made with
@@ -160,12 +160,12 @@ class _State:
             self.weighted_by[key] = P
         return self._keep(key, (source,), lambda: _weigh(P, self._part(source, span)))
 
-    def _pattern(self, sublayer: Attention, head: HeadPlan) -> Tensor:
+    def _pattern(self, sublayer: AttentionSublayer, head: HeadPlan) -> Tensor:
         """Return the attention weights (..., tokens, sources)."""
         scores = (*head.query[0], *head.key[0])
         return self._keep((head.scores, "pattern"), scores, lambda: self._form(sublayer, head))
 
-    def _form(self, sublayer: Attention, head: HeadPlan) -> Tensor:
+    def _form(self, sublayer: AttentionSublayer, head: HeadPlan) -> Tensor:
         if head.sources is None:  # an irregular mask: form it as the literal pass does
             return sublayer.pattern(head.number, self.rows.stack(range(len(self.rows))), self.tokens)
         Q = self.rows.stack(head.query[0]) @ head.query[1]

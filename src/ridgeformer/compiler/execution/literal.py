@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.language.program import Record
 from ridgeformer.language.roles import Tokens
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hook", "Reading", "run_literally"]
 
-Hook = Callable[[str, Attention | GatedMLP, Tensor, Tensor], Tensor | None]
+Hook = Callable[[str, AttentionSublayer | GatedMLP, Tensor, Tensor], Tensor | None]
 """Called with (place, sublayer, stream before, stream after); what it returns, if anything, is the stream."""
 
 Reading = tuple[str, Record, Tensor]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.sublayers import guarded
+from ridgeformer.language.expressions import guarded
 
 __all__ = ["Operation", "Rows", "Update", "update"]
 

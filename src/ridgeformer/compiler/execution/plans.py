@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.execution.operations import Operation, Update, Where, update
-from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.language.roles import Mask, Role, Tokens
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
     return GatedPlan(update(operations))
 
 
-def plan_attention(sublayer: Attention, tokens: Tokens, known: dict[object, object]) -> AttentionPlan:
+def plan_attention(sublayer: AttentionSublayer, tokens: Tokens, known: dict[object, object]) -> AttentionPlan:
     """Return the plan of an attention sublayer for a sequence; scores met before are found in `known`."""
     heads: list[HeadPlan] = []
     own: list[Operation] = []
@@ -109,7 +109,7 @@ def plan_attention(sublayer: Attention, tokens: Tokens, known: dict[object, obje
 
 
 def _head_plan(
-    sublayer: Attention,
+    sublayer: AttentionSublayer,
     number: int,
     values: list[tuple[int, int, float]],
     mask: Mask,
@@ -130,7 +130,7 @@ def _head_plan(
 
 
 def _own_operations(
-    sublayer: Attention, number: int, values: list[tuple[int, int, float]], where: Where
+    sublayer: AttentionSublayer, number: int, values: list[tuple[int, int, float]], where: Where
 ) -> list[Operation]:
     """Return what a head does in which every token reads itself: softmax gives it weight 1, linear its score."""
     if sublayer.kinds[number] == "softmax":
@@ -144,7 +144,7 @@ def _own_operations(
     ]
 
 
-def _values(sublayer: Attention, number: int) -> list[tuple[int, int, float]]:
+def _values(sublayer: AttentionSublayer, number: int) -> list[tuple[int, int, float]]:
     return [
         (target, source, read * write)
         for sources, targets in zip(_columns(sublayer.W_V[number]), _columns(sublayer.W_O[number].T), strict=True)
@@ -199,7 +199,7 @@ def _same_sources(mask: Mask, tokens: Tokens) -> slice | None:
 
 def always_one(model: CompiledTransformer) -> frozenset[int]:
     """Return the columns that hold 1 on every token throughout: so the embedding fills them, and no sublayer writes."""
-    writes = [W for layer in model.modules() if isinstance(layer, Attention) for W in layer.W_O]
+    writes = [W for layer in model.modules() if isinstance(layer, AttentionSublayer) for W in layer.W_O]
     writes += [layer.W_d for layer in model.modules() if isinstance(layer, GatedMLP)]
     one = torch.stack([(W[:-1] == 0).all(0) & (W[-1] == 1) for W in model.embed.values()]).all(0)
     written = torch.stack([(W != 0).any(0) for W in writes]).any(0)

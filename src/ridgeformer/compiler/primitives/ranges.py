@@ -50,8 +50,10 @@ def operand_ranges(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> Opera
     divisors, relu_bound from the factors. Divisors of a converged run are as small as its residual squared.
 
     Example:
-        >>> from ridgeformer.compiler import compile
-        >>> model = compile("linear", features=2, ridge=1.0, steps=1)
+        >>> from ridgeformer.algorithms import ConjugateGradients
+        >>> from ridgeformer.compiler.compile import compile
+        >>> from ridgeformer.kernels import DotProduct
+        >>> model = compile(DotProduct(), ConjugateGradients(steps=1), features=2, ridge=1.0)
         >>> operand_ranges(model, [[1.0, 0.0]], [3.0], [[0.0, 1.0]])     # rho = 9, p'Ap = 18
         OperandRanges(smallest_divisor=9.0, largest_divisor=18.0, largest_factor=9.0)
     """
@@ -102,8 +104,5 @@ def _why(spec: Specification) -> str:
     if spec.primitives == "swiglu" and spec.reciprocal_range is not None:
         beyond = f"a divisor above {spec.reciprocal_range[1]:g} made the Newton sweeps diverge"
         return f"{beyond}: compile with a wider reciprocal_range"
-    if spec.step_size is not None:
-        return "it diverged: compile with a smaller step_size"
-    if spec.spectrum is not None:
-        return "it diverged: compile with a spectrum that holds all of K + ridge I"
-    return f"{spec.dtype} overflows"
+    advice = spec.algorithm.divergence_advice
+    return f"{spec.dtype} overflows" if advice is None else f"it diverged: {advice}"

@@ -193,7 +193,7 @@ def compiled_section(audit: Audit) -> Section:
     columns |= {"model": "", "width": "", "off the direct solve by": ".1e", "certificate": ""}
     rows = [
         (
-            f"{model.route} attention", model.steps, f"{model.features} + {model.budget.overhead}",
+            f"{model.attention} attention", model.steps, f"{model.features} + {model.budget.overhead}",
             model.budget.sublayers, model.budget.parameters, model.budget.nonzeros, model.agreement,
             model.certificate.verdict,
         )
@@ -227,7 +227,7 @@ def compiled_figure(audit: Audit) -> Figure:
     """Return the error of the compiled transformers after every step, each with its bound."""
     traces, shown = [], []
     for model, colour in zip(audit.compiled, PALETTE, strict=False):
-        steps, name = np.arange(1, model.steps + 1), f"{model.route} attention"
+        steps, name = np.arange(1, model.steps + 1), f"{model.attention} attention"
         shown.append(np.maximum(model.errors, ROUND_OFF))
         traces.append(curve(steps, shown[-1], name, colour))
         traces.append(curve(steps, model.bound, f"bound, {name}", colour, dash="dash", width=2))
@@ -236,10 +236,10 @@ def compiled_figure(audit: Audit) -> Figure:
 
 def _compiled_caption(audit: Audit) -> str:
     ends = listed(
-        f"{model.errors[-1]:.1e} after {count(model.steps, 'step')} with {model.route} attention"
+        f"{model.errors[-1]:.1e} after {count(model.steps, 'step')} with {model.attention} attention"
         for model in audit.compiled
     )
-    broken = [model.route for model in audit.compiled if bool((model.errors > model.bound).any())]
+    broken = [model.attention for model in audit.compiled if bool((model.errors > model.bound).any())]
     under = "stays below" if not broken else f"EXCEEDS ({', '.join(broken)})"
     return (
         f"What to see: the error after every step (solid) {under} the theoretical bound (dashed) and ends at {ends}, "

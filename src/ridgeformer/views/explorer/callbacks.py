@@ -10,7 +10,6 @@ from typing import Any
 
 from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
-from ridgeformer.compiler import SOLVERS
 from ridgeformer.compiler.sketch import SKETCHES
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.views.explorer import compute, controls, figures, stream, words
@@ -18,6 +17,7 @@ from ridgeformer.views.explorer import state as states
 from ridgeformer.views.explorer.data import FUNCTIONS
 from ridgeformer.views.explorer.layout import CHIPS, INPUTS, SLIDERS, slider_text
 from ridgeformer.views.explorer.pictures import pictures
+from ridgeformer.views.explorer.state import RUNS
 from ridgeformer.views.explorer.uploads import receive
 
 __all__ = ["next_state", "register"]
@@ -173,7 +173,7 @@ def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple
             "draw": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
             "remove": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
             "rows": _field("field", state.data != states.DRAWN),
-            "steps": _field("field", state.solver != "nadaraya-watson"),
+            "steps": _field("field", state.algorithm != "nadaraya_watson"),
         },
     )
 
@@ -193,8 +193,8 @@ def _field(kind: str, used: bool) -> str:
 
 
 def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
-    """Return the choices of every radio group; what the route refuses is shown and cannot be chosen."""
-    known = list(dict.fromkeys(name for names in SOLVERS.values() for name in names))
+    """Return the choices of every radio group; what the attention cannot run is shown and cannot be chosen."""
+    known = list(dict.fromkeys(name for names in RUNS.values() for name in names))
     data = [*states.SOURCES, "upload"]
     return {
         "data": [
@@ -204,9 +204,9 @@ def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
             for name in data
         ],
         "output": [{"label": name, "value": number} for number, name in enumerate(found.outputs)],
-        "route": [{"label": name, "value": name} for name in SOLVERS],
-        "solver": [
-            {"label": name, "value": name, "disabled": name not in SOLVERS[state.route]} for name in known
+        "attention": [{"label": name, "value": name} for name in RUNS],
+        "algorithm": [
+            {"label": name, "value": name, "disabled": name not in RUNS[state.attention]} for name in known
         ],
         "sketch": [{"label": name, "value": name, "disabled": state.width is None} for name in SKETCHES],
         "head": [{"label": name, "value": number} for number, name in enumerate(found.heads or ("none",))],
@@ -329,7 +329,7 @@ PANELS: dict[str, Callable[[states.State], tuple[Any, str]]] = {
     "spectrum": _spectrum,
     "influence": _influence,
     "stream": _stream,
-    "attention": _attention,
+    "pattern": _attention,
 }
 """Panel by name: a figure and a sentence of a state."""
 
@@ -337,7 +337,7 @@ LOOKS = {
     "prediction": ("point",),
     "influence": ("point",),
     "stream": ("sublayer", "head"),
-    "attention": ("sublayer", "head"),
+    "pattern": ("sublayer", "head"),
 }
 """What of the view, beside the problem itself, a part of the page depends on."""
 

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ridgeformer.algorithms import ALGORITHMS, Accelerated, Algorithm, ConjugateGradients, NadarayaWatson, resolve
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
-from ridgeformer.compiler import compile as compile_model
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
-from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.compiler.compile import compile
+from ridgeformer.estimators import NadarayaWatson as HeadEstimator
 from ridgeformer.influence import influence
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.regime.spectra import Spectra, examine_spectra
@@ -50,7 +51,7 @@ class Run:
         average: Nadaraya-Watson's, one softmax head at this temperature.
         steps: Predictions after every step, (steps, queries).
         errors, bound: Relative error of the coefficients after every step and what theory allows, in the norm in which
-            the method contracts; empty for a solver without steps.
+            the method contracts; empty for a algorithm without steps.
         promise: The bound in words, and its condition.
         holds: Whether that condition is met.
         kappa: Condition number of the system.
@@ -106,7 +107,7 @@ class Influenced:
 def compiled(state: State) -> CompiledTransformer:
     """Return the transformer of a state: its weights know the settings, and nothing of the data but their number.
 
-    Chebyshev's coefficients need the ends of the spectrum, and "pca" needs directions: both are taken from the
+    Some algorithms need bounds on the spectrum, and "pca" needs directions: both are taken from the
     training rows, as a person would who compiles a model for data at hand.
     """
     return _compiled(state.problem)
@@ -118,13 +119,18 @@ def _compiled(state: State) -> CompiledTransformer:
     options: dict[str, Any] = {}
     if state.width is not None:
         options = {"width": state.width, "sketch": state.sketch, "reference": task.X}
-    if state.solver == "chebyshev":
-        kernel, rows, _ = exact_problem(state, task)
-        options["spectrum"] = (state.ridge, state.ridge + float(kernel(rows, rows).abs().sum(1).max()))
-    return compile_model(
-        state.route, features=task.X.shape[1], ridge=state.ridge, steps=state.steps, solver=state.solver,
-        temperature=state.temperature, **options,
-    )  # fmt: skip
+    kernel, rows, _ = exact_problem(state, task)
+    ends = (state.ridge, state.ridge + float(kernel(rows, rows).abs().sum(1).max()))
+    algorithm = algorithm_of(state.algorithm, state.steps, ends)
+    return compile(kernel, algorithm, attention=state.attention, features=task.X.shape[1], ridge=state.ridge, **options)
+
+
+def algorithm_of(name: str, steps: int, ends: tuple[float, float]) -> Algorithm:
+    """Return the algorithm of a name in `RUNS`, with the bounds on the spectrum that it may need."""
+    if name == "pcg":
+        return ConjugateGradients(steps=steps, preconditioner="jacobi")
+    options: dict[str, object] = {"spectrum": ends} if issubclass(ALGORITHMS[name], Accelerated) else {}
+    return resolve(name, steps=None if issubclass(ALGORITHMS[name], NadarayaWatson) else steps, **options)
 
 
 def exact_problem(state: State, task: Task) -> tuple[Kernel, Tensor, Tensor]:
@@ -132,10 +138,10 @@ def exact_problem(state: State, task: Task) -> tuple[Kernel, Tensor, Tensor]:
 
     The imitation of linear attention centres its features over the supports, and its queries by the same mean.
     """
-    if state.route == "imitation":
+    if state.attention == "imitation":
         mean = task.X.mean(0)
         return DotProduct(), task.X - mean, task.Xq - mean
-    kernel = DotProduct() if state.route == "linear" else Exponential(state.temperature)
+    kernel = DotProduct() if state.attention == "linear" else Exponential(state.temperature)
     return kernel, task.X, task.Xq
 
 
@@ -152,7 +158,7 @@ def run(state: State) -> Run:
 def _run(state: State) -> Run:
     task, model = pose(state), compiled(state)
     (evidence,) = gather(model, task.X, task.y[:, None], task.Xq)
-    average = NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
+    average = HeadEstimator(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
     iterative = "alpha" in evidence.values
     promise = promise_of(evidence) if iterative else None
     return Run(
@@ -210,16 +216,16 @@ def influenced(state: State) -> Influenced:
 
 
 @remember(most=32)
-def _width_range(route: str, solver: str, features: int) -> tuple[int, int]:
-    ends = (1.0, 2.0) if solver == "chebyshev" else None
-    model = compile_model(route, features=features, ridge=1.0, steps=1, solver=solver, spectrum=ends)
+def _width_range(attention: str, algorithm: str, features: int) -> tuple[int, int]:
+    kernel = Exponential(1.0) if attention in ("softmax", "vanilla") else DotProduct()
+    model = compile(kernel, algorithm_of(algorithm, 1, (1.0, 2.0)), attention=attention, features=features, ridge=1.0)
     blocks = sum(channel.size == "features" for channel in model.program.channels.values())
     return model.layout.overhead + blocks, model.layout.used
 
 
 def width_range(state: State) -> tuple[int, int]:
     """Return the smallest width the program fits in, and the one that carries every feature."""
-    return _width_range(state.route, state.solver, pose(state).X.shape[1])
+    return _width_range(state.attention, state.algorithm, pose(state).X.shape[1])
 
 
 def certify_run(state: State) -> Certificate:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from math import log10
 from typing import Any
 
-from ridgeformer.compiler import SOLVERS
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.language.program import Attend, Record
 from ridgeformer.views.explorer.compute import compiled, width_range
 from ridgeformer.views.explorer.data import FUNCTIONS, pose
-from ridgeformer.views.explorer.state import DRAWN, LIMITS, SOURCES, State
+from ridgeformer.views.explorer.state import DRAWN, LIMITS, RUNS, SOURCES, State
 
 __all__ = [
     "PRESETS",
@@ -41,9 +40,9 @@ FIRST_POINTS = ((-0.8, -0.6), (-0.4, 0.5), (0.0, 0.1), (0.4, -0.5), (0.8, 0.7))
 
 PRESETS: dict[str, State] = {
     "Depth solves it": State(steps=20),
-    "One head is not enough": State(solver="nadaraya-watson", sublayer=1),
-    "Stock softmax only": State(route="vanilla", solver="richardson", steps=60, ridge=1.0, sublayer=60),
-    "Linear attention": State(route="linear", ridge=0.01, steps=9, sublayer=3),
+    "One head is not enough": State(algorithm="nadaraya_watson", sublayer=1),
+    "Stock softmax only": State(attention="vanilla", algorithm="richardson", steps=60, ridge=1.0, sublayer=60),
+    "Linear attention": State(attention="linear", ridge=0.01, steps=9, sublayer=3),
     "Too narrow": State(width=16, steps=20),
     "Ill-conditioned": State(ridge=1e-5, steps=20),
     "Who made this digit?": State(data="digits", rows=100, output=3, ridge=1.0, steps=16, point=28),
@@ -119,7 +118,9 @@ def shown(state: State, found: Scope) -> dict[str, Any]:
         >>> controls["ridge"], controls["width"]
         (-2.0, 21)
     """
-    values: dict[str, Any] = {name: getattr(state, name) for name in ("route", "solver", "sketch", *NUMBERS, "point")}
+    values: dict[str, Any] = {
+        name: getattr(state, name) for name in ("attention", "algorithm", "sketch", *NUMBERS, "point")
+    }
     values |= {name: round(log10(getattr(state, name)), 2) for name in LOGARITHMS}
     values["data"] = state.data if state.data in SOURCES else "upload"
     values["width"] = found.full if state.width is None else state.width
@@ -141,8 +142,8 @@ def apply(state: State, chosen: Mapping[str, Any]) -> State:
     moved = {name: value for name, value in chosen.items() if _differs(name, value, before[name])}
     if "data" in moved:
         return pick_data(state, moved["data"])
-    if "route" in moved and state.solver not in SOLVERS.get(moved["route"], ()):
-        moved.setdefault("solver", SOLVERS[moved["route"]][0])
+    if "attention" in moved and state.algorithm not in RUNS.get(moved["attention"], ()):
+        moved.setdefault("algorithm", RUNS[moved["attention"]][0])
     changes: dict[str, Any] = {}
     for name, value in moved.items():
         if name in LOGARITHMS:

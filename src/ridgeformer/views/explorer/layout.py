@@ -6,15 +6,14 @@ from typing import Any
 
 from dash import dcc, html
 
-from ridgeformer.compiler import SOLVERS
 from ridgeformer.compiler.sketch import SKETCHES
 from ridgeformer.views.explorer.controls import PRESETS, limits
-from ridgeformer.views.explorer.state import SOURCES
+from ridgeformer.views.explorer.state import RUNS, SOURCES
 from ridgeformer.views.explorer.uploads import MOST_BYTES, MOST_COLUMNS, MOST_RECORDS
 
 __all__ = ["CHIPS", "INPUTS", "page", "slider_text"]
 
-CHIPS = ("data", "output", "route", "solver", "sketch", "head")
+CHIPS = ("data", "output", "attention", "algorithm", "sketch", "head")
 SLIDERS = ("rows", "ridge", "temperature", "steps", "width", "sublayer")
 INPUTS = (*CHIPS, *SLIDERS, "point")
 """Every control that stands for a part of the state, by the name of that part."""
@@ -37,8 +36,8 @@ HELP = {
     "data": "Data",
     "output": "What is predicted",
     "rows": "Training points",
-    "route": "Route: which attention",
-    "solver": "Solver the layers perform",
+    "attention": "Attention",
+    "algorithm": "Algorithm the layers perform",
     "steps": "Depth, in steps",
     "ridge": "Ridge",
     "temperature": "Temperature of the softmax",
@@ -103,8 +102,8 @@ def _controls() -> html.Div:
                 _group("Regression", _slider("ridge", 0.05), _slider("temperature", 0.05)),
                 _group(
                     "Transformer",
-                    _chips("route", list(SOLVERS)),
-                    _chips("solver", sorted({name for names in SOLVERS.values() for name in names})),
+                    _chips("attention", list(RUNS)),
+                    _chips("algorithm", sorted({name for names in RUNS.values() for name in names})),
                     _slider("steps", 1),
                     _slider("width", 1),
                     _chips("sketch", list(SKETCHES)),
@@ -227,7 +226,7 @@ def _panels() -> html.Main:
                 className="panel wide",
             ),
             _panel("stream", "Tokens by named channels", "half"),
-            _panel("attention", "Who reads whom", "half", above=_chips("head", ["0"])),
+            _panel("pattern", "Who reads whom", "half", above=_chips("head", ["0"])),
             html.Section(
                 [
                     html.H2("Certificate"),

@@ -9,11 +9,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from ridgeformer.compiler import SOLVERS
 from ridgeformer.compiler.sketch import SKETCHES
 from ridgeformer.core.errors import InputError, unknown_name
 
-__all__ = ["DRAWN", "LIMITS", "MOST_ROWS", "SOURCES", "UPLOAD", "State"]
+__all__ = ["DRAWN", "LIMITS", "MOST_ROWS", "RUNS", "SOURCES", "UPLOAD", "State"]
 
 MOST_ROWS = 200
 """Training points at most: beyond it a change would not be instant."""
@@ -21,6 +20,14 @@ MOST_ROWS = 200
 DRAWN = "drawn"
 UPLOAD = re.compile(r"upload-[0-9a-f]{16}")
 """A file is named by a digest of its content; the file itself is never in the address."""
+
+RUNS: dict[str, tuple[str, ...]] = {
+    "linear": ("cg", "pcg", "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov"),
+    "softmax": ("cg", "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov", "nadaraya_watson"),
+    "vanilla": ("richardson",),
+    "imitation": ("cg",),
+}
+"""The algorithms of each attention, its default first; "pcg" is CG with Jacobi's preconditioner."""
 
 SOURCES = ("sine", "steps", "bumps", "line", "digits", "diabetes", "wine", DRAWN)
 
@@ -49,8 +56,8 @@ class State:
         data: A name of `SOURCES`, or "upload-" and the digest of a file that was uploaded.
         rows: Training points taken at most.
         output: Which target: a class against the rest, or a column.
-        route, solver, ridge, temperature, steps, width, sketch: As `ridgeformer.compile` takes them; a width of None is
-            what the features need.
+        attention, algorithm, ridge, temperature, steps, width, sketch: Named as in `ridgeformer.compile`; a width of
+            None is what the features need.
         sublayer: After which sublayer the stream is shown; 0 is the embedding.
         head: Which of its heads.
         point: The point asked about: a training point of one-dimensional data, else a held-out one. None is none.
@@ -66,8 +73,8 @@ class State:
     data: str = "sine"
     rows: int = 24
     output: int = 0
-    route: str = "softmax"
-    solver: str = "cg"
+    attention: str = "softmax"
+    algorithm: str = "cg"
     ridge: float = 0.1
     temperature: float = 0.5
     steps: int = 8
@@ -81,13 +88,13 @@ class State:
     def __post_init__(self) -> None:
         if self.data not in SOURCES and not UPLOAD.fullmatch(self.data):
             raise unknown_name("data", self.data, SOURCES)
-        if self.route not in SOLVERS:
-            raise unknown_name("route", self.route, SOLVERS)
+        if self.attention not in RUNS:
+            raise unknown_name("attention", self.attention, RUNS)
         if self.sketch not in SKETCHES:
             raise unknown_name("sketch", self.sketch, SKETCHES)
-        if self.solver not in SOLVERS[self.route]:
-            known = ", ".join(SOLVERS[self.route])
-            raise InputError(f"route {self.route!r} has no solver {self.solver!r}; it has {known}.")
+        if self.algorithm not in RUNS[self.attention]:
+            known = ", ".join(RUNS[self.attention])
+            raise InputError(f"{self.attention} attention has no algorithm {self.algorithm!r}; it has {known}.")
         for name, ends in LIMITS.items():
             _check_range(name, getattr(self, name), ends)
         if len(self.points) > MOST_ROWS:
@@ -121,8 +128,8 @@ class State:
             if name in values:
                 raise InputError(f"the address gives {name} twice: keep one.")
             values[name] = READERS[name](name, text)
-        if "route" in values and "solver" not in values:
-            values["solver"] = SOLVERS.get(values["route"], ("cg",))[0]
+        if "attention" in values and "algorithm" not in values:
+            values["algorithm"] = RUNS.get(values["attention"], ("cg",))[0]
         return cls(**values)
 
 
@@ -169,7 +176,7 @@ def _points(name: str, text: str) -> tuple[tuple[float, float], ...]:
 
 
 READERS: dict[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys(("data", "route", "solver", "sketch"), _text),
+    **dict.fromkeys(("data", "attention", "algorithm", "sketch"), _text),
     **dict.fromkeys(("rows", "output", "steps", "width", "sublayer", "head", "point"), _whole),
     **dict.fromkeys(("ridge", "temperature"), _number),
     "points": _points,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.compiler.layout import lives
-from ridgeformer.compiler.sublayers import Attention
+from ridgeformer.compiler.sublayers import AttentionSublayer
 from ridgeformer.language.program import Attend, Gate, Record
 from ridgeformer.language.roles import SUPPORT, Tokens
 from ridgeformer.views.explorer.cache import remember
@@ -54,10 +54,10 @@ class Walk:
                 self._streams.append(sublayer(self._streams[-1], self.tokens))
         return self._streams[number]
 
-    def attention(self, number: int) -> Attention | None:
+    def attention(self, number: int) -> AttentionSublayer | None:
         """Return sublayer `number`, counted from 1, if it is attention."""
         sublayer = self._sublayers[number - 1] if number else None
-        return sublayer if isinstance(sublayer, Attention) else None
+        return sublayer if isinstance(sublayer, AttentionSublayer) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ def say_headline(state: State, run: Run) -> str:
     """Say whether the transformer solves the regression, and how the single head compares."""
     off, one = run.distance(run.predicted) / run.scale, run.distance(run.average) / run.scale
     layers = f"{state.steps} step{'s' * (state.steps != 1)}, {run.budget.sublayers} sublayers"
-    if state.solver == "nadaraya-watson":
+    if state.algorithm == "nadaraya_watson":
         return f"One softmax head is up to {percent(one)} of a typical output away from kernel ridge regression."
     if off < NEAR:
         start = f"{layers}: the transformer's answer is kernel ridge regression to within {percent(off)}"

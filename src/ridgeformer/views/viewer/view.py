@@ -12,10 +12,11 @@ from torch import Tensor
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
 from ridgeformer.compiler.layout import lives
-from ridgeformer.compiler.sublayers import SMALLEST_DIVISOR, Attention, GatedMLP
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.checks import as_tensor, whole
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.language.expressions import SMALLEST_DIVISOR
 from ridgeformer.language.program import Channel, Record
 from ridgeformer.language.roles import QUERY, SUPPORT, Tokens
 from ridgeformer.views.viewer.formulas import formulas
@@ -44,7 +45,7 @@ def trace_view(
     """Run a compiled transformer on one task and keep everything a page shows of it.
 
     Args:
-        model: Of any route.
+        model: Of any attention.
         X: Supports, (k, features), at most 64: `few_rows` takes a sample.
         y: Targets, (k,) or (k, outputs).
         Xq: Queries, (q, features).
@@ -60,9 +61,12 @@ def trace_view(
             or anything the model itself refuses.
 
     Example:
-        >>> from ridgeformer.compiler import compile
+        >>> from ridgeformer.algorithms import ConjugateGradients
+        >>> from ridgeformer.compiler.compile import compile
+        >>> from ridgeformer.kernels import Exponential
         >>> X = torch.eye(3, dtype=torch.float64)
-        >>> view = trace_view(compile("softmax", features=3, ridge=0.1, steps=2), X, torch.arange(3.0), X)
+        >>> model = compile(Exponential(1.0), ConjugateGradients(steps=2), features=3, ridge=0.1)
+        >>> view = trace_view(model, X, torch.arange(3.0), X)
         >>> view.sublayers[4].title, view.stream.shape[0] == len(view.sublayers) + 1
         ('CG step 1 of 2: undo normalisation', True)
     """
@@ -119,7 +123,7 @@ def _run(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> tuple[
     """Return the stream after the embedding and every sublayer, and the predictions after every step."""
     states = [model.stream(X, y, Xq)]
 
-    def keep(place: str, sublayer: Attention | GatedMLP, before: Tensor, after: Tensor) -> None:
+    def keep(place: str, sublayer: AttentionSublayer | GatedMLP, before: Tensor, after: Tensor) -> None:
         states.append(after)
 
     with torch.no_grad():
@@ -160,7 +164,7 @@ def _group(channel: Channel, *, momentary: bool) -> Group:
     return "scratch" if momentary else "state"
 
 
-def _sublayers(model: CompiledTransformer, modules: list[Attention | GatedMLP]) -> tuple[ShownSublayer, ...]:
+def _sublayers(model: CompiledTransformer, modules: list[AttentionSublayer | GatedMLP]) -> tuple[ShownSublayer, ...]:
     """Return every sublayer in order; a channel lives from its first writing to its clearing."""
     program = model.program
     alive = {name for name, channel in program.channels.items() if channel.source is not None}
@@ -175,7 +179,7 @@ def _sublayers(model: CompiledTransformer, modules: list[Attention | GatedMLP]) 
         found.append(
             ShownSublayer(
                 place=f"{section}.{instruction.name}",
-                kind="attention" if isinstance(sublayer, Attention) else "gated",
+                kind="attention" if isinstance(sublayer, AttentionSublayer) else "gated",
                 title=title(model.spec, section, instruction),
                 sentence=sentence(program, instruction),
                 formulas=tuple(formulas(program, instruction, fresh)),
@@ -207,7 +211,7 @@ def _reading(model: CompiledTransformer) -> tuple[tuple[int, ...], float]:
 
 
 def _averager(model: CompiledTransformer, problem: Problem) -> Array:
-    return _array((problem.queries @ problem.system.X.T / model.spec.temperature).softmax(-1))
+    return _array(model.spec.attention.weights(problem.queries, problem.system.X))
 
 
 def _bound(certificate: Certificate) -> Array | None:

@@ -6,20 +6,20 @@ from typing import Any
 
 from torch import Tensor
 
-from ridgeformer.compiler.sublayers import Attention, GatedMLP
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 
 __all__ = ["sparse_sublayer"]
 
 Entries = list[list[float | int]]
 
 
-def sparse_sublayer(sublayer: Attention | GatedMLP) -> dict[str, Any]:
+def sparse_sublayer(sublayer: AttentionSublayer | GatedMLP) -> dict[str, Any]:
     """Return a sublayer as plain values, every weight read from its matrices.
 
     A head is its score pairs [reader column, source column, weight], from W_Q W_K', and its moves [source column,
     target column, weight], from W_V W_O. A unit is its two sides and its outputs, each [column, weight].
     """
-    if isinstance(sublayer, Attention):
+    if isinstance(sublayer, AttentionSublayer):
         return {"heads": [_head(sublayer, number) for number in range(len(sublayer.heads))]}
     W_a, W_b, W_d = sublayer.W_a.T, sublayer.W_b.T, sublayer.W_d
     units = [
@@ -29,7 +29,7 @@ def sparse_sublayer(sublayer: Attention | GatedMLP) -> dict[str, Any]:
     return {"units": units}
 
 
-def _head(sublayer: Attention, number: int) -> dict[str, Any]:
+def _head(sublayer: AttentionSublayer, number: int) -> dict[str, Any]:
     scores = sublayer.W_Q[number].double() @ sublayer.W_K[number].double().T
     moves = sublayer.W_V[number].double() @ sublayer.W_O[number].double()
     rules = [[rule.reader.value, rule.source.value, rule.relation] for rule in sublayer.masks[number].rules]

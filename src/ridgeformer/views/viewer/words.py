@@ -10,9 +10,12 @@ from ridgeformer.language.program import Attend, Gate, Head, Program
 __all__ = ["sentence", "title"]
 
 METHODS = {
-    "cg": "CG", "pcg": "PCG", "richardson": "Gradient descent", "neumann": "Neumann series", "chebyshev": "Chebyshev",
-    "nadaraya-watson": "One softmax head",
-}  # fmt: skip
+    "cg": "CG",
+    "richardson": "Gradient descent",
+    "chebyshev": "Chebyshev",
+    "nadaraya_watson": "One softmax head",
+}
+"""Algorithms whose usual name is shorter than their family's."""
 
 
 def title(spec: Specification, section: str, instruction: Attend | Gate) -> str:
@@ -21,7 +24,9 @@ def title(spec: Specification, section: str, instruction: Attend | Gate) -> str:
         return f"Before the first step: {instruction.name}"
     if section == "readout":
         return f"After the last step: {instruction.name}"
-    return f"{METHODS[spec.solver]} {section} of {spec.steps}: {instruction.name}"
+    family = spec.algorithm.family
+    method = METHODS.get(spec.algorithm.name, f"{family[0].upper()}{family[1:]}")
+    return f"{'P' * spec.algorithm.preconditioned}{method} {section} of {spec.steps}: {instruction.name}"
 
 
 def sentence(program: Program, instruction: Attend | Gate) -> str:

@@ -1,4 +1,4 @@
-"""The vanilla route is a stock transformer: its weights run in torch's own attention, with nothing in between."""
+"""The vanilla attention is a stock transformer: its weights run in torch's own attention, with nothing in between."""
 
 import math
 

@@ -5,8 +5,12 @@ from fractions import Fraction
 import pytest
 import torch
 
-from ridgeformer.compiler.certificate.reference import LinearFeatures
-from tests.compiler.certificate.certified_tasks import draw
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.kernels import CentredDotProduct
+
+
+def rows(count, what):
+    return 0.5 * torch.randn(count, 5, generator=torch_generator(0, what), dtype=torch.float64)
 
 
 def exactly(rows, projection, centred):
@@ -17,7 +21,7 @@ def exactly(rows, projection, centred):
         rows = [[a - m for a, m in zip(row, mean, strict=True)] for row in rows]
     if projection is None:
         return rows
-    columns = [[Fraction(float(v)) for v in column] for column in projection.T]
+    columns = [[Fraction(float(v)) for v in column] for column in projection]
     return [[sum(a * b for a, b in zip(row, column, strict=True)) for column in columns] for row in rows]
 
 
@@ -25,9 +29,9 @@ def exactly(rows, projection, centred):
 @pytest.mark.parametrize("projected", [False, True])
 @pytest.mark.parametrize("centre", [False, True])
 def test_entry_error_bounds_the_error(centre, projected, shift):
-    X, _, Xq = draw(supports=7)
+    X, Xq = rows(7, "X"), rows(4, "Xq")
     X, Xq = X + shift, Xq + shift
-    kernel = LinearFeatures(draw(seed=1)[0][:3].T if projected else None, X if centre else None)
+    kernel = CentredDotProduct(rows(3, "U") if projected else None, X if centre else None)
     computed, w = kernel.dense(Xq, X), (kernel.entry_error(Xq), kernel.entry_error(X))
     left, right = (exactly(rows, kernel.projection, kernel.centred) for rows in (Xq, X))
     worst = 0.0
@@ -42,5 +46,5 @@ def test_entry_error_bounds_the_error(centre, projected, shift):
 
 
 def test_without_centring_or_projection_it_is_the_dot_product():
-    X, _, _ = draw()
-    torch.testing.assert_close(LinearFeatures().dense(X, X), X @ X.T)
+    X = rows(6, "X")
+    torch.testing.assert_close(CentredDotProduct().dense(X, X), X @ X.T)
