@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,7 +63,7 @@ def drawn(cases: int, normal: int) -> int:
     return max(1, -(-normal * cases // NORMAL_CASES))
 
 
-def holds(statement: str, *met: Any, conclusion: str = "", kept: float = 1.0) -> Trial:
+def holds(statement: str, *met: bool | np.bool_ | Tensor, conclusion: str = "", kept: float = 1.0) -> Trial:
     """Return the trial of a condition that was tested on one case, or on each of several.
 
     Example:

@@ -60,7 +60,7 @@ STUDIES: dict[str, Study] = {
 """Studies by name; a new one is one file and one line here."""
 
 
-def find_study(name: Any) -> Study:
+def find_study(name: Study | str) -> Study:
     """Return a study by name, or what "module:STUDY" names; a study is returned as it is.
 
     Raises:

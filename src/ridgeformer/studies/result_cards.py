@@ -56,7 +56,13 @@ class ResultCard:
 
 
 def verdict_of(
-    published: Any, ours: Any, low: Any, high: Any, *, neutral: float | None = 0.0, tolerance: float = 0.1
+    published: int | float,
+    ours: int | float | None,
+    low: int | float | None,
+    high: int | float | None,
+    *,
+    neutral: int | float | None = 0.0,
+    tolerance: float = 0.1,
 ) -> CardVerdict:
     """Return the verdict on a published number, by equivalence: a wide interval can never reproduce anything.
 

@@ -139,7 +139,7 @@ class Store:
         [[{'root': 2.0}]]
     """
 
-    def __init__(self, path: Any, *, write: bool = True) -> None:
+    def __init__(self, path: str | Path, *, write: bool = True) -> None:
         self.path = Path(path)
         self._claims = self.path.with_name(self.path.name + ".claims")
         self._tensors = self.path.with_name(self.path.name + ".tensors")

@@ -97,7 +97,7 @@ class Study:
     seconds: float | None = None
     memory: int | None = None
 
-    def with_options(self, preset: Any, *, seeds: Any = None, **axes: Sequence[Any]) -> Study:
+    def with_options(self, preset: str, *, seeds: int | None = None, **axes: Sequence[Any]) -> Study:
         """Return the study with a preset whose number of seeds or parameters are others; stored results stay valid.
 
         Raises:
@@ -115,7 +115,7 @@ class Study:
             chosen = replace(chosen, seeds=whole(seeds, "seeds", 1))
         return replace(self, presets={**self.presets, preset: chosen})
 
-    def tasks(self, preset: Any) -> list[StudyTask]:
+    def tasks(self, preset: str) -> list[StudyTask]:
         """Return the tasks of a preset, in the order of the grid.
 
         Raises:

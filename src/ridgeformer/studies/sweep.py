@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ridgeformer.studies.registry import find_study
 from ridgeformer.studies.runners import Runner, choose_runner
@@ -68,7 +67,7 @@ class Report:
 def run(
     study: Study | str,
     *,
-    store: Any,
+    store: str | Path,
     preset: str = "default",
     processes: int = 0,
     workers: int = 0,

@@ -25,7 +25,7 @@ __all__ = ["export", "intervals", "table"]
 FORMATS: dict[str, Callable[[pa.Table, Path], object]] = {"csv": csv.write_csv, "parquet": parquet.write_table}
 
 
-def table(study: Study | str, store: Any, *, preset: str | None = None, version: int | None = None) -> pa.Table:
+def table(study: Study | str, store: str | Path, *, preset: str | None = None, version: int | None = None) -> pa.Table:
     """Return one row for every row of every result: parameters, seed, values; failures have none.
 
     The order is that of the parameters' values, so that two stores with the same results give the same table.
@@ -101,7 +101,7 @@ def _interval(drawn: NDArray[np.float64], level: float, *, counted: bool) -> tup
     return mean_interval(drawn, level=level)
 
 
-def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:
+def export(rows: pa.Table, path: str | Path, *, format: str = "csv") -> Path:
     """Write a table as csv or parquet, in one step, and return the path.
 
     Raises:

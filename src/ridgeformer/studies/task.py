@@ -157,7 +157,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _plain(returned: Any) -> tuple[str, bytes]:
+def _plain(returned: object) -> tuple[str, bytes]:
     """Return a task's result as JSON text and as a safetensors file."""
     result = returned if isinstance(returned, Result) else Result(returned)
     rows = [result.values] if isinstance(result.values, Mapping) else result.values
@@ -188,7 +188,7 @@ def find_object(name: str) -> Any:
         ) from None
 
 
-def as_json(value: Any, *, sort: bool = False) -> str:
+def as_json(value: object, *, sort: bool = False) -> str:
     """Return a value as JSON text; floats are written exactly, entries in the order they are in.
 
     Raises:
@@ -204,7 +204,7 @@ def as_json(value: Any, *, sort: bool = False) -> str:
         raise InputError(f"only plain numbers, text, lists and dictionaries can be stored ({error}).") from None
 
 
-def _digest(value: Any) -> str:
+def _digest(value: object) -> str:
     return hashlib.sha256(as_json(value, sort=True).encode()).hexdigest()
 
 
