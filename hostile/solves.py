@@ -29,11 +29,11 @@ from ridgeformer.algorithms import (
 from ridgeformer.core.errors import NotPositiveSemidefiniteError
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
-from ridgeformer.solving import Solution, Status, UnansweredWarning, solve
-from ridgeformer.solving.arguments import TOLERANCE
+from ridgeformer.solving import Fit, Status, UnansweredWarning, solve
 from ridgeformer.solving.engines import ENGINES, build_engine, stored, tiles, triangle
 from ridgeformer.solving.preconditioners import PRECONDITIONERS
 from ridgeformer.solving.ridge_path import ridge_path
+from ridgeformer.solving.solve import TOLERANCE
 
 __all__ = ["Problem", "attack", "draw", "judge", "judge_path"]
 
@@ -216,7 +216,7 @@ def judge(tally: Tally, problem: Problem, case: str) -> None:
         _judge_solution(tally, problem, solution, case)
 
 
-def _judge_solution(tally: Tally, problem: Problem, solution: Solution, case: str) -> None:
+def _judge_solution(tally: Tally, problem: Problem, solution: Fit, case: str) -> None:
     finite = bool(torch.isfinite(solution.alpha).all())
     if not tally.hold("coefficients are finite", case, finite, "alpha is not"):
         return
@@ -227,7 +227,7 @@ def _judge_solution(tally: Tally, problem: Problem, solution: Solution, case: st
 
 
 def _judge_coefficients(
-    tally: Tally, problem: Problem, solution: Solution, exact: ExactRegression, scale: Any, case: str
+    tally: Tally, problem: Problem, solution: Fit, exact: ExactRegression, scale: Any, case: str
 ) -> None:
     pairs = zip(exact.coefficient_errors(solution.alpha, scale), solution.alpha_bound.tolist(), strict=True)
     for error, bound in pairs:
@@ -250,7 +250,7 @@ def _judge_coefficients(
             tally.hold("a fit on centres errs no more than stated", case, kept, f"{gap.str(5)} > {bound:.3e}")
 
 
-def _judge_predictions(tally: Tally, problem: Problem, solution: Solution, exact: ExactRegression, case: str) -> None:
+def _judge_predictions(tally: Tally, problem: Problem, solution: Fit, exact: ExactRegression, case: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         values = solution.predict(problem.queries)

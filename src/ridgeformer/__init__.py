@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
-    from ridgeformer.solving import Solution, Status
+    from ridgeformer.solving import Fit, Status
     from ridgeformer.solving.solve import solve
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "Direct",
     "DotProduct",
     "Exponential",
+    "Fit",
     "Gaussian",
     "GramPower",
     "HeavyBall",
@@ -62,7 +63,6 @@ __all__ = [
     "Neumann",
     "ReluNTK",
     "Richardson",
-    "Solution",
     "Status",
     "algorithms",
     "audit",
@@ -100,7 +100,7 @@ _HOMES = {
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
-    "solving": ("Solution", "Status", "solve"),
+    "solving": ("Fit", "Status", "solve"),
 }
 """The module each name is imported from on first use; importing torch alone takes a second."""
 

@@ -19,7 +19,7 @@ from ridgeformer.core.checks import cast, positive
 from ridgeformer.core.errors import InputError, LogitRangeError
 from ridgeformer.kernels import build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
-from ridgeformer.solving import Solution, Status, solve
+from ridgeformer.solving import Fit, Status, solve
 
 __all__ = ["AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"]
 
@@ -57,7 +57,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         kernel = self.kernel
         if isinstance(kernel, str):
             kernel = build_kernel(kernel, rows, temperature=self.temperature, order=self.order)
-        self.solution_: Solution = solve(
+        self.solution_: Fit = solve(
             kernel,
             rows,
             targets,
@@ -102,7 +102,7 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         random_state: seed of the randomised preconditioner: a number, a RandomState, or None.
 
     Attributes:
-        solution_: the `Solution`, with status, advice, residuals and `prediction_bound(X)`.
+        solution_: the `Fit`, with status, advice, residuals and `prediction_bound(X)`.
         bound_: |f(x) - f*(x)| is at most this for every x no longer than the training rows.
         dual_coef_: alpha.
         n_iter_: steps taken.

@@ -7,7 +7,7 @@ from hostile import solves
 from hostile.tally import Tally
 from ridgeformer.bounds import roundoff
 from ridgeformer.kernels import base, dot_product, exponential, gram_power, relu_ntk
-from ridgeformer.solving import run, solution, system
+from ridgeformer.solving import fit, system
 
 
 def noticed(promises, seed=1):
@@ -50,7 +50,7 @@ def test_a_case_is_determined_by_its_number_and_seed():
 
 
 def test_judging_before_rounding_is_noticed(monkeypatch):
-    monkeypatch.setattr(run.Output, "rounded", lambda self, alpha: alpha.to(torch.float64))
+    monkeypatch.setattr(system.RidgeSystem, "rounded", lambda self, alpha: alpha.to(torch.float64))
     assert noticed({CONVERGED})
     assert noticed({RESIDUAL})
 
@@ -62,7 +62,7 @@ def test_forgetting_the_roundoff_of_a_residual_is_noticed(monkeypatch):
 
 
 def test_forgetting_the_roundoff_of_a_prediction_is_noticed(monkeypatch):
-    monkeypatch.setattr(solution.Solution, "_prediction_roundoff", lambda self, Xq: torch.zeros(len(Xq), 1).double())
+    monkeypatch.setattr(fit.Fit, "_prediction_roundoff", lambda self, Xq: torch.zeros(len(Xq), 1).double())
     assert noticed({PREDICTIONS})
 
 
@@ -73,7 +73,7 @@ def test_forgetting_the_error_of_kernel_entries_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("factor", [0.0, 0.01])
 def test_smaller_rounding_constants_are_noticed(monkeypatch, factor):
-    for module in (solution, system, exponential, dot_product, gram_power, relu_ntk):
+    for module in (fit, system, exponential, dot_product, gram_power, relu_ntk):
         monkeypatch.setattr(module, "gamma", lambda terms, dtype: base.gamma(terms, dtype) * factor)
     monkeypatch.setattr(roundoff, "UNIT_ROUNDOFF", factor * roundoff.UNIT_ROUNDOFF)
     assert noticed({COEFFICIENTS, RESIDUAL})
@@ -81,6 +81,6 @@ def test_smaller_rounding_constants_are_noticed(monkeypatch, factor):
 
 
 def test_forgetting_underflow_is_noticed(monkeypatch):
-    for module in (solution, system, exponential, dot_product, gram_power, relu_ntk):
+    for module in (fit, system, exponential, dot_product, gram_power, relu_ntk):
         monkeypatch.setattr(module, "underflow", lambda operations, dtype: 0.0)
     assert noticed({COEFFICIENTS, PREDICTIONS})

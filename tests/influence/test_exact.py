@@ -1,7 +1,5 @@
 """The oracle is a real refit with one entry of X moved by an imaginary 1e-30: its imaginary part is the derivative."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from ridgeformer import errors
 from ridgeformer.influence import (
     AttentionFeatures,
     RawFeatures,
-    exact,
     feature_change,
     fit,
     group_influence,
@@ -71,34 +68,9 @@ def test_infinitesimal_influence_is_the_derivative_in_a_points_weight():
     assert_equal(found.leave_one_out, found.infinitesimal / (1 - found.leverage)[:, None])
 
 
-@pytest.mark.parametrize("panel", [1, 7, 30, 64])
-def test_the_diagonal_by_panels_is_that_of_the_inverse(panel, monkeypatch):
-    monkeypatch.setattr(exact, "PANEL", panel)
-    B = draw(30, 30, purpose="matrix")
-    A = B @ B.T + torch.eye(30, dtype=torch.float64)
-    assert_equal(exact.inverse_diagonal(torch.linalg.cholesky(A)), torch.linalg.inv(A).diagonal(), 1e-12)
-
-
-@pytest.mark.parametrize("columns", [0, 1, 3])
-def test_a_solve_with_the_factor_is_one_with_the_matrix(columns):
-    B, C = draw(30, 30, purpose="matrix"), draw(30, columns, purpose="columns")
-    A = B @ B.T + torch.eye(30, dtype=torch.float64)
-    torch.testing.assert_close(exact.solve_factored(torch.linalg.cholesky(A), C), torch.linalg.solve(A, C))
-
-
 def test_the_kernel_matrix_is_left_as_it_was():
     X, y, _ = problem()
     assert torch.equal(fit(Exponential(2.0), X, y, 0.3).system.matrix, Exponential(2.0)(X))
-
-
-def test_what_one_solve_does_not_reach_is_left_to_the_refining_solver(monkeypatch):
-    X, y, Xq = problem()
-    expected = leave_one_out(Exponential(2.0), X, y, Xq, 0.3)
-    once = exact._solve_once
-    monkeypatch.setattr(
-        exact, "_solve_once", lambda *given: replace(once(*given), alpha=y[:, None], residual=y[:, None])
-    )
-    assert_equal(leave_one_out(Exponential(2.0), X, y, Xq, 0.3), expected)
 
 
 def test_large_logits_are_rescaled_and_change_nothing():

@@ -13,7 +13,7 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Algorithm
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
-from ridgeformer.solving import Status, solve, system
+from ridgeformer.solving import Plan, Status, solve, system
 
 
 def problem(n=40, d=6, outputs=3, dtype=torch.float64, seed=0):
@@ -29,6 +29,11 @@ def oracle(kernel: Kernel, X, y, ridge):
 
 def relative(a, b):
     return float((a.double() - b).norm() / b.norm())
+
+
+def plan(algorithm):
+    """A plan as far as a run looks at it."""
+    return Plan(algorithm, "tiles", "float64", 0, False, 0, 0, ())
 
 
 class SolverCase(ABC):

@@ -103,7 +103,7 @@ def test_the_factor_sharpens_the_bound():
     X, y = problem()
     direct = solve(Exponential(1.0), X, y, 0.1)
     cg = solve(Exponential(1.0), X, y, 0.1, algorithm="cg", tol=1e-12)
-    assert direct.factor is not None
-    assert cg.factor is None
+    assert direct.direct_factor is not None
+    assert cg.direct_factor is None
     size = direct.prediction_bound(X) / (direct.residual_norm + direct.roundoff)
     assert float(size.max()) < float((cg.prediction_bound(X) / (cg.residual_norm + cg.roundoff)).max()) * 1.01

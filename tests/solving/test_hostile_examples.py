@@ -11,10 +11,10 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, ReluNTK
-from ridgeformer.solving import Status, UnansweredWarning, solve
-from ridgeformer.solving.advice import advise
+from ridgeformer.solving import ExtremeEigenvalues, RidgeSystem, UnansweredWarning, fit, solve
 from ridgeformer.solving.engines import Tiles, Triangle
-from ridgeformer.solving.lanczos import SpectrumEnds
+from ridgeformer.solving.run import Run
+from tests.solving.solver_case import plan
 
 
 def judged(kernel, X, y, ridge, queries=None, **options):
@@ -139,12 +139,11 @@ def test_an_engine_that_multiplies_by_another_matrix_is_refused():
 
 
 def test_advice_on_an_infinite_condition_number_is_a_sentence():
+    X = torch.eye(3, dtype=torch.float64)
     for method in ("chebyshev", "cg", "richardson"):
-        text = advise(
-            Status.MAX_STEPS, algorithm=resolve(method), reached=1.0, tol=1e-10, steps=3, ridge=1e-300, floor=1.0,
-            ends=SpectrumEnds(0.0, math.inf, math.inf),
-        )  # fmt: skip
-        assert "raise the ridge" in text
+        run = Run(RidgeSystem(DotProduct(), X, 1e-300, y=X), plan(resolve(method)), 1e-10)
+        run.steps, run.spectrum = 3, ExtremeEigenvalues(0.0, math.inf, math.inf)
+        assert "raise the ridge" in fit._advice(run, subnormal=False)
 
 
 @pytest.mark.parametrize("method", ["auto", "direct", "cg", "pcg", "mixed_pcg", "mixed_direct", "nystrom", "chebyshev"])

@@ -2,9 +2,10 @@ import pytest
 import torch
 
 from ridgeformer.algorithms import MixedDirect
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.solving import Status, mixed_direct, solve
-from ridgeformer.solving.mixed_direct import factorise_in_place, solve_with_factor
+from ridgeformer.solving import Status, direct, solve
+from ridgeformer.solving.direct import factorise_in_place, inverse_diagonal, solve_with_factor
 from tests.solving.solver_case import SolverCase, problem
 
 
@@ -15,8 +16,8 @@ class TestMixedDirect(SolverCase):
 @pytest.mark.parametrize("rows", [0, 16_000], ids=["panels", "lapack"])
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 50])
 def test_the_factor_is_the_same_either_way_and_only_the_lower_triangle_is_read(n, rows, monkeypatch):
-    monkeypatch.setattr(mixed_direct, "PANEL", 8)
-    monkeypatch.setattr(mixed_direct, "LAPACK_ROWS", rows)
+    monkeypatch.setattr(direct, "PANEL", 8)
+    monkeypatch.setattr(direct, "LAPACK_ROWS", rows)
     X, y = problem(n=n)
     K = Exponential(1.0)(X)
     A = K.clone()
@@ -30,7 +31,7 @@ def test_the_factor_is_the_same_either_way_and_only_the_lower_triangle_is_read(n
 @pytest.mark.parametrize("rows", [0, 16_000], ids=["panels", "lapack"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_matrix_that_is_not_definite_has_no_factor(rows, dtype, monkeypatch):
-    monkeypatch.setattr(mixed_direct, "LAPACK_ROWS", rows)
+    monkeypatch.setattr(direct, "LAPACK_ROWS", rows)
     assert not factorise_in_place(-torch.eye(3, dtype=dtype), 0.5)
     assert not factorise_in_place(torch.full((3, 3), torch.nan, dtype=dtype), 0.5)
 
@@ -61,3 +62,22 @@ def test_no_factor_is_a_breakdown_and_not_an_answer():
     solution = solve(DotProduct(), X, torch.arange(30.0).double(), 1e-18, algorithm="mixed_direct")
     assert solution.status is Status.BREAKDOWN
     assert solution.relative_residual > 1e-10
+
+
+def definite(n=30):
+    B = torch.randn(n, n, generator=torch_generator(0, "matrix"), dtype=torch.float64)
+    return B @ B.T + torch.eye(n, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("panel", [1, 7, 30, 64])
+def test_the_diagonal_by_panels_is_that_of_the_inverse(panel, monkeypatch):
+    monkeypatch.setattr(direct, "NARROW_PANEL", panel)
+    A = definite()
+    found = inverse_diagonal(torch.linalg.cholesky(A))
+    torch.testing.assert_close(found, torch.linalg.inv(A).diagonal(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+def test_a_solve_with_the_factor_is_one_with_the_matrix(columns):
+    A, C = definite(), torch.randn(30, columns, generator=torch_generator(0, "columns"), dtype=torch.float64)
+    torch.testing.assert_close(solve_with_factor(torch.linalg.cholesky(A), C), torch.linalg.solve(A, C))

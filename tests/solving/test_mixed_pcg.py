@@ -3,9 +3,10 @@ import torch
 
 from ridgeformer.algorithms import MixedConjugateGradients
 from ridgeformer.kernels import Exponential
-from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, planner, solve
+from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, plan, solve
 from ridgeformer.solving.engines import Stored
 from ridgeformer.solving.run import Run
+from tests.solving import solver_case
 from tests.solving.solver_case import IterativeCase, oracle, problem, relative
 
 
@@ -56,13 +57,13 @@ def test_a_residual_computed_anew_in_time_saves_a_pass(fall, passes, monkeypatch
     X, y = problem(n=400, d=20)
     X = torch.nn.functional.normalize(X, dim=1)
     monkeypatch.setattr(mixed_pcg, "FALL", fall)
-    original, count = mixed_pcg._Pass.run, []
+    original, count = mixed_pcg._Pass.advance, []
 
     def counted(self, *args):
         count.append(1)
         return original(self, *args)
 
-    monkeypatch.setattr(mixed_pcg._Pass, "run", counted)
+    monkeypatch.setattr(mixed_pcg._Pass, "advance", counted)
     kernel = Exponential(1.0, log_scale=1.0)
     solution = solve(kernel, X, y, 1e-2, algorithm=MixedConjugateGradients(preconditioner="identity"), tol=1e-6)
     assert solution.converged
@@ -70,9 +71,9 @@ def test_a_residual_computed_anew_in_time_saves_a_pass(fall, passes, monkeypatch
 
 
 def test_a_stall_in_float32_is_done_again_in_float64_by_auto(monkeypatch):
-    monkeypatch.setattr(planner, "SMALL_ROWS", 10)
-    monkeypatch.setattr(planner, "DIRECT_ROWS", 10)
-    monkeypatch.setattr(planner, "float32_serves", lambda problem: True)
+    monkeypatch.setattr(plan, "SMALL_ROWS", 10)
+    monkeypatch.setattr(plan, "DIRECT_ROWS", 10)
+    monkeypatch.setattr(plan.Planner, "float32_serves", lambda self: True)
     X, y = problem(n=300, d=2)
     X = torch.nn.functional.normalize(X, dim=1)
     solution = solve(Exponential(1.0, log_scale=1.0), X, y, 1e-7, tol=1e-6)
@@ -110,8 +111,8 @@ def test_an_ill_conditioned_system_is_never_called_converged_when_it_is_not(meth
 def test_the_error_of_a_product_is_seen_in_some_of_its_rows():
     X, y = problem(n=1000, d=20)
     kernel = Exponential(1.0)
-    system = RidgeSystem(kernel, X, 0.1, Stored(kernel, X, torch.float32))
-    one = mixed_pcg._Pass(system, lambda r: r, Run(torch.zeros_like(y), y), y.norm(dim=0), 1e-6)
+    system = RidgeSystem(kernel, X, 0.1, Stored(kernel, X, torch.float32), y=y)
+    one = mixed_pcg._Pass(Run(system, solver_case.plan(MixedConjugateGradients()), 1e-6), lambda r: r)
     one._start()
     product = system.apply_kernel(one.p)
     true = (product - kernel(X) @ one.p).norm(dim=0) / one.p.norm(dim=0)

@@ -1,4 +1,5 @@
 import re
+from inspect import unwrap
 from math import exp
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
 from ridgeformer.solving import Nystrom, Status, solve
-from ridgeformer.solving.arguments import check_arguments, check_memory
 from ridgeformer.solving.engines import Tiles
+from ridgeformer.solving.system import check_memory
 from tests.solving.solver_case import problem
 
 
@@ -169,7 +170,7 @@ def test_numbers_that_float32_cannot_hold_are_refused():
 def test_arguments_of_the_wrong_kind_are_input_errors(options, words):
     X, _ = problem()
     with pytest.raises(errors.InputError, match=words):
-        check_arguments(Exponential(1.0), X, **{"ridge": 1.0, "algorithm": "cg", **options})
+        unwrap(solve)(Exponential(1.0), X, X[:, 0], **{"ridge": 1.0, "algorithm": "cg", **options})
 
 
 def test_a_direct_solve_that_does_not_fit_is_refused_with_the_numbers():
@@ -194,7 +195,7 @@ def test_a_projection_that_wants_a_gradient_does_not_disturb_a_solve():
 def test_engines_that_do_not_exist(engine):
     X, y = problem()
     with pytest.raises(errors.InputError, match="engine"):
-        solve(Exponential(1.0), X, y, 1.0, engine=engine)
+        unwrap(solve)(Exponential(1.0), X, y, 1.0, engine=engine)
 
 
 @pytest.mark.parametrize("method", ["auto", "mixed_pcg", "cg", "richardson"])

@@ -68,7 +68,7 @@ SHORTHANDS: dict[str, tuple[type[Algorithm], dict[str, object]]] = {
 """Strings that stand for an algorithm: its type, and options that differ from the type's own."""
 
 
-def resolve(given: str | Algorithm, **options: object) -> Algorithm:
+def resolve(given: object, **options: object) -> Algorithm:
     """Return the algorithm of a value or a shorthand; the only place where a name becomes a value.
 
     Args:

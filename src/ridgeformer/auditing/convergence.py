@@ -13,7 +13,7 @@ from torch import Tensor
 from ridgeformer import bounds
 from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.solving import Nystrom, Solution, solve
+from ridgeformer.solving import Fit, Nystrom, solve
 
 __all__ = ["Convergence", "Curve", "examine_convergence"]
 
@@ -56,7 +56,7 @@ class Convergence:
 
 
 def examine_convergence(
-    exact: Solution, K: Tensor, y: Tensor, kernel_ends: tuple[float, float], settings: Settings
+    exact: Fit, K: Tensor, y: Tensor, kernel_ends: tuple[float, float], settings: Settings
 ) -> Convergence:
     """Run the methods on one target of a problem whose direct solution is known.
 

@@ -20,7 +20,8 @@ from ridgeformer.datasets import Split
 from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_length
-from ridgeformer.solving import Solution, solve
+from ridgeformer.solving import fit as solved
+from ridgeformer.solving import solve
 from ridgeformer.solving.ridge_path import leave_one_out_path
 
 __all__ = ["Certified", "Fit", "certified_fit", "constant", "linear_ridge", "nadaraya_watson"]
@@ -78,7 +79,7 @@ class Certified:
     """
 
     fit: Fit
-    solution: Solution
+    solution: solved.Fit
     K: Tensor
     worst_bound: float
     typical_output: float

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ridgeformer.datasets import Split
-    from ridgeformer.solving import Nystrom, PivotedCholesky, Solution
+    from ridgeformer.solving import Fit, Nystrom, PivotedCholesky
 
 __all__ = ["solve"]
 
@@ -154,7 +154,7 @@ def _number(text: str) -> float:
         raise InputError(f"{error} Give a number, or auto.") from None
 
 
-def _facts(data: Split, solution: Solution, ridge: float, seconds: float) -> dict[str, Any]:
+def _facts(data: Split, solution: Fit, ridge: float, seconds: float) -> dict[str, Any]:
     answer = solution.answer(data.Xt)
     outputs = answer.values.double()
     return {

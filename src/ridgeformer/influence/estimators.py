@@ -24,9 +24,9 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.exact import as_rows
 from ridgeformer.influence.influences import Influence
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving import Nystrom, RidgeSystem, Solution, solve
+from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
 from ridgeformer.solving.preconditioners.nystrom import NystromFactor
-from ridgeformer.solving.solve import scaled_system
+from ridgeformer.solving.system import scaled_system
 
 __all__ = [
     "ESTIMATORS",
@@ -117,7 +117,7 @@ class SketchedSystem:
     sketch: NystromResolvent
     seed: int
 
-    def solve(self, columns: Tensor, tol: float | None) -> Solution:
+    def solve(self, columns: Tensor, tol: float | None) -> Fit:
         """Solve A v = c for every column by preconditioned conjugate gradients.
 
         Up to `SMALL` rows the preconditioner is the sketch at hand. Above, K is worth holding in a lower precision
@@ -128,7 +128,7 @@ class SketchedSystem:
         algorithm = ConjugateGradients(preconditioner=sketch) if small else MixedConjugateGradients()
         return solve(system.kernel, system.X, columns, system.ridge, algorithm=algorithm, tol=tol, seed=self.seed)
 
-    def error(self, solution: Solution) -> Tensor:
+    def error(self, solution: Fit) -> Tensor:
         """Return how far each entry of a solution can be from exact, (n, columns).
 
         |(R r)_i| <= sqrt(R_ii r'R r) <= sqrt(R_ii / ridge) |r| for the residual r, and R_ii is below the sketch's.

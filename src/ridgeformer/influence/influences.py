@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.solving.ridge_path import leave_one_out_residual
+from ridgeformer.solving.fit import leave_one_out_residual
 
 __all__ = ["MEASURES", "Influence", "Loss", "check_measure", "cross_entropy", "score", "squared_loss"]
 

@@ -5,10 +5,11 @@ makes it `converged`.
 """
 
 from ridgeformer.solving.engines import ENGINES, Engine
-from ridgeformer.solving.lanczos import SpectrumEnds, lanczos_ends
+from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues, lanczos
+from ridgeformer.solving.fit import Fit, Predictions, UnansweredWarning
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
-from ridgeformer.solving.solution import Predictions, Solution, Status, UnansweredWarning
+from ridgeformer.solving.run import Status
 from ridgeformer.solving.solve import solve
 from ridgeformer.solving.system import RidgeSystem
 
@@ -16,6 +17,8 @@ __all__ = [
     "ENGINES",
     "PRECONDITIONERS",
     "Engine",
+    "ExtremeEigenvalues",
+    "Fit",
     "Identity",
     "Jacobi",
     "Nystrom",
@@ -23,10 +26,8 @@ __all__ = [
     "Plan",
     "Predictions",
     "RidgeSystem",
-    "Solution",
-    "SpectrumEnds",
     "Status",
     "UnansweredWarning",
-    "lanczos_ends",
+    "lanczos",
     "solve",
 ]

@@ -17,10 +17,8 @@ from torch import Tensor
 from ridgeformer.algorithms.base import divide
 from ridgeformer.solving.engines.tiles import TILE
 from ridgeformer.solving.preconditioners import Preconditioner
-from ridgeformer.solving.run import Callback, Output, Run, refine
-from ridgeformer.solving.semidefinite import refuse_negative
-from ridgeformer.solving.solution import Status
-from ridgeformer.solving.system import RidgeSystem
+from ridgeformer.solving.run import Run, Status, refine
+from ridgeformer.solving.system import refuse_negative
 
 __all__ = ["mixed_pcg"]
 
@@ -37,37 +35,20 @@ FALL = 0.1
 """... and it has fallen to this part of what it was the last time: more often would cost more than it gives."""
 
 LANES = 16
-"""A product with so many columns takes as long as with half of them; each is a direction for all the others."""
+"""A product with this many columns takes as long as with half of them, and all columns share one Krylov space."""
 
 CHECKED_ROWS = 128
 """Rows of a product that are computed in float64 too, to see how far it errs."""
 
 
-def mixed_pcg(
-    system: RidgeSystem,
-    precondition: Preconditioner,
-    y: Tensor,
-    output: Output,
-    *,
-    tol: float,
-    max_steps: int,
-    callback: Callback | None = None,
-    keep: bool = False,
-) -> Run:
+def mixed_pcg(run: Run, precondition: Preconditioner, steps: int) -> None:
     """Solve A alpha = y for every column until the float64 residual is below tol ||y||.
 
     Columns share each product with K and each other's directions; one that is done leaves a wide block. The residual
     that decides is `RidgeSystem.residual`, with K evaluated in float64; if it is not there yet another pass works on
     it, as long as each pass at least halves it.
     """
-    scale = y.norm(dim=0)
-    scale = torch.where(scale > 0, scale, 1.0)
-    record = Run(torch.zeros_like(y), y, relative=[y.norm(dim=0) / scale])
-
-    def one_pass() -> bool:
-        return _Pass(system, precondition, record, scale, tol).run(max_steps, callback, keep)
-
-    return refine(record, system, y, output, tol, one_pass)
+    refine(run, lambda: _Pass(run, precondition).advance(steps))
 
 
 class _Pass:
@@ -78,24 +59,22 @@ class _Pass:
     the directions gives the same iterates; an orthonormal one stays independent when residuals become alike.
     """
 
-    def __init__(
-        self, system: RidgeSystem, precondition: Preconditioner, record: Run, scale: Tensor, tol: float
-    ) -> None:
-        self.system, self.precondition, self.record, self.scale = system, precondition, record, scale
-        self.target, self.base = record.residual, record.alpha
+    def __init__(self, run: Run, precondition: Preconditioner) -> None:
+        self.run, self.system, self.precondition = run, run.system, precondition
+        self.target, self.base = run.residual, run.alpha
         self.gained = torch.zeros_like(self.target)
-        self.relative = self.target.norm(dim=0) / scale
-        self.aim = torch.clamp(REACH * self.relative, min=AIM * tol)
+        self.relative = run.relative_norms(self.target)
+        self.aim = torch.clamp(REACH * self.relative, min=AIM * run.tol)
         self.open = (self.relative > self.aim).nonzero()[:, 0]
 
-    def run(self, max_steps: int, callback: Callback | None, keep: bool) -> bool:
-        """Advance the record until every column's own residual is small (True) or something ends the run (False)."""
+    def advance(self, steps: int) -> bool:
+        """Advance the run until every column's own residual is small (True) or something ends the run (False)."""
         if len(self.open) == 0:
             return True
         self._start()
-        while self.record.steps < max_steps:
+        while self.run.steps < steps:
             advanced = self._step()
-            if advanced is None or not self._note(callback, keep):
+            if advanced is None or not self.run.note(self.base + self.gained, self.relative.clone()):
                 return False
             stay = self.relative[self.open] > self.aim[self.open]
             if not bool((stay & (advanced > 0)).any()):
@@ -107,7 +86,7 @@ class _Pass:
 
     def _start(self) -> None:
         self.r = self.target[:, self.open]
-        self.p = _orthonormal(self.precondition(self.r))
+        self.p = torch.linalg.qr(self.precondition(self.r)).Q
         self.travelled, self.fresh = self.r.new_zeros(len(self.open)), self.r.norm(dim=0)
         self.product_error: float | None = None
 
@@ -131,32 +110,16 @@ class _Pass:
         size = self.r.norm(dim=0)
         if bool(((self.product_error * self.travelled > DRIFT * size) & (size < FALL * self.fresh)).any()):
             self._compute_residual()
-        self.relative[self.open] = self.r.norm(dim=0) / self.scale[self.open]
+        self.relative[self.open] = self.r.norm(dim=0) / self.system.norms[self.open]
         return advanced
 
     def _turn(self) -> bool:
         """Take the next directions; False if round-off has made the preconditioner indefinite."""
         z = self.precondition(self.r)
         if not bool(((self.r * z).sum(0) >= 0).all()):
-            self.record.status = Status.BREAKDOWN
+            self.run.status = Status.BREAKDOWN
             return False
-        self.p = _orthonormal(z - self.p @ torch.cholesky_solve(self.u.T @ z, self.factor))
-        return True
-
-    def _note(self, callback: Callback | None, keep: bool) -> bool:
-        """Write the step into the record; False if the run ends here."""
-        record = self.record
-        alpha = self.base + self.gained
-        if not bool(torch.isfinite(self.relative).all() and torch.isfinite(alpha).all()):
-            record.status = Status.DIVERGED
-            return False
-        record.alpha, record.steps = alpha, record.steps + 1
-        record.relative.append(self.relative.clone())
-        if keep:
-            record.iterates.append(alpha)
-        if callback is not None and callback(record.steps, alpha, self.relative.clone()):
-            record.status = Status.STOPPED
-            return False
+        self.p = torch.linalg.qr(z - self.p @ torch.cholesky_solve(self.u.T @ z, self.factor)).Q
         return True
 
     def _drop(self, stay: Tensor) -> None:
@@ -187,12 +150,8 @@ class _Pass:
     def _refuse(self, core: Tensor) -> None:
         """Say why there is no step: what was computed is not finite, or A is not positive along p."""
         if not bool(torch.isfinite(core).all()):
-            self.record.status = Status.DIVERGED
+            self.run.status = Status.DIVERGED
             return
-        self.record.status = Status.BREAKDOWN
+        self.run.status = Status.BREAKDOWN
         if self.system.engine.dtype == self.system.X.dtype:
             refuse_negative(float(torch.linalg.eigvalsh(core)[0]) - self.system.ridge, self.system)
-
-
-def _orthonormal(directions: Tensor) -> Tensor:
-    return torch.linalg.qr(directions).Q

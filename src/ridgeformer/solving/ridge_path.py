@@ -17,13 +17,12 @@ from ridgeformer.core.memory import free_bytes
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import gamma
-from ridgeformer.solving.arguments import check_memory
 from ridgeformer.solving.band import BandFactor, band_form
 from ridgeformer.solving.engines import Engine, Stored
-from ridgeformer.solving.solve import exact_unit, scaled_system
-from ridgeformer.solving.system import RidgeSystem
+from ridgeformer.solving.fit import leave_one_out_residual
+from ridgeformer.solving.system import RidgeSystem, check_memory, exact_unit, scaled_system
 
-__all__ = ["RidgePath", "leave_one_out_path", "leave_one_out_residual", "ridge_path"]
+__all__ = ["RidgePath", "leave_one_out_path", "ridge_path"]
 
 EXACT_ROWS = 2000
 """Up to so many rows the path is computed in float64 by an eigendecomposition, above in float32 and checked."""
@@ -210,11 +209,6 @@ def _refine(
         if unsolved <= SOLVED:
             break
     return list(x.split(widths, 1)), unsolved
-
-
-def leave_one_out_residual(alpha: Float[Tensor, "n r"], inverse_diagonal: Float[Tensor, " n"]) -> Float[Tensor, "n r"]:
-    """Return y_i - f_{-i}(x_i) = alpha_i / R_ii, with R = (K + ridge I)^-1 and alpha = R y (claim I1)."""
-    return alpha / inverse_diagonal[:, None]
 
 
 def leave_one_out_path(

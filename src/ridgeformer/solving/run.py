@@ -1,172 +1,171 @@
-"""Running an iterative method until it is done, and telling how it ended."""
+"""One run of an algorithm on a system: its limits, its progress, and how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from sys import float_info
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from ridgeformer.algorithms import Iterate
-from ridgeformer.solving.semidefinite import refuse_negative
-from ridgeformer.solving.solution import Status
-from ridgeformer.solving.system import RidgeSystem
+from ridgeformer.algorithms import Iterate, Iterative
+from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
+from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.preconditioners import Preconditioner
+from ridgeformer.solving.system import RidgeSystem, refuse_negative
 
-__all__ = ["Callback", "Output", "Run", "refine", "run"]
+__all__ = ["Callback", "Run", "Status", "iterate", "refine"]
 
 Callback: TypeAlias = Callable[[int, Tensor, Tensor], bool | None]
 """Called after every step with (step, alpha, relative residuals); returning True stops the run."""
 
-Start: TypeAlias = Callable[[Tensor], Iterator[Iterate]]
-"""Starts an algorithm on right-hand sides."""
-
 GROWTH = 1e4
-"""A stationary method whose residual has grown this much has diverged; CG's may grow and come back."""
+"""A stationary iteration whose residual has grown this much has diverged; CG's may grow and come back."""
 
 
-@dataclass(frozen=True, eq=False)
-class Output:
-    """The unit and the precision in which coefficients are returned; solvers work on targets of order one.
+class Status(StrEnum):
+    """How a solve ended."""
 
-    Attributes:
-        unit: a power of two for each output, by which targets were divided.
-        dtype: the precision of the rows as given.
-    """
-
-    unit: Tensor
-    dtype: torch.dtype
-
-    def values(self, alpha: Tensor) -> Tensor:
-        """Return the coefficients as the caller gets them; what the precision cannot hold becomes infinite."""
-        return (alpha.to(torch.float64) * self.unit).to(self.dtype)
-
-    def rounded(self, alpha: Tensor) -> Tensor:
-        """Return, in float64 and in the unit solvers work in, the very numbers that the caller gets."""
-        return self.values(alpha).to(torch.float64) / self.unit
+    CONVERGED = "converged"
+    MAX_STEPS = "max_steps"
+    DIVERGED = "diverged"
+    BREAKDOWN = "breakdown"
+    STOPPED = "stopped"
+    SUBSET = "subset"
 
 
 @dataclass
 class Run:
-    """The record of one run, filled while it goes; `residual` belongs to `alpha` exactly as it stands here."""
+    """A run in progress; `residual` belongs to `alpha` exactly as it stands here.
 
-    alpha: Tensor
-    residual: Tensor
+    Attributes:
+        system: A, y, and products with A.
+        plan: how it is solved.
+        tol: relative residual to reach.
+        seed: of everything random.
+        callback: called after every step.
+        keep: whether to keep every iterate.
+        alpha: coefficients, (n, outputs).
+        residual: y - A alpha in float64.
+        relative: ||r_t|| / ||y|| of every step, by the algorithm's own recursion.
+        gammas, betas: CG's coefficients for the first output, from which its Ritz values follow.
+        spectrum: estimates of the extreme eigenvalues.
+        factor: a Cholesky factor of A, if there is one.
+        fit_error: the error of a fit on centres.
+    """
+
+    system: RidgeSystem
+    plan: Plan
+    tol: float
+    seed: int = 0
+    callback: Callback | None = None
+    keep: bool = False
+    alpha: Tensor = field(init=False)
+    residual: Tensor = field(init=False)
     status: Status = Status.MAX_STEPS
     steps: int = 0
     relative: list[Tensor] = field(default_factory=list)
     iterates: list[Tensor] = field(default_factory=list)
     gammas: list[float] = field(default_factory=list)
     betas: list[float] = field(default_factory=list)
+    spectrum: ExtremeEigenvalues | None = None
+    factor: Tensor | None = None
+    fit_error: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        y = self.system.y
+        self.alpha, self.residual = torch.zeros_like(y), y
+        self.relative.append(self.relative_norms(y))
+
+    def relative_norms(self, residual: Tensor) -> Tensor:
+        """Return ||r|| / ||y|| per output."""
+        return residual.norm(dim=0) / self.system.norms
+
+    def note(self, alpha: Tensor, relative: Tensor) -> bool:
+        """Write a step down; False if the run ends here."""
+        if not bool(torch.isfinite(relative).all() and torch.isfinite(alpha).all()):
+            self.status = Status.DIVERGED
+            return False
+        self.alpha, self.steps = alpha, self.steps + 1
+        self.relative.append(relative)
+        if self.keep:
+            self.iterates.append(alpha)
+        if self.callback is not None and self.callback(self.steps, self.system.values(alpha), relative):
+            self.status = Status.STOPPED
+            return False
+        return True
 
 
-def run(
-    start: Start,
-    system: RidgeSystem,
-    y: Tensor,
-    output: Output,
-    *,
-    tol: float,
-    max_steps: int,
-    callback: Callback | None,
-    keep: bool,
-) -> Run:
-    """Iterate until the float64 residual of every column of y (float64, of order one) is below tol ||y||.
+def refine(run: Run, one_pass: Callable[[], bool]) -> None:
+    """Repeat a pass, which advances the run and says whether it finished, while the float64 residual halves.
 
-    A method's own residual drifts from the true one, so when it reports success the true residual is
-    computed in float64; if that is not there yet the method starts again on it (iterative refinement),
-    as long as each such pass at least halves it.
+    An algorithm's own residual drifts from the true one, so when it reports success the true residual is computed in
+    float64, and another pass works on that. Coefficients are rounded to what the caller gets before they are judged.
     """
-    scale = y.norm(dim=0)
-    scale = torch.where(scale > 0, scale, 1.0)
-    zero = y.new_zeros(y.shape, dtype=system.X.dtype)
-    record = Run(zero, y, relative=[(y.norm(dim=0) / scale).to(zero.dtype)])
-    return refine(
-        record,
-        system,
-        y,
-        output,
-        tol,
-        lambda: _one_pass(start, system, record, scale, tol, max_steps, callback, keep),
-    )
-
-
-def refine(
-    record: Run, system: RidgeSystem, y: Tensor, output: Output, tol: float, one_pass: Callable[[], bool]
-) -> Run:
-    """Repeat a pass, which advances the record and says whether it finished, while the float64 residual halves.
-
-    Coefficients are rounded to what the caller gets before they are judged, never after.
-    """
-    scale = y.norm(dim=0)
-    scale = torch.where(scale > 0, scale, 1.0)
-    before = float_info.max
+    system, before = run.system, float_info.max
     while True:  # ends, as the residual halves each time
         finished = one_pass()
-        record.alpha = output.rounded(record.alpha)
-        record.residual = system.residual(record.alpha, y)
-        reached = float((record.residual.norm(dim=0) / scale).max())
-        if reached <= tol and record.status is not Status.STOPPED:
-            record.status = Status.CONVERGED
+        run.alpha = system.rounded(run.alpha)
+        run.residual = system.residual(run.alpha, system.y)
+        reached = float(run.relative_norms(run.residual).max())
+        if reached <= run.tol and run.status is not Status.STOPPED:
+            run.status = Status.CONVERGED
         elif finished and not reached <= before / 2:
-            record.status = Status.BREAKDOWN
+            run.status = Status.BREAKDOWN
         elif finished:
             before = reached
             continue
-        return record
+        return
 
 
-def _one_pass(
-    start: Start,
-    system: RidgeSystem,
-    record: Run,
-    scale: Tensor,
-    tol: float,
-    max_steps: int,
-    callback: Callback | None,
-    keep: bool,
-) -> bool:
-    """Advance the record until the method's own residual is small (True) or something ends the run (False)."""
-    base = record.alpha.to(system.X.dtype)
-    b = record.residual.to(base.dtype)
-    scale = scale.to(b.dtype)
-    if bool((b.norm(dim=0) <= tol * scale).all()):
-        return True
-    record.gammas, record.betas = [], []
-    for state in start(b):
-        if record.steps >= max_steps:
-            return False
-        alpha = base + state.alpha
-        relative = state.residual.norm(dim=0) / scale
-        if not bool(torch.isfinite(relative).all() and torch.isfinite(alpha).all()):
-            record.status = Status.DIVERGED
-            return False
-        record.alpha, record.steps = alpha, record.steps + 1
-        record.relative.append(relative)
-        if keep:
-            record.iterates.append(alpha)
-        if callback is not None and callback(record.steps, alpha, relative):
-            record.status = Status.STOPPED
-            return False
-        if bool((relative <= tol).all()) or _idle(state, relative, tol):
+def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], inverse: Preconditioner, steps: int) -> None:
+    """Iterate until the float64 residual of every output is below tol ||y||, in the precision of the rows.
+
+    Args:
+        run: where progress is written.
+        algorithm: the iteration.
+        assumed: bounds on the extreme eigenvalues of A, for algorithms that need them.
+        inverse: the preconditioner.
+        steps: at most.
+    """
+    system = run.system
+    run.relative = [one.to(system.X.dtype) for one in run.relative]
+
+    def one_pass() -> bool:
+        """Advance until the algorithm's own residual is small (True) or something ends the run (False)."""
+        base = run.alpha.to(system.X.dtype)
+        b = run.residual.to(base.dtype)
+        scale = system.norms.to(b.dtype)
+        if bool((b.norm(dim=0) <= run.tol * scale).all()):
             return True
-        if (ended := _went_wrong(state, relative, tol, system, record)) is not None:
-            record.status = ended
-            return False
-    raise AssertionError("an iterative method never ends by itself")
+        run.gammas, run.betas = [], []
+        for state in algorithm.iterate(system, b, spectrum=assumed, precondition=inverse):
+            if run.steps >= steps:
+                return False
+            relative = state.residual.norm(dim=0) / scale
+            if not run.note(base + state.alpha, relative):
+                return False
+            if bool((relative <= run.tol).all()) or _idle(state, relative, run.tol):
+                return True
+            if (ended := _went_wrong(run, state, relative)) is not None:
+                run.status = ended
+                return False
+        raise AssertionError("an iterative algorithm never ends by itself")
+
+    refine(run, one_pass)
 
 
-def _went_wrong(state: Iterate, relative: Tensor, tol: float, system: RidgeSystem, record: Run) -> Status | None:
+def _went_wrong(run: Run, state: Iterate, relative: Tensor) -> Status | None:
     if state.curvature is None or state.gamma is None or state.beta is None:
         return Status.DIVERGED if float(relative.max()) > GROWTH else None
-    record.gammas.append(float(state.gamma[0]))
-    record.betas.append(float(state.beta[0]))
-    open_columns = relative > tol
-    lowest = float(torch.where(open_columns, state.curvature, 1.0).min())
+    run.gammas.append(float(state.gamma[0]))
+    run.betas.append(float(state.beta[0]))
+    lowest = float(torch.where(relative > run.tol, state.curvature, 1.0).min())
     if lowest <= 0:
-        refuse_negative(lowest - system.ridge, system)
+        refuse_negative(lowest - run.system.ridge, run.system)
         return Status.BREAKDOWN
     return None
 

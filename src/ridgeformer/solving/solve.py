@@ -3,43 +3,64 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp
 from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ridgeformer.algorithms import Algorithm, Auto
-from ridgeformer.core.checks import as_matrix, as_targets, whole
-from ridgeformer.core.errors import InputError, LogitRangeError
+from ridgeformer.algorithms import (
+    Algorithm,
+    Auto,
+    Centres,
+    Direct,
+    Iterative,
+    MixedConjugateGradients,
+    MixedDirect,
+    Preconditioned,
+    resolve,
+)
+from ridgeformer.core.checks import as_matrix, as_targets, positive, whole
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.memory import free_bytes
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving.advice import advise
-from ridgeformer.solving.arguments import Arguments, check_arguments, check_engine
-from ridgeformer.solving.engines import Engine
-from ridgeformer.solving.engines.tiles import diagonal64
-from ridgeformer.solving.planner import choose, choose_for, describe, retry
-from ridgeformer.solving.routes import Outcome, follow, require_range
-from ridgeformer.solving.run import Callback, Output
-from ridgeformer.solving.semidefinite import require_semidefinite
-from ridgeformer.solving.solution import Solution
-from ridgeformer.solving.system import RidgeSystem
+from ridgeformer.solving.centres import fit_on_centres
+from ridgeformer.solving.direct import factorise_in_place, refine_with_factor, solve_directly
+from ridgeformer.solving.engines import ENGINES, Engine, Stored, Triangle, build_engine
+from ridgeformer.solving.engines.base import LinAlgError
+from ridgeformer.solving.engines.stored import assemble
+from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues, from_coefficients, lanczos
+from ridgeformer.solving.fit import Fit
+from ridgeformer.solving.mixed_pcg import mixed_pcg
+from ridgeformer.solving.plan import Plan, Planner
+from ridgeformer.solving.preconditioners import Identity, PivotedCholesky, builder
+from ridgeformer.solving.run import Callback, Run, Status, iterate
+from ridgeformer.solving.system import RidgeSystem, check_memory, refuse_negative, require_range, scaled_system
 
-__all__ = ["exact_unit", "scaled_system", "solve"]
+__all__ = ["TOLERANCE", "check_arguments", "solve"]
 
-
-SAFE = {torch.float32: 1e-15, torch.float64: 1e-120}
-"""Sizes of K + ridge I between this and its inverse leave room for squares, sums and a ridge far below them."""
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+"""The relative residual asked for unless told."""
 
 COMPARED_ROWS = 64
 """Rows of one float64 product at which a given engine is compared with its kernel."""
 
+MIXED_STEPS = 500
+"""Largest number of steps of `mixed_pcg` unless told."""
+
+SMALL = 2000
+"""Largest n at which thirty products for the extreme eigenvalues are cheap enough to always make."""
+
+STEPS_SHOWN = 5
+"""Steps taken by an algorithm that cannot converge, to show it diverging."""
+
 
 def solve(
     kernel: Kernel,
-    X: Any,
-    y: Any,
-    ridge: Any,
+    X: ArrayLike | Tensor,
+    y: ArrayLike | Tensor,
+    ridge: float,
     *,
     algorithm: str | Algorithm = "auto",
     tol: float | None = None,
@@ -48,7 +69,7 @@ def solve(
     seed: int = 0,
     callback: Callback | None = None,
     keep_iterates: bool = False,
-) -> Solution:
+) -> Fit:
     """Solve (K + ridge I) alpha = y.
 
     Holds for positive semidefinite kernels and ridge > 0. Computed in the precision of X or, by the mixed
@@ -61,69 +82,79 @@ def solve(
         y: targets, (n,) or (n, outputs); outputs share every product with K.
         ridge: lambda > 0.
         algorithm: a value such as `ConjugateGradients(steps=20)`, which owns its options, or shorthand: auto, which
-            chooses by size and memory (`Solution.plan` says what and why), direct, mixed_direct, mixed_pcg, nystrom,
+            chooses by size and memory (`Fit.plan` says what and why), direct, mixed_direct, mixed_pcg, nystrom,
             richardson, neumann, chebyshev, heavy_ball, nesterov, cg or pcg.
         tol: largest ||y - A alpha|| / ||y||, per output; 1e-10 in float64, 1e-5 in float32.
         engine: how products with K are formed: triangle, stored, tiles, attention, features, dask or an `Engine`;
             chosen by default.
         memory: bytes that may be used beside the data; by default what is free.
-        seed: for the randomised preconditioner, the centres and the spectrum estimate.
+        seed: for the randomised preconditioner, the centres and the estimate of extreme eigenvalues.
         callback: called with (step, alpha, relative residuals) after every step; True stops.
-        keep_iterates: keep alpha of every step in `Solution.iterates`.
+        keep_iterates: keep alpha of every step in `Fit.iterates`.
 
     Returns:
-        A frozen `Solution`. One that did not converge says so in `status` and `advice`.
+        A frozen `Fit`. One that did not converge says so in `status` and `advice`.
 
     Raises:
         InputError: input for which no answer exists; each subclass says which.
 
     Example:
         >>> from ridgeformer.kernels import Exponential
-        >>> solution = solve(Exponential(1.0), [[0.0], [1.0]], [0.0, 1.0], ridge=0.1, algorithm="cg")
-        >>> solution.status.value, solution.steps
+        >>> fit = solve(Exponential(1.0), [[0.0], [1.0]], [0.0, 1.0], ridge=0.1, algorithm="cg")
+        >>> fit.status.value, fit.steps
         ('converged', 2)
     """
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
-    asked = check_arguments(kernel, X, ridge, algorithm, tol, seed)
-    name, given = check_engine(engine)
+    algorithm, ridge, tol = check_arguments(kernel, X, ridge, algorithm, tol)
+    seed, engine = whole(seed, "seed", 0), _checked_engine(engine)
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
-        system, log_scale = scaled_system(kernel, X, asked.ridge)
-        columns = y.reshape(len(y), -1)
-        output = Output(exact_unit(columns), X.dtype)
-        columns = columns / output.unit
-        problem = describe(system.kernel, system.X, columns.shape[1], system.ridge, free, asked.tol)
-        system = _in_range(system, problem.span[1])
-        problem = replace(problem, dtype=system.X.dtype)
-        if given is not None:
-            _require_same_kernel(given, system)
-        plan = choose_for(given, problem, asked.algorithm) if given else choose(problem, asked.algorithm, name)
-        asked = replace(asked, callback=_in_given_units(callback, output), keep=keep_iterates)
-        outcome = follow(plan, system, given, columns, output, asked)
-        again = retry(problem, outcome.plan, outcome.record.status)
-        free_choice = isinstance(asked.algorithm, Auto) and asked.algorithm.steps is None and name is None
-        if again is not None and free_choice:
-            outcome = follow(again, system, None, columns, output, asked)
-        return _solution(outcome, X, columns, output, asked, y.shape, log_scale)
+        system, log_scale = scaled_system(kernel, X, ridge, y.reshape(len(y), -1))
+        system = system.in_range()
+        planner = Planner.of(system, free, tol)
+        if isinstance(engine, Engine):
+            _require_same_kernel(engine, system)
+            plan, system = planner.choose_for(engine, algorithm), system.with_engine(engine)
+        else:
+            plan = planner.choose(algorithm, engine)
+        run = _follow(Run(system, plan, tol, seed, callback, keep_iterates), isinstance(engine, Engine))
+        stalled = run.status in (Status.BREAKDOWN, Status.MAX_STEPS)
+        if stalled and isinstance(algorithm, Auto) and algorithm.steps is None and engine is None:
+            again = planner.in_float64(plan)
+            run = run if again is None else _follow(Run(system, again, tol, seed, callback, keep_iterates))
+        return Fit.of(run, X, y, log_scale)
 
 
-def _in_range(system: RidgeSystem, largest: float) -> RidgeSystem:
-    """Return the system in a precision that holds squares of its entries: that of X, or else float64.
+def check_arguments(
+    kernel: object, X: Tensor, ridge: Any, algorithm: Any = "auto", tol: Any = None
+) -> tuple[Algorithm, float, float]:
+    """Return algorithm, ridge and tolerance in usable form, or say what is wrong, what was expected and what to do."""
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
+    algorithm = resolve(algorithm)
+    if isinstance(algorithm, Preconditioned):
+        builder(algorithm.preconditioner)  # an unknown one is refused before anything is computed
+    ridge = positive(ridge, "ridge", "without it the system may be singular")
+    largest = torch.finfo(X.dtype).max / 1e6
+    if ridge > largest:
+        raise InputError(f"ridge is {ridge:g}; {X.dtype} holds at most {largest:.0e}: every prediction would be zero.")
+    tol = TOLERANCE[X.dtype] if tol is None else positive(tol, "tol", "it is a relative residual")
+    if tol >= 1:
+        raise InputError(f"tol is {tol:g}; a relative residual between 0 and 1 was expected.")
+    return algorithm, ridge, tol
 
-    Rows in float32 are converted exactly; the coefficients are rounded to float32 at the end, and judged then.
-    """
-    size = max(largest, system.ridge)
-    if SAFE[system.X.dtype] <= size <= 1 / SAFE[system.X.dtype] and system.ridge >= SAFE[system.X.dtype] ** 1.5:
-        return system
-    if system.X.dtype != torch.float64:
-        return _in_range(RidgeSystem(system.kernel, system.X.to(torch.float64), system.ridge), largest)
-    if size < SAFE[torch.float64] or size > 1 / SAFE[torch.float64]:
-        raise InputError(
-            f"k(x, x) reaches {largest:.1e} beside a ridge of {system.ridge:.1e}; float64 needs the larger one between "
-            f"{SAFE[torch.float64]:.0e} and {1 / SAFE[torch.float64]:.0e}: scale the rows and the ridge."
-        )
-    return system
+
+def _checked_engine(engine: object) -> str | Engine | None:
+    if engine is None or engine == "auto":
+        return None
+    if isinstance(engine, Engine):
+        return engine
+    if not isinstance(engine, str):
+        raise InputError(f"engine is {engine!r}; a name ({', '.join(sorted(ENGINES))}) or an Engine was expected.")
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    return engine
 
 
 def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
@@ -131,11 +162,11 @@ def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
     if engine.n != system.n:
         raise InputError(f"the engine holds {engine.n:,} rows and X has {system.n:,}: build it from this X.")
     require_range(engine)
-    found, expected = engine.diagonal(), diagonal64(system.kernel, system.X)
-    if not torch.allclose(found.to(expected), expected, rtol=1e-5, atol=0.0):
+    found = engine.diagonal()
+    if not torch.allclose(found.to(system.own), system.own, rtol=1e-5, atol=0.0):
         raise InputError(
             f"the engine's k(x, x) is {float(found.mean()):.3g} on average and that of the kernel solved with "
-            f"{float(expected.mean()):.3g}: build the engine from these rows and from kernel.within_range(X)."
+            f"{float(system.own.mean()):.3g}: build the engine from these rows and from kernel.within_range(X)."
         )
     roots = system.kernel.roots(system.X)
     v = (1 / torch.where(roots > 0, roots, 1.0))[:, None]
@@ -149,79 +180,138 @@ def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
         )
 
 
-def exact_unit(columns: Tensor) -> Tensor:
-    """Return, per column, the power of two that makes it of order one: an exact change of unit."""
-    largest = columns.abs().amax(0)
-    mantissa, exponent = torch.frexp(torch.where(largest > 0, largest, 1.0))
-    return torch.ldexp(torch.ones_like(mantissa), exponent - 1)
+def _follow(run: Run, engine_given: bool = False) -> Run:
+    """Carry out a plan.
+
+    Whatever the algorithm, the answer is settled here: rounded to what the caller gets, then judged.
+    """
+    algorithm, plan, system = run.plan.algorithm, run.plan, run.system
+    if not isinstance(algorithm, Direct) and not engine_given:
+        run.system = system = system.with_engine(_engine(plan, system))
+    try:
+        if isinstance(algorithm, Direct):
+            _solve_directly(run)
+        elif isinstance(algorithm, MixedDirect):
+            _solve_mixed_directly(run)
+        elif isinstance(algorithm, Centres):
+            fit_on_centres(run, plan.rank, torch_generator(run.seed, "centres"))
+            own = float(system.own.mean()) + system.ridge
+            run.spectrum = ExtremeEigenvalues(own, own, own)
+        elif isinstance(algorithm, MixedConjugateGradients):
+            _solve_by_mixed_pcg(run, algorithm)
+        elif isinstance(algorithm, Iterative):
+            _solve_iteratively(run, algorithm)
+        else:
+            raise InputError(f"algorithm {algorithm.name!r} has no iteration: it cannot solve.")
+    except LinAlgError:  # a preconditioner or a core that round-off has made indefinite
+        run.alpha, run.residual = torch.zeros_like(system.y), system.y
+        run.status, run.spectrum = Status.BREAKDOWN, _quick_eigenvalues(run)
+    _settle(run)
+    return run
 
 
-def _solution(
-    outcome: Outcome,
-    X: Tensor,
-    columns: Tensor,
-    output: Output,
-    asked: Arguments,
-    shape: torch.Size,
-    log_scale: float,
-) -> Solution:
-    record, system, unit = outcome.record, outcome.system, output.unit
-    norms, residual = columns.norm(dim=0), record.residual.norm(dim=0)
-    alpha = output.values(record.alpha)
-    small = (alpha != 0) & (alpha.abs() < torch.finfo(alpha.dtype).tiny) | (alpha == 0) & (columns != 0)
-    advice = advise(
-        record.status,
-        algorithm=outcome.plan.algorithm,
-        reached=float((residual / torch.where(norms > 0, norms, 1.0)).max()),
-        tol=asked.tol,
-        steps=record.steps,
-        ends=outcome.ends,
-        ridge=system.ridge,
-        floor=system.kernel_roundoff,
-        fit_error=None if outcome.fit_error is None else float((outcome.fit_error * unit).max()),
-        subnormal=record.steps > 0 and bool(small.any()),
-    )
-    lost = 2.0**-1074  # at most what multiplying by the unit loses to underflow
-    return Solution(
-        alpha=alpha.reshape(shape),
-        status=record.status,
-        advice=advice,
-        steps=record.steps,
-        residuals=torch.stack(record.relative) if record.relative else torch.ones(1, len(norms), dtype=X.dtype),
-        residual_norm=residual * unit,
-        roundoff=system.residual_roundoff(record.alpha, columns) * unit + lost,
-        target_norm=(norms * unit).clamp_max(torch.finfo(torch.float64).max),
-        spectrum=outcome.ends,
-        kernel=system.kernel,
-        X=X,
-        ridge=system.ridge,
-        algorithm=outcome.plan.algorithm,
-        kernel_roundoff=system.kernel_roundoff,
-        log_scale=log_scale,
-        iterates=torch.stack([output.values(one) for one in record.iterates]) if record.iterates else None,
-        factor=outcome.factor,
-        plan=outcome.plan,
-        fit_error=None if outcome.fit_error is None else outcome.fit_error * unit,
-    )
+def _engine(plan: Plan, system: RidgeSystem) -> Engine:
+    working = getattr(torch, plan.working)
+    if plan.engine == "stored":
+        return Stored(system.kernel, system.X, working, exact=plan.exact)
+    if plan.engine == "triangle":
+        return Triangle(system.kernel, system.X, working, bits=plan.bits)
+    return build_engine(plan.engine, system.kernel, system.X, working)
 
 
-def scaled_system(kernel: Kernel, X: Tensor, ridge: float) -> tuple[RidgeSystem, float]:
-    """Return the system in a range the precision holds: e^-c K and e^-c ridge have the same predictions."""
-    safe = kernel.within_range(X)
-    log_scale = safe.log_scale - kernel.log_scale
-    scaled = ridge * exp(-log_scale)
-    if scaled < torch.finfo(torch.float64).tiny:
-        raise LogitRangeError(
-            f"with logits up to {safe.log_scale:.4g} a ridge of {ridge:g} is too small to be represented beside them: "
-            "raise the temperature, scale the rows (datasets.unit_rows), or set the kernel's log_scale and give the "
-            "ridge relative to it."
+def _solve_directly(run: Run) -> None:
+    system = run.system
+    check_memory(system.n, system.X.dtype)
+    run.status, run.steps = Status.BREAKDOWN, 1
+    run.alpha, run.residual, run.factor = solve_directly(system, system.y)
+    run.relative.append(run.relative_norms(run.residual))
+    run.relative = [one.to(system.X.dtype) for one in run.relative]
+    run.spectrum = _extreme_eigenvalues(run)
+
+
+def _solve_mixed_directly(run: Run) -> None:
+    """Factorise in the working precision, the factor taking the place of K; a stall is a breakdown."""
+    system, working = run.system, getattr(torch, run.plan.working)
+    held = isinstance(system.engine, Triangle)
+    K = system.engine.lower() if held else assemble(system.kernel, system.X, working, working)  # type: ignore[attr-defined]
+    run.status, run.steps = Status.BREAKDOWN, 1
+    if factorise_in_place(K, system.ridge):
+        run.alpha, run.residual = refine_with_factor(system, K, system.y, tol=run.tol)
+    del K
+    run.relative.append(run.relative_norms(run.residual))
+    run.spectrum = _quick_eigenvalues(run)
+
+
+def _solve_by_mixed_pcg(run: Run, algorithm: MixedConjugateGradients) -> None:
+    chosen, plan = builder(algorithm.preconditioner), run.plan
+    if isinstance(chosen, PivotedCholesky):  # the rank and the blocks of the plan, unless it has its own
+        rank = chosen.rank if chosen.rank is not None or not plan.rank else plan.rank
+        block = chosen.block if chosen.block is not None or not plan.block else plan.block
+        chosen = replace(chosen, rank=rank, block=block)
+    inverse = chosen.build(run.system, torch_generator(run.seed, "preconditioner"))
+    mixed_pcg(run, inverse, algorithm.steps or MIXED_STEPS)
+    run.spectrum = _quick_eigenvalues(run)
+
+
+def _solve_iteratively(run: Run, algorithm: Iterative) -> None:
+    system = run.system
+    found = _extreme_eigenvalues(run) if algorithm.needs_spectrum else None
+    hopeless = found is not None and algorithm.diverges((found.low, found.high), system.ridge)
+    steps = algorithm.steps or algorithm.patience(system.n)
+    chosen = builder(algorithm.preconditioner if isinstance(algorithm, Preconditioned) else None)
+    inverse = chosen.build(system, torch_generator(run.seed, "preconditioner"))
+    assumed = (system.ridge, found.high_safe if found else system.ridge)
+    iterate(run, algorithm, assumed, inverse, min(steps, STEPS_SHOWN) if hopeless else steps)
+    if hopeless and run.status is Status.MAX_STEPS:
+        run.status = Status.DIVERGED
+    if found is None:
+        preconditioned = not isinstance(chosen, Identity)
+        found = from_coefficients(run.gammas, run.betas, preconditioned=preconditioned)
+        if found is not None and not preconditioned:
+            refuse_negative(found.low - system.ridge, system)
+    run.spectrum = found or _extreme_eigenvalues(run)
+
+
+def _settle(run: Run) -> None:
+    """Round the coefficients to what the caller gets, and let the float64 residual of exactly those decide.
+
+    Raises:
+        InputError: the precision of the rows cannot hold the coefficients.
+    """
+    system = run.system
+    found = run.alpha.to(torch.float64)
+    if not bool(torch.isfinite(found).all()):
+        found, run.residual, run.status = torch.zeros_like(system.y), system.y, Status.BREAKDOWN
+    alpha = system.rounded(found)
+    if not bool(torch.isfinite(alpha).all()):
+        raise InputError(
+            f"coefficients reach {float((found.abs() * system.unit).max()):.1e}, which {system.dtype} cannot hold: "
+            "rescale the targets, raise the ridge, or use float64."
         )
-    system = RidgeSystem(safe, safe.check_range(X, "X"), scaled)
-    require_semidefinite(system)
-    return system, log_scale
+    if not torch.equal(alpha, found):
+        run.residual = system.residual(alpha, system.y)
+    run.alpha = alpha
+    if bool(run.relative_norms(run.residual).max() <= run.tol) and run.status is not Status.STOPPED:
+        run.status = Status.CONVERGED
+    elif run.status is Status.CONVERGED:
+        run.status = Status.BREAKDOWN
 
 
-def _in_given_units(callback: Callback | None, output: Output) -> Callback | None:
-    if callback is None:
-        return None
-    return lambda step, alpha, residual: callback(step, output.values(alpha), residual)
+def _extreme_eigenvalues(run: Run, system: RidgeSystem | None = None) -> ExtremeEigenvalues:
+    """Return estimates of the extreme eigenvalues of A; refuse a kernel that shows a negative one."""
+    system = system or run.system
+    found = lanczos(system.apply, system.n, like=system.X, generator=torch_generator(run.seed, "spectrum"))
+    refuse_negative(found.low - system.ridge, system)
+    return found
+
+
+def _quick_eigenvalues(run: Run) -> ExtremeEigenvalues:
+    """Return the estimates in float64 where rows are few, else what two products in the working precision show.
+
+    Two products come near the largest eigenvalue and not near the smallest.
+    """
+    system = run.system
+    if system.n <= SMALL:
+        return _extreme_eigenvalues(run, RidgeSystem(system.kernel, system.X.to(torch.float64), system.ridge))
+    generator = torch_generator(run.seed, "spectrum")
+    return lanczos(system.apply, system.n, like=system.X, generator=generator, steps=2)

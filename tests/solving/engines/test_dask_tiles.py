@@ -15,9 +15,9 @@ from ridgeformer.algorithms import Auto
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.solving import Status, solve
+from ridgeformer.solving import solve
 from ridgeformer.solving.engines import DaskTiles, Tiles
-from ridgeformer.solving.planner import choose, describe, retry
+from ridgeformer.solving.plan import Planner
 from ridgeformer.solving.preconditioners import PivotedCholesky
 from ridgeformer.solving.preconditioners.pivoted_cholesky import default_rank
 
@@ -118,16 +118,13 @@ def test_an_error_of_a_task_is_handed_on(client):
 
 def test_the_plan_budgets_only_what_is_held_here():
     X, _ = rows(3000)
-    task = describe(KERNEL, X, 1, 1.0, free=100 << 20)
-    plan = choose(task, Auto(), "dask")
-    assert (plan.algorithm.name, plan.engine, plan.working, plan.rank) == (
-        "mixed_pcg",
-        "dask",
-        "float32",
-        default_rank(3000),
-    )
-    assert plan.needed < choose(task, Auto(), "tiles").needed
-    again = retry(task, plan, Status.BREAKDOWN)
+    system = RidgeSystem(KERNEL, X, 1.0, y=X[:, :1])
+    planner = Planner.of(system, 100 << 20, 1e-10)
+    plan = planner.choose(Auto(), "dask")
+    assert plan.algorithm.name == "mixed_pcg"
+    assert (plan.engine, plan.working, plan.rank) == ("dask", "float32", default_rank(3000))
+    assert plan.needed < planner.choose(Auto(), "tiles").needed
+    again = planner.in_float64(plan)
     assert (again.engine, again.working) == ("dask", "float64")
 
 

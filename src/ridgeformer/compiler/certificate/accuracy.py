@@ -17,9 +17,9 @@ from ridgeformer import bounds
 from ridgeformer.compiler.certificate.certificate import Array, Finding
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.core.errors import RidgeformerError
-from ridgeformer.solving import RidgeSystem, Solution, solve
+from ridgeformer.solving import Fit, RidgeSystem, solve
 from ridgeformer.solving.engines import Stored
-from ridgeformer.solving.solve import exact_unit
+from ridgeformer.solving.system import exact_unit
 
 __all__ = ["Proof", "check_accuracy", "prove"]
 
@@ -85,14 +85,14 @@ def check_accuracy(proof: Proof, tolerance: float) -> Finding:
     )
 
 
-def _judged(solution: Solution, evidence: Evidence) -> tuple[Array, Array]:
+def _judged(solution: Fit, evidence: Evidence) -> tuple[Array, Array]:
     """Return the predictions of a solution and the bounds on their distance from the exact ones."""
     answer = solution.answer(evidence.query_rows)
     found, bound = answer.values.numpy(), answer.bound.numpy()
     return found, np.where(np.isfinite(found), bound, inf)
 
 
-def _from_coefficients(solution: Solution, evidence: Evidence) -> Array:
+def _from_coefficients(solution: Fit, evidence: Evidence) -> Array:
     """Return the bound by the coefficients that the network's own stream holds after its last step."""
     nothing = np.full(evidence.predictions.shape, inf)
     if "alpha" not in evidence.values:

@@ -12,7 +12,7 @@ from ridgeformer.compiler.specification import Specification, digest
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.core.errors import InputError
 from ridgeformer.solving import RidgeSystem
-from ridgeformer.solving.direct import cholesky_solve
+from ridgeformer.solving.direct import solve_directly
 
 __all__ = ["Problem", "all_features", "carried_features", "pose", "pose_true"]
 
@@ -60,7 +60,7 @@ class Problem:
     @cached_property
     def alpha(self) -> Tensor:
         """The direct solution, (supports, outputs)."""
-        return cholesky_solve(self.system, self.y).alpha
+        return solve_directly(self.system, self.y)[0]
 
     @cached_property
     def f(self) -> Tensor:

@@ -1,25 +1,29 @@
-"""The answer of a solver, with how it ended and how wrong it can be."""
+"""A solved regression: how it ended, how wrong it can be, and what is expensive, computed once and kept."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from math import ceil, inf, sqrt
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.algorithms import Algorithm
 from ridgeformer.core.checks import as_query
+from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
-from ridgeformer.solving.lanczos import SpectrumEnds
+from ridgeformer.solving.direct import factorise_in_place, inverse_diagonal, solve_with_factor
+from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.run import Run, Status
+from ridgeformer.solving.system import check_memory
 
-__all__ = ["Predictions", "Solution", "Status", "UnansweredWarning"]
+__all__ = ["Fit", "Inverse", "Predictions", "UnansweredWarning", "leave_one_out_residual"]
 
 SPARE = 1 + 2.0**-40
 """Pays for the rounding of a bound's own evaluation."""
@@ -32,19 +36,8 @@ class UnansweredWarning(UserWarning):
     """Some queries have no prediction in this precision; the others do."""
 
 
-class Status(StrEnum):
-    """How a solver ended."""
-
-    CONVERGED = "converged"
-    MAX_STEPS = "max_steps"
-    DIVERGED = "diverged"
-    BREAKDOWN = "breakdown"
-    STOPPED = "stopped"
-    SUBSET = "subset"
-
-
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Fit:
     """Kernel ridge regression, solved: f(x) = k(x)'alpha, and a bound on its distance from the exact f*.
 
     Attributes:
@@ -56,12 +49,14 @@ class Solution:
         residuals: (steps + 1, outputs), the algorithm's own ||r_t|| / ||y||, from 1 at the start.
         residual_norm: per output, ||y - (K + ridge I) alpha|| computed at the end in float64.
         roundoff: per output, how much that number itself can be off; it is added in every bound.
-        spectrum: the estimated ends of the spectrum of the matrix worked with.
+        spectrum: estimates of the extreme eigenvalues of the matrix worked with.
         kernel_roundoff: the size below which an eigenvalue of the computed K cannot be told from zero.
         iterates: (steps, n, outputs), if they were asked for.
+        direct_factor: the float64 Cholesky factor of a direct solve, which tightens `prediction_bound`.
         kernel, X, ridge, algorithm: what was solved, and how.
         log_scale: the rescaling that was applied to keep the exponential in range; usually 0.
         plan: which algorithm and engine were chosen, in which precision, with how much memory, and why.
+        y: the targets, shaped as given, in float64.
         fit_error: after `algorithm="nystrom"`, per output, an estimate from above of the root mean square difference
             between this fit and that of all rows, over the training rows.
     """
@@ -74,17 +69,48 @@ class Solution:
     residual_norm: Tensor
     roundoff: Tensor = field(repr=False)
     target_norm: Tensor = field(repr=False)
-    spectrum: SpectrumEnds
+    spectrum: ExtremeEigenvalues
     kernel: Kernel
     X: Tensor = field(repr=False)
+    y: Tensor = field(repr=False)
     ridge: float
     algorithm: Algorithm
     kernel_roundoff: float = field(repr=False)
     log_scale: float = 0.0
     iterates: Tensor | None = field(default=None, repr=False)
-    factor: Tensor | None = field(default=None, repr=False)
+    direct_factor: Tensor | None = field(default=None, repr=False)
     plan: Plan | None = field(default=None, repr=False)
     fit_error: Tensor | None = None
+
+    @classmethod
+    def of(cls, run: Run, X: Tensor, y: Tensor, log_scale: float) -> Fit:
+        """Return the fit of a finished run, in the units and the precision of the caller."""
+        system, unit = run.system, run.system.unit
+        alpha = system.values(run.alpha)
+        small = (alpha != 0) & (alpha.abs() < torch.finfo(alpha.dtype).tiny) | (alpha == 0) & (system.y != 0)
+        assert run.spectrum is not None
+        return cls(
+            alpha=alpha.reshape(y.shape),
+            status=run.status,
+            advice=_advice(run, subnormal=run.steps > 0 and bool(small.any())),
+            steps=run.steps,
+            residuals=torch.stack(run.relative),
+            residual_norm=run.residual.norm(dim=0) * unit,
+            roundoff=system.residual_roundoff(run.alpha, system.y) * unit + 2.0**-1074,  # what the unit may lose
+            target_norm=(system.y.norm(dim=0) * unit).clamp_max(torch.finfo(torch.float64).max),
+            spectrum=run.spectrum,
+            kernel=system.kernel,
+            X=X,
+            y=y,
+            ridge=system.ridge,
+            algorithm=run.plan.algorithm,
+            kernel_roundoff=system.kernel_roundoff,
+            log_scale=log_scale,
+            iterates=torch.stack([system.values(one) for one in run.iterates]) if run.iterates else None,
+            direct_factor=run.factor,
+            plan=run.plan,
+            fit_error=None if run.fit_error is None else run.fit_error * unit,
+        )
 
     @property
     def converged(self) -> bool:
@@ -95,6 +121,66 @@ class Solution:
     def relative_residual(self) -> float:
         """The largest ||y - A alpha|| / ||y|| over the outputs, in float64."""
         return float((self.residual_norm / torch.where(self.target_norm > 0, self.target_norm, 1.0)).max())
+
+    # -- computed once, on demand ------------------------------------------------------------------
+
+    @cached_property
+    def K(self) -> Float[Tensor, "n n"]:  # noqa: N802 -- the symbol of the theory
+        """The kernel matrix of the training rows, in their precision."""
+        with torch.no_grad():
+            return self.kernel.dense(self.X, self.X)
+
+    @cached_property
+    def factor(self) -> Float[Tensor, "n n"]:
+        """The Cholesky factor L of A = K + ridge I, in the precision of the rows.
+
+        Raises:
+            InputError: A is singular in this precision, or its factor does not fit into memory.
+        """
+        if self.direct_factor is not None:
+            return self.direct_factor
+        check_memory(len(self.X), self.X.dtype)
+        A = self.K.clone()
+        if not factorise_in_place(A, self.ridge):
+            raise InputError(self._singular())
+        return A.tril_()
+
+    @property
+    def inverse(self) -> Inverse:
+        """R = (K + ridge I)^-1 as an operator: `fit.inverse @ V`."""
+        return Inverse(self.factor)
+
+    @cached_property
+    def inverse_diagonal(self) -> Float[Tensor, " n"]:
+        """The diagonal of R."""
+        return inverse_diagonal(self.factor)
+
+    @cached_property
+    def eigenvalues(self) -> Float[Tensor, " n"]:
+        """The eigenvalues of K, descending, in the precision of the rows."""
+        return torch.linalg.eigvalsh(self.K).flip(0)
+
+    @property
+    def leverage(self) -> Float[Tensor, " n"]:
+        """The diagonal of K R: the weight of each training row in its own prediction, between 0 and 1."""
+        return 1 - self.ridge * self.inverse_diagonal
+
+    @cached_property
+    def leave_one_out(self) -> Tensor:
+        """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1)."""
+        alpha = self.alpha.reshape(len(self.X), -1)
+        return leave_one_out_residual(alpha, self.inverse_diagonal).reshape(self.alpha.shape)
+
+    def _singular(self) -> str:
+        dtype, lost = self.X.dtype, self.kernel_roundoff
+        why = f"is below the round-off of K, about {lost:.1g}" if self.ridge <= lost else "is too small beside K"
+        advice = "raise the ridge" + ("" if dtype == torch.float64 else ", or use float64")
+        return (
+            f"K + ridge I is singular in {dtype}: the ridge {self.ridge:.3g} {why}, and influences divide by what is "
+            f"lost there: {advice}."
+        )
+
+    # -- bounds and predictions --------------------------------------------------------------------
 
     @property
     def alpha_bound(self) -> Tensor:
@@ -194,8 +280,8 @@ class Solution:
         rounded = self.kernel.entry_error(Xq).double() * self.kernel.entry_error(self.X).double().norm()
         norms = largest * (cross / largest[:, None]).norm(dim=1) + rounded
         reach = torch.minimum(norms / self.ridge, self.kernel.roots(Xq) / (2 * sqrt(self.ridge)))
-        if self.factor is not None and self._energy_excess is not None:
-            half = torch.linalg.solve_triangular(self.factor, cross.T, upper=False)
+        if self.direct_factor is not None and self._energy_excess is not None:
+            half = torch.linalg.solve_triangular(self.direct_factor, cross.T, upper=False)
             lost = underflow(2 * len(self.X), torch.float64) * (1 + 1 / self.ridge)
             energy = (self._energy_excess * half.square().sum(0) + lost).sqrt() + rounded / sqrt(self.ridge)
             reach = torch.minimum(reach, energy / sqrt(self.ridge))
@@ -226,6 +312,28 @@ class Solution:
 
 
 @dataclass(frozen=True, eq=False)
+class Inverse:
+    """(K + ridge I)^-1, applied by a Cholesky factor.
+
+    Example:
+        >>> Inverse(torch.tensor([[2.0, 0.0], [2.0, 1.0]])) @ torch.tensor([1.0, 0.0])
+        tensor([ 1.2500, -1.0000])
+    """
+
+    factor: Tensor = field(repr=False)
+
+    def __matmul__(self, V: Tensor) -> Tensor:
+        """Return R V for a vector or columns."""
+        columns = V.to(self.factor.dtype).reshape(len(V), -1)
+        return solve_with_factor(self.factor, columns).reshape(V.shape)
+
+
+def leave_one_out_residual(alpha: Float[Tensor, "n r"], inverse_diagonal: Float[Tensor, " n"]) -> Float[Tensor, "n r"]:
+    """Return y_i - f_{-i}(x_i) = alpha_i / R_ii, with R = (K + ridge I)^-1 and alpha = R y (claim I1)."""
+    return alpha / inverse_diagonal[:, None]
+
+
+@dataclass(frozen=True, eq=False)
 class Predictions:
     """Predictions for some queries, and what is known about each.
 
@@ -233,7 +341,7 @@ class Predictions:
         values: k(x)'alpha, shaped like the targets; NaN for a query that has no answer in this precision.
         bound: |f(x) - f*(x)| is at most this, round-off included.
         answered: whether there is a prediction, per query.
-        extrapolated: whether the query lies outside the training rows (`Solution.extrapolates`).
+        extrapolated: whether the query lies outside the training rows (`Fit.extrapolates`).
     """
 
     values: Tensor
@@ -298,3 +406,51 @@ def _unanswered(answered: Tensor, dtype: torch.dtype) -> str:
         f"Rows {_named(~answered)} have no prediction: a logit or the prediction itself is beyond {dtype}. Scale these "
         "rows as the training rows were scaled, or raise the temperature."
     )
+
+
+def _advice(run: Run, *, subnormal: bool) -> str:
+    """Return one sentence on how a run ended, with the numbers, and what to do.
+
+    Args:
+        run: the run.
+        subnormal: whether coefficients lie below the normal range of the precision they are returned in.
+    """
+    system, spectrum = run.system, run.spectrum
+    assert spectrum is not None
+    reached = float(run.relative_norms(run.residual).max())
+    at = f"the relative residual is {reached:.1e} (asked: {run.tol:.0e})"
+    match run.status:
+        case Status.CONVERGED:
+            return f"Converged: {at}."
+        case Status.SUBSET:
+            assert run.fit_error is not None
+            return (
+                "Fitted on centres only: over the training rows the fit differs from that of all rows by at most about "
+                f"{float((run.fit_error * system.unit).max()):.1e} in root mean square (estimated). Take more centres, "
+                "or algorithm='auto' for all rows."
+            )
+        case Status.STOPPED:
+            return f"Stopped by the callback after {run.steps} steps: {at}."
+        case Status.DIVERGED:
+            bounds = spectrum.low, spectrum.high
+            why = run.plan.algorithm.advise_diverged(bounds, spectrum.high_safe, system.ridge)
+            return f"Diverged after {run.steps} steps: {why}"
+        case Status.BREAKDOWN if subnormal:
+            return (
+                f"Coefficients underflow: {at}. Multiply the targets by a power of ten, or use float64 if this is "
+                "float32."
+            )
+        case Status.BREAKDOWN:
+            ridge, floor = system.ridge, system.kernel_roundoff
+            tiny = f"; the ridge {ridge:.1e} is below the round-off {floor:.1e} of the kernel matrix"
+            return (
+                f"Round-off stops progress: {at}{tiny if ridge < floor else ''}. Use float64 if this is float32; else "
+                "raise ridge or tol."
+            )
+    kappa = max(spectrum.high / max(spectrum.low, 1e-300), 1.0)
+    if not kappa < 1e15:
+        remedy = "The condition number is beyond what float64 resolves: raise the ridge."
+    else:
+        matrix = "preconditioned condition number" if spectrum.preconditioned else "condition number"
+        remedy = run.plan.algorithm.advise_more_steps(run.tol, kappa, matrix)
+    return f"Stopped after {run.steps} steps: {at}. {remedy}"

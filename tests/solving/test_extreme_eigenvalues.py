@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.solving.lanczos import from_coefficients, lanczos_ends
+from ridgeformer.solving.extreme_eigenvalues import from_coefficients, lanczos
 
 
 @pytest.mark.parametrize("n", [1, 2, 50, 300])
@@ -10,7 +10,7 @@ def test_ends_lie_inside_and_the_safe_end_outside(n):
     values = torch.logspace(-2, 3, n, dtype=torch.float64)
     Q, _ = torch.linalg.qr(torch.randn(n, n, generator=torch_generator(0, "Q"), dtype=torch.float64))
     A = Q * values @ Q.T
-    ends = lanczos_ends(lambda V: A @ V, n, like=A, generator=torch_generator(1, "start"))
+    ends = lanczos(lambda V: A @ V, n, like=A, generator=torch_generator(1, "start"))
     assert values[0] * (1 - 1e-6) <= ends.low
     assert ends.high <= values[-1] * (1 + 1e-12)
     assert ends.high_safe >= values[-1] * (1 - 1e-9)
@@ -18,7 +18,7 @@ def test_ends_lie_inside_and_the_safe_end_outside(n):
 
 
 def test_an_invariant_start_ends_early():
-    ends = lanczos_ends(lambda V: 3 * V, 20, like=torch.eye(20).double(), generator=torch_generator(0, "s"))
+    ends = lanczos(lambda V: 3 * V, 20, like=torch.eye(20).double(), generator=torch_generator(0, "s"))
     assert ends.low == pytest.approx(3)
     assert ends.high_safe == pytest.approx(3)
 

@@ -2,67 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
-from ridgeformer.solving.run import Output
+from ridgeformer.solving.run import Run, Status
 from ridgeformer.solving.system import RidgeSystem
 
-__all__ = ["SubsetFit", "subset_regression"]
+__all__ = ["fit_on_centres"]
 
 SAMPLED_ROWS = 512
 """Rows from which the error is estimated."""
 
 
-@dataclass(frozen=True, eq=False)
-class SubsetFit:
-    """A fit on centres.
-
-    Attributes:
-        alpha: (n, outputs), zero except at the centres.
-        residual: y - (K + ridge I) alpha in float64; large, as alpha does not aim at that system.
-        centres: the rows used.
-        fit_error: per output, an estimate from above of the root mean square, over the training rows, of the
-            difference between this fit and that of the full system.
-    """
-
-    alpha: Tensor
-    residual: Tensor
-    centres: Tensor
-    fit_error: Tensor
-
-
-def subset_regression(
-    system: RidgeSystem, y: Tensor, output: Output, centres: int, generator: torch.Generator
-) -> SubsetFit:
+def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     """Minimise ||y - K_c b||^2 + ridge b'K_cc b over coefficients b on randomly pivoted centres.
 
-    It is the exact solution for the kernel matrix F'F <= K that the centres span, at n centres^2 operations. With
+    It is the exact solution for the kernel matrix F'F <= K that the centres span, at n count^2 operations. With
     a = (F'F + ridge I)^-1 y and E = K - F'F >= 0 the fitted values differ from those of the full solution by
     ridge (K + ridge I)^-1 E a, whose norm is at most ||E a|| and at most sqrt(ridge a'E a). Both are estimated from
-    a sample of rows of E, two standard errors added; the smaller one is reported. With all rows sampled they are
+    a sample of rows of E, two standard errors added; the smaller one is `Run.fit_error`. With all rows sampled they are
     bounds. Coefficients in the precision of the rows give another fit than F' b in exact arithmetic; the difference is
-    computed and added.
+    computed and added. The residual is large, as alpha does not aim at that system.
     """
-    factor = pivoted_factor(system.engine, centres, generator)
+    system, y = run.system, run.system.y
+    factor = pivoted_factor(system.engine, count, generator)
     F = factor.F.to(torch.float64)
     core = F @ F.T
     core.diagonal().add_(system.ridge)
     weights = torch.cholesky_solve(F @ y, torch.linalg.cholesky(core))
     found = torch.zeros_like(y)
     found[factor.pivots] = torch.linalg.solve_triangular(F[:, factor.pivots], weights, upper=True)
-    alpha, fitted = output.rounded(found), F.T @ weights
+    alpha, fitted = system.rounded(found), F.T @ weights
     X = system.X.to(torch.float64)
     product = system.kernel.product(X, X[factor.pivots], alpha[factor.pivots])
     moved = (product - fitted).square().mean(0).sqrt()
     full = (y - fitted) / system.ridge
     w = system.kernel.entry_error(X)  # K itself is known to w_i w_j only, which moves the fit by at most |w| w'|full|
     error = _error(system, factor, full, generator) + moved + w.norm() * (w @ full.abs()) / system.n**0.5
-    return SubsetFit(alpha, y - product.add_(alpha, alpha=system.ridge), factor.pivots, error)
+    run.alpha, run.residual, run.fit_error = alpha, y - product.add_(alpha, alpha=system.ridge), error
+    run.status, run.steps = Status.SUBSET, 1
+    run.relative.append(run.relative_norms(run.residual))
 
 
 def _error(

@@ -5,16 +5,19 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.solving import RidgeSystem, Status, solve, subset
+from ridgeformer.solving import RidgeSystem, Status, centres, solve
 from ridgeformer.solving.engines import Tiles
-from ridgeformer.solving.run import Output
-from tests.solving.solver_case import oracle, problem
+from ridgeformer.solving.run import Run
+from tests.solving.solver_case import oracle, plan, problem
 
 
-def fit(X, y, ridge, centres, seed=0):
-    system = RidgeSystem(Exponential(0.5), X, ridge, Tiles(Exponential(0.5), X, X.dtype))
-    output = Output(torch.ones(y.shape[1], dtype=torch.float64), X.dtype)
-    return subset.subset_regression(system, y, output, centres, torch_generator(seed, "centres"))
+def fit(X, y, ridge, count, seed=0):
+    """The run of a fit on centres; coefficients and errors in the units of y."""
+    system = RidgeSystem(Exponential(0.5), X, ridge, Tiles(Exponential(0.5), X, X.dtype), y=y)
+    run = Run(system, plan(Centres()), 1e-10)
+    centres.fit_on_centres(run, count, torch_generator(seed, "centres"))
+    run.alpha, run.fit_error = run.alpha * system.unit, run.fit_error * system.unit
+    return run
 
 
 def test_coefficients_minimise_the_penalised_error_on_the_centres():
@@ -22,16 +25,17 @@ def test_coefficients_minimise_the_penalised_error_on_the_centres():
     X, y = problem(n=120)
     found = fit(X, y, 0.1, 15)
     K = Exponential(0.5)(X)
-    K_c, K_cc = K[:, found.centres], K[found.centres][:, found.centres]
+    chosen = found.alpha.any(dim=1).nonzero()[:, 0]
+    K_c, K_cc = K[:, chosen], K[chosen][:, chosen]
     expected = torch.linalg.solve(K_c.T @ K_c + 0.1 * K_cc, K_c.T @ y)
-    torch.testing.assert_close(found.alpha[found.centres], expected, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(found.alpha[chosen], expected, rtol=1e-6, atol=1e-8)
     assert int(found.alpha.any(dim=1).sum()) == 15
 
 
-@pytest.mark.parametrize("centres", [5, 20, 60])
-def test_with_every_row_sampled_the_error_is_a_bound(centres):
+@pytest.mark.parametrize("count", [5, 20, 60])
+def test_with_every_row_sampled_the_error_is_a_bound(count):
     X, y = problem(n=150)
-    found = fit(X, y, 0.1, centres)
+    found = fit(X, y, 0.1, count)
     K = Exponential(0.5)(X)
     error = (K @ (found.alpha - oracle(Exponential(0.5), X, y, 0.1))).square().mean(0).sqrt()
     assert bool((error <= found.fit_error * (1 + 1e-9)).all())
@@ -39,7 +43,7 @@ def test_with_every_row_sampled_the_error_is_a_bound(centres):
 
 
 def test_a_sample_of_rows_estimates_the_error_from_above(monkeypatch):
-    monkeypatch.setattr(subset, "SAMPLED_ROWS", 40)
+    monkeypatch.setattr(centres, "SAMPLED_ROWS", 40)
     X, y = problem(n=300)
     K, exact = Exponential(0.5)(X), oracle(Exponential(0.5), X, y, 0.1)
     held = [
@@ -51,7 +55,7 @@ def test_a_sample_of_rows_estimates_the_error_from_above(monkeypatch):
 
 def test_more_centres_are_nearer():
     X, y = problem(n=300)
-    errors_ = [float(fit(X, y, 0.1, centres).fit_error.max()) for centres in (10, 40, 160)]
+    errors_ = [float(fit(X, y, 0.1, count).fit_error.max()) for count in (10, 40, 160)]
     assert errors_[0] > errors_[1] > errors_[2]
 
 

@@ -1,4 +1,4 @@
-"""The ends of a spectrum, from a few products with the matrix."""
+"""The extreme eigenvalues of a matrix, from a few products with it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from math import inf, isfinite
 import torch
 from torch import Tensor
 
-__all__ = ["SpectrumEnds", "from_coefficients", "lanczos_ends"]
+__all__ = ["ExtremeEigenvalues", "from_coefficients", "lanczos"]
 
 
 @dataclass(frozen=True)
-class SpectrumEnds:
-    """An estimate of the smallest and largest eigenvalue of the matrix a method worked with.
+class ExtremeEigenvalues:
+    """An estimate of the smallest and largest eigenvalue of the matrix an algorithm worked with.
 
     Attributes:
         low: never below the true smallest eigenvalue (a Ritz value), so an estimate from inside.
@@ -35,15 +35,15 @@ class SpectrumEnds:
         return self.high / self.low if 0 < self.low < inf else inf
 
 
-def lanczos_ends(
+def lanczos(
     apply: Callable[[Tensor], Tensor], n: int, *, like: Tensor, generator: torch.Generator, steps: int = 30
-) -> SpectrumEnds:
-    """Estimate both ends of a symmetric matrix from `steps` products, with full reorthogonalisation.
+) -> ExtremeEigenvalues:
+    """Estimate the extreme eigenvalues of a symmetric matrix from `steps` products, with full reorthogonalisation.
 
     Example:
         >>> A = torch.diag(torch.tensor([1.0, 2.0, 9.0], dtype=torch.float64))
-        >>> ends = lanczos_ends(lambda V: A @ V, 3, like=A, generator=torch.Generator().manual_seed(0))
-        >>> round(ends.low, 9), round(ends.high, 9)
+        >>> found = lanczos(lambda V: A @ V, 3, like=A, generator=torch.Generator().manual_seed(0))
+        >>> round(found.low, 9), round(found.high, 9)
         (1.0, 9.0)
     """
     start = torch.randn(n, generator=generator, dtype=torch.float64).to(like)
@@ -66,7 +66,7 @@ def lanczos_ends(
     return _ritz(diagonal, beside[:-1], beside[-1], preconditioned=False)
 
 
-def from_coefficients(gammas: list[float], betas: list[float], *, preconditioned: bool) -> SpectrumEnds | None:
+def from_coefficients(gammas: list[float], betas: list[float], *, preconditioned: bool) -> ExtremeEigenvalues | None:
     """Return the Ritz values that a conjugate-gradient run has found along the way, at no cost.
 
     CG's step sizes gamma_j and ratios beta_j are an LDL' factorisation of its Lanczos matrix. Steps after
@@ -81,12 +81,12 @@ def from_coefficients(gammas: list[float], betas: list[float], *, preconditioned
     return _ritz(diagonal, beside[:-1], beside[-1], preconditioned=preconditioned)
 
 
-def _ritz(diagonal: list[float], beside: list[float], residual: float, *, preconditioned: bool) -> SpectrumEnds:
+def _ritz(diagonal: list[float], beside: list[float], residual: float, *, preconditioned: bool) -> ExtremeEigenvalues:
     if not all(map(isfinite, (*diagonal, *beside, residual))):
-        return SpectrumEnds(inf, inf, inf, preconditioned)
+        return ExtremeEigenvalues(inf, inf, inf, preconditioned)
     T = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
     off = torch.tensor(beside, dtype=torch.float64)
     T = T + torch.diag(off, 1) + torch.diag(off, -1)
     values, vectors = torch.linalg.eigh(T)
     safe = float(values[-1]) + residual * abs(float(vectors[-1, -1]))
-    return SpectrumEnds(float(values[0]), float(values[-1]), safe, preconditioned)
+    return ExtremeEigenvalues(float(values[0]), float(values[-1]), safe, preconditioned)
