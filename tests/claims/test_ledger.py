@@ -5,7 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeformer.claims import CLAIMS, NORMAL_CASES, Evidence, Figure, Origin, Trial, Verdict, judge, run_claims
+from ridgeformer.claims import (
+    CLAIMS,
+    NORMAL_CASES,
+    Evidence,
+    Figure,
+    Origin,
+    Trial,
+    Verdict,
+    corrected,
+    judge,
+    run_claims,
+)
 from ridgeformer.claims.checks import ROUND_OFF
 from ridgeformer.claims.linearised import functions, spectra
 from ridgeformer.claims.route_b import preconditioning
@@ -113,11 +124,11 @@ def test_statements_that_are_not_on_the_supplied_pages_are_not_passed_off_as_quo
 def test_every_check_that_searches_or_draws_takes_its_number_of_cases_from_the_run(name):
     """A quarter of the cases stands in for the fifty times of --deep; what is drawn once is tried with twice."""
     claim, now = BY_ID[name], tried(finding(name).evidence)
-    fewer = tried(claim.check(NORMAL_CASES // 4))
+    fewer = tried(claim.examine(NORMAL_CASES // 4))
     if claim.computed:
         assert fewer == now
     else:
-        assert fewer < now or now < tried(claim.check(2 * NORMAL_CASES))
+        assert fewer < now or now < tried(claim.examine(2 * NORMAL_CASES))
 
 
 def test_what_is_only_computed_says_why():
@@ -135,8 +146,7 @@ def test_an_amendment_keeps_some_of_the_published_cases(name):
 
 
 def test_a_check_that_supports_nothing_is_a_problem():
-    broken = Evidence(stated=(Trial("A", 5, 5),), corrected=(Trial("B", 5, 1),))
-    claim = replace(BY_ID["W2"], check=lambda cases: broken)
+    claim = replace(BY_ID["W2"], check=lambda cases: [Trial("A", 5, 5), corrected(Trial("B", 5, 1))])
     (found,) = run_claims([claim])
     assert found.outcome is None
     assert "the correction fails: B" in found.problems

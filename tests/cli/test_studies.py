@@ -113,7 +113,7 @@ def test_reproduce_with_other_parameters_and_seeds(run, tmp_path):
         "--out", "k",
     )  # fmt: skip
     assert code == 0
-    assert "0 of 24 readings" in " ".join(out.split())
+    assert "0 of 24 interpretations" in " ".join(out.split())
     lines = (tmp_path / "k" / "results.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * 2 * 6
     assert {line.split(",")[2] for line in lines[1:]} == {"60"}

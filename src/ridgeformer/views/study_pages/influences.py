@@ -232,28 +232,20 @@ def interventions_page(rows: Rows, means: Rows) -> Page:
 
 
 def _before_and_after(means: Rows) -> Table:
-    shown = {  # column: per cent or plain, and the range that an interval cannot leave
-        "accuracy": (100, 0, 1),
-        "margin": (1, -inf, inf),
-        "influence": (1, -inf, inf),
-        "flips": (100, 0, 1),
-        "spearman": (1, -1, 1),
-    }
+    shown = {"accuracy": (100, (0.0, 1.0)), "margin": (1, (-inf, inf)), "influence": (1, (-inf, inf)),
+             "flips": (100, (0.0, 1.0)), "spearman": (1, (-1.0, 1.0))}  # fmt: skip
     body = []
     for row in means:
-        cells = [
-            interval(row[name], *_clipped(row, name, least, most), unit=unit)
-            for name, (unit, least, most) in shown.items()
-        ]
+        cells = []
+        for name, (unit, (least, most)) in shown.items():  # an interval cannot leave the possible values
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            if low is not None and high is not None:
+                low, high = max(least, low), min(most, high)
+            cells.append(interval(row[name], low, high, unit=unit))
         attack = f"{row['attack']}, {row['eps']:g}"
         body.append((row["model"], row["intervention"], attack, str(row["rounds"]), *cells))
     head = ("model", "intervention", "attack", "rounds", "accuracy, %", "margin", "influence", "flips, %", "Spearman")
     return Table(head, tuple(body))
-
-
-def _clipped(row: Mapping[str, Any], name: str, least: float, most: float) -> tuple[float | None, float | None]:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return (None, None) if low is None or high is None else (max(least, low), min(most, high))
 
 
 def influence_over_time_page(rows: Rows, means: Rows) -> Page:

@@ -16,7 +16,7 @@ Rows: TypeAlias = Sequence[Mapping[str, Any]]
 """Rows of `studies.table` or of `studies.intervals`."""
 
 
-def where(rows: Rows, **values: Any) -> list[Mapping[str, Any]]:
+def where(rows: Rows, /, **values: Any) -> list[Mapping[str, Any]]:
     """Return the rows with these values.
 
     Example:
