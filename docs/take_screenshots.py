@@ -16,11 +16,10 @@ from ridgeformer.auditing import audit, preset
 from ridgeformer.views.viewer import curve_task, trace_view, write_viewer
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE.parent / "tests" / room) for room in ("", "views/explorer")]
+sys.path.append(str(HERE.parent))
 
-from served_explorer import Explorer, served
-
-from real_browser import chromium, new_page
+from tests.real_browser import chromium, new_page
+from tests.views.explorer.served_explorer import Explorer, served
 
 REPORT: dict[str, dict[str, Any]] = {
     "report_wide": {"viewport": {"width": 1400, "height": 1500}},

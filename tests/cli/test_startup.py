@@ -48,6 +48,8 @@ def start(*arguments, cwd):
         (("solve", "wine", "--rigde", "1"), 2),
         (("solve", "wine", "--ridge", "much"), 2),
         (("solve", "digts"), 2),
+        (("solve", "wine", "--kernel", "exponentail"), 2),
+        (("solve", "wine", "--algorithm", "pgc"), 2),
         (("audit", "missing.csv"), 2),
         (("compile", "--features", "0", "--out", "model"), 2),
     ],
@@ -70,3 +72,19 @@ def test_importing_the_library_is_not_slower_than_importing_torch(tmp_path):
         return float(done.stdout)
 
     assert min(seconds("import ridgeformer") for _ in range(2)) < 1.1 * seconds("import torch")
+
+
+def test_the_names_offered_are_those_of_the_library():
+    from ridgeformer.algorithms import SHORTHANDS
+    from ridgeformer.cli import solve
+    from ridgeformer.kernels import KERNELS
+    from ridgeformer.solving import ENGINES, PRECONDITIONERS
+
+    compiled_only = {"nadaraya_watson"}  # one head, without a regression to solve
+    for offered, known in (
+        (solve.KERNELS, KERNELS),
+        (solve.ALGORITHMS, set(SHORTHANDS) - compiled_only),
+        (solve.ENGINES, {"auto", *ENGINES}),
+        (solve.PRECONDITIONERS, PRECONDITIONERS),
+    ):
+        assert set(offered) == set(known)

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 
@@ -22,8 +20,6 @@ def call(net, X, y, Xq):
         (lambda X, y, Q: (X, torch.cat([y, y], 1), Q), "as compiled"),
         (lambda X, y, Q: (X[0], y, Q), "was expected"),
         (lambda X, y, Q: (X[None], y[None], Q), "same number of tasks"),
-        (lambda X, y, Q: (X * math.nan, y, Q), "NaN"),
-        (lambda X, y, Q: (X, [["a"]] * len(X), Q), "encode text"),
         (lambda X, y, Q: (X * 1e200, y, Q), "shorten the rows"),
     ],
 )

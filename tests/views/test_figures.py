@@ -26,8 +26,8 @@ def test_nothing_to_show_is_no_error():
 
 def test_an_axis_is_a_title_or_options():
     figure = draw([], "step", {"title": "error", "range": [0, 1]})
-    assert figure["layout"]["xaxis"]["title"] == {"text": "step"}
-    assert figure["layout"]["yaxis"]["title"] == {"text": "error"}
+    assert figure["layout"]["xaxis"]["title"]["text"] == "step"
+    assert figure["layout"]["yaxis"]["title"]["text"] == "error"
     assert figure["layout"]["yaxis"]["range"] == [0, 1]
 
 

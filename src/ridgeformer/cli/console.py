@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -30,6 +30,7 @@ __all__ = [
     "Target",
     "Workers",
     "known_data",
+    "listed",
     "one_of",
     "out",
     "plain_table",
@@ -59,6 +60,16 @@ def one_of(kind: str, names: tuple[str, ...]) -> Callable[[str | None], str | No
     return check
 
 
+def listed(names: tuple[str, ...]) -> str:
+    """Return names as help text.
+
+    Example:
+        >>> listed(("cg", "pcg", "direct"))
+        'cg, pcg or direct.'
+    """
+    return f"{', '.join(names[:-1])} or {names[-1]}."
+
+
 class Precision(StrEnum):
     """Floating-point precision of a solve or of weights; certificates are always computed in float64."""
 
@@ -73,7 +84,7 @@ Data = Annotated[
 ]
 Target = Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")]
 Preprocessing = Annotated[
-    str, typer.Option(help="auto, unit_rows or standardise.", callback=one_of("preprocessing", PREPROCESSING))
+    str, typer.Option(help=listed(PREPROCESSING), callback=one_of("preprocessing", PREPROCESSING))
 ]
 MaxRows = Annotated[int, typer.Option(help="Largest number of rows to use; more are sampled.", min=10)]
 Seed = Annotated[int, typer.Option(help="Seed of the split and of every random step.", min=0)]
@@ -104,12 +115,12 @@ def print_facts(facts: Mapping[str, str], width: int) -> None:
         out().print(f"  {name:<{width}} {value}", soft_wrap=True, markup=False)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print a value as JSON; NaN and infinity become null."""
     print(json.dumps(_finite(value), indent=2, ensure_ascii=False))
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -21,6 +21,8 @@ from ridgeformer.cli.console import (
     Seed,
     Target,
     Workers,
+    listed,
+    one_of,
     out,
     print_facts,
     print_json,
@@ -36,33 +38,42 @@ if TYPE_CHECKING:
 
 __all__ = ["solve"]
 
+KERNELS = ("dot_product", "exponential", "gaussian", "gram_power", "relu_ntk", "relu_ntk_both")
+ALGORITHMS = (
+    "auto", "direct", "mixed_direct", "mixed_pcg", "nystrom",
+    "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov", "cg", "pcg",
+)  # fmt: skip
+PRECONDITIONERS = ("identity", "jacobi", "nystrom", "pivoted")
+ENGINES = ("auto", "triangle", "stored", "tiles", "attention", "features", "dask")
+
+KernelName = Annotated[str, typer.Option(help=listed(KERNELS), callback=one_of("kernel", KERNELS))]
+AlgorithmName = Annotated[str, typer.Option(help=listed(ALGORITHMS), callback=one_of("algorithm", ALGORITHMS))]
+PreconditionerName = Annotated[
+    str | None,
+    typer.Option(
+        help=f"For cg, pcg and mixed_pcg: {listed(PRECONDITIONERS)}",
+        callback=one_of("preconditioner", PRECONDITIONERS),
+    ),
+]
+EngineName = Annotated[
+    str | None, typer.Option(help=f"How to form products with K: {listed(ENGINES)}", callback=one_of("engine", ENGINES))
+]
+
 
 def solve(
     data: Data,
-    kernel: Annotated[
-        str, typer.Option(help="dot_product, exponential, gaussian, gram_power, relu_ntk or relu_ntk_both.")
-    ] = "exponential",
+    kernel: KernelName = "exponential",
     temperature: Annotated[str, typer.Option(help="A number, or auto: the mean squared row length.")] = "auto",
-    order: Annotated[int, typer.Option(help="Of gram_power; 3 is linearised attention.")] = 3,
+    order: Annotated[int, typer.Option(help="Order of gram_power; 3 is linearised attention.")] = 3,
     ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 1.0,
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            help="auto, direct, mixed_direct, mixed_pcg, nystrom, richardson, neumann, chebyshev, heavy_ball, "
-            "nesterov, cg or pcg."
-        ),
-    ] = "auto",
-    preconditioner: Annotated[
-        str | None, typer.Option(help="For cg, pcg and mixed_pcg: identity, jacobi, nystrom or pivoted.")
-    ] = None,
-    rank: Annotated[int | None, typer.Option(help="Of the Nystrom or pivoted preconditioner.")] = None,
-    engine: Annotated[
-        str | None, typer.Option(help="How products with K are formed: triangle, stored, tiles, attention or features.")
-    ] = None,
-    centres: Annotated[int | None, typer.Option(help="For nystrom: how many.", min=1)] = None,
-    explain: Annotated[bool, typer.Option(help="Say which plan was taken, and why.")] = False,
+    algorithm: AlgorithmName = "auto",
+    preconditioner: PreconditionerName = None,
+    rank: Annotated[int | None, typer.Option(help="Rank of the Nystrom or pivoted preconditioner.")] = None,
+    engine: EngineName = None,
+    centres: Annotated[int | None, typer.Option(help="For nystrom: number of centres.", min=1)] = None,
+    explain: Annotated[bool, typer.Option(help="Print the plan and the reasons for it.")] = False,
     tol: Annotated[float | None, typer.Option(help="Relative residual to reach.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps at most.", min=1)] = None,
+    steps: Annotated[int | None, typer.Option(help="Largest number of steps.", min=1)] = None,
     precision: Annotated[Precision, typer.Option(help="Precision of the solve.")] = Precision.float64,
     target: Target = None,
     preprocessing: Preprocessing = "auto",
@@ -72,7 +83,7 @@ def solve(
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
-    """Solve kernel ridge regression on a dataset and say how good and how certain the answer is.
+    """Solve kernel ridge regression on a dataset; report the held-out score and proved error bounds.
 
     Example: ridgeformer solve digits --kernel exponential --temperature 0.25 --ridge 0.01 --algorithm pcg
     """
@@ -119,7 +130,7 @@ def solve(
 
 @contextmanager
 def _cluster(workers: int, scheduler: str | None, engine: str | None) -> Iterator[str | None]:
-    """Yield the engine to ask for: dask while a cluster is connected, else the one given."""
+    """Yield the engine to use: dask while a cluster is connected, otherwise the given one."""
     if workers and scheduler:
         raise InputError("--workers starts a cluster and --scheduler joins one: give one of them.")
     if not workers and scheduler is None:

@@ -210,14 +210,15 @@ def figure_json(figure: Figure) -> str:
 def styled(figure: Any) -> Figure:
     """Return a plotly figure in this plain form (to go, once the studies draw with `draw`)."""
     layout = {name: value for name, value in figure.layout._props.items() if name != "template"}
-    axes = {name: layout.pop(name, {}) for name in ("xaxis", "yaxis")}
+    axes = {name: dict(layout.pop(name, {})) for name in ("xaxis", "yaxis")}
+    for axis in axes.values():
+        axis["title"] = axis.get("title", {}).get("text", "")
     return draw([{"type": trace.type, **trace._props} for trace in figure.data], axes["xaxis"], axes["yaxis"], **layout)
 
 
 def _axis(options: str | Axis) -> Axis:
     given = {"title": options} if isinstance(options, str) else options
-    title = given.get("title", "")
-    return {**TICK, **given, "title": title if isinstance(title, dict) else {"text": title}}
+    return {**TICK, **given, "title": {"text": given.get("title", ""), "font": {"size": 13}, "standoff": 8}}
 
 
 def _whiskers(values: Values, low: Values, high: Values) -> dict[str, Any]:

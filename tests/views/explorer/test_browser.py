@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import ridgeformer as rf
-from ridgeformer.views.explorer import compute, words
+from ridgeformer.core.words import number
+from ridgeformer.views.explorer import compute, panels
+from ridgeformer.views.explorer.compute import look, pattern
 from ridgeformer.views.explorer.controls import PRESETS
-from ridgeformer.views.explorer.data import pose
+from ridgeformer.views.explorer.data import load_regression
 from ridgeformer.views.explorer.state import DRAWN, State
-from ridgeformer.views.explorer.stream import look, pattern
 from tests.real_browser import chromium, needs_chromium
 from tests.views.explorer.served_explorer import Explorer, served
 
@@ -32,7 +33,7 @@ def _quiet_and_at_home(explorer):
 
 def the_librarys(state):
     """The three predictions by public calls that the explorer does not make."""
-    task = pose(state)
+    task = load_regression(state)
     kernel = rf.kernels.DotProduct() if state.attention == "linear" else rf.kernels.Exponential(state.temperature)
     algorithm = rf.algorithms.ConjugateGradients(steps=state.steps)
     model = rf.compile(kernel, algorithm, features=task.X.shape[1], ridge=state.ridge)
@@ -51,13 +52,13 @@ def same_numbers(explorer):
     for name, values in the_librarys(state).items():
         assert np.allclose(shown[name]["y"], values, atol=1e-9), name
     found = compute.run(state)
-    assert explorer.text("#fact-distance") == words.number(found.distance(found.predicted))
+    assert explorer.text("#fact-distance") == number(found.distance(found.predicted))
     assert np.allclose(explorer.traces("convergence")["relative error"]["y"], found.errors, rtol=1e-12)
     assert np.allclose(explorer.traces("convergence")["bound"]["y"], found.bound, rtol=1e-12)
     spectrum = compute.spectrum(state)
     assert explorer.traces("spectrum")["effective dimension"]["x"] == [spectrum.d_eff] * 2
-    assert explorer.text("#headline") == words.say_headline(state, found)
-    assert explorer.text("#convergence-says") == words.say_convergence(state, found)
+    assert explorer.text("#headline") == panels.describe_headline(state, found)
+    assert explorer.text("#convergence-says") == panels.describe_convergence(found)
 
 
 def test_it_opens_with_every_panel_and_the_librarys_numbers(explorer):
@@ -89,11 +90,13 @@ def test_every_slider_moves_its_part_by_keyboard(explorer):
 
 CHIPS = [
     ("algorithm", "richardson", {"algorithm": "richardson"}),
-    ("attention", "linear", {"attention": "linear"}),
+    ("algorithm", "nesterov", {"algorithm": "nesterov"}),
+    ("kernel", "dot product", {"kernel": "dot_product", "attention": "linear"}),
     ("algorithm", "pcg", {"algorithm": "pcg"}),
+    ("attention", "imitation", {"attention": "imitation", "algorithm": "cg"}),
+    ("kernel", "exponential", {"kernel": "exponential", "attention": "softmax"}),
     ("attention", "vanilla", {"attention": "vanilla", "algorithm": "richardson"}),
     ("head", "update queries", {"head": 2}),
-    ("attention", "imitation", {"attention": "imitation", "algorithm": "cg", "head": 0}),
     ("sketch", "orthogonal", {"sketch": "orthogonal"}),
     ("data", "bumps", {"data": "bumps", "width": None}),
 ]
@@ -106,7 +109,7 @@ def test_every_choice_chooses(explorer):
         explorer.choose(control, label)
         expected = expected | change
         assert explorer.state == State(**expected), (control, label)
-    assert explorer.page.locator("#algorithm input:disabled").count() == 5
+    assert explorer.page.locator("#algorithm input:disabled").count() == 7
 
 
 def test_numbers_stay_the_librarys_after_changes(explorer):
@@ -130,7 +133,7 @@ def test_stream_and_attention_are_the_librarys(explorer):
 
 def test_a_click_asks_about_a_point_and_shows_the_fit_without_it(explorer):
     explorer.open()
-    task = pose(State())
+    task = load_regression(State())
     explorer.click_at(task.x[6], task.targets[6])
     state = explorer.state
     assert state == State(point=6)
@@ -177,7 +180,7 @@ def test_good_files_are_shown_and_bad_ones_refused(explorer, tmp_path):
     first = explorer.state
     np.savez(tmp_path / "line.npz", X=np.linspace(0, 5, 30)[:, None], y=np.sin(np.linspace(0, 5, 30)))
     explorer.upload("line.npz", (tmp_path / "line.npz").read_bytes())
-    assert pose(explorer.state).line
+    assert load_regression(explorer.state).line
     for name, raw, said in (
         ("bad.csv", b"a,y\nred,1\nblue,2\n", "bad.csv"),
         ("empty.npz", b"", "empty.npz is empty"),

@@ -19,8 +19,8 @@ from ridgeformer.views.explorer.controls import (
     settle,
     shown,
 )
-from ridgeformer.views.explorer.data import pose
-from ridgeformer.views.explorer.state import DRAWN, RUNS, SOURCES, State
+from ridgeformer.views.explorer.data import load_regression
+from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, DRAWN, SOURCES, State
 
 
 def moved(state, **controls):
@@ -65,10 +65,13 @@ def test_a_control_changes_its_own_part(controls, changes):
         assert moved(State(), **controls) == State(**changes)
 
 
-@pytest.mark.parametrize("attention", RUNS)
-def test_a_route_keeps_its_solver_or_takes_its_first(attention):
-    state = moved(State(), attention=attention)
-    assert state.algorithm == ("cg" if "cg" in RUNS[attention] else RUNS[attention][0])
+@pytest.mark.parametrize("kernel", ATTENTIONS)
+def test_a_kernel_brings_its_attention_and_keeps_the_algorithm_if_it_can(kernel):
+    state = moved(State(), kernel=kernel)
+    assert state.attention == ATTENTIONS[kernel][0]
+    assert state.algorithm == "cg"
+    other = moved(state, attention=ATTENTIONS[kernel][1])
+    assert other.algorithm == ("cg" if "cg" in ALGORITHMS[other.attention] else ALGORITHMS[other.attention][0])
 
 
 def test_a_number_that_no_longer_fits_is_brought_back():
@@ -93,7 +96,7 @@ def test_settings_stay_between_one_dimensional_data():
 
 def test_drawing_begins_with_what_is_there():
     drawn = pick_data(State(rows=10), DRAWN)
-    task = pose(State(rows=10))
+    task = load_regression(State(rows=10))
     assert [x for x, _ in drawn.points] == pytest.approx(task.x, abs=1e-3)
     assert pick_data(State(data="wine"), DRAWN).points == FIRST_POINTS
 
@@ -116,9 +119,9 @@ def test_what_cannot_be_drawn_or_removed_is_refused():
         add_point(State(data="wine"), 0.0, 0.0)
     with pytest.raises(InputError, match="outside"):
         add_point(State(), 99.0, 0.0)
-    with pytest.raises(InputError, match="no drawn point is chosen"):
+    with pytest.raises(InputError, match="no drawn point is selected"):
         remove_point(State())
-    with pytest.raises(InputError, match="no drawn point is chosen"):
+    with pytest.raises(InputError, match="no drawn point is selected"):
         remove_point(State(data="wine", point=3))
 
 

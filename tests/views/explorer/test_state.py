@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeformer.core.errors import InputError
-from ridgeformer.views.explorer.state import DRAWN, LIMITS, MOST_ROWS, RUNS, SOURCES, State
+from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, DRAWN, LIMITS, MOST_ROWS, SOURCES, State
 
 coordinates = st.integers(-9999, 9999).map(lambda n: n / 1000)
 
 
 @st.composite
 def settings_of_a_state(draw):
-    attention = draw(st.sampled_from(list(RUNS)))
+    kernel = draw(st.sampled_from(list(ATTENTIONS)))
+    attention = draw(st.sampled_from(ATTENTIONS[kernel]))
     whole = {
         name: draw(st.integers(int(low), int(high)))
         for name, (low, high) in LIMITS.items()
@@ -22,8 +23,9 @@ def settings_of_a_state(draw):
     }
     return dict(
         data=draw(st.sampled_from([*SOURCES, "upload-0123456789abcdef"])),
+        kernel=kernel,
         attention=attention,
-        algorithm=draw(st.sampled_from(RUNS[attention])),
+        algorithm=draw(st.sampled_from(ALGORITHMS[attention])),
         ridge=float(f"{draw(st.floats(*LIMITS['ridge'])):.3g}"),
         temperature=float(f"{draw(st.floats(*LIMITS['temperature'])):.3g}"),
         width=draw(st.none() | st.integers(1, 100)),

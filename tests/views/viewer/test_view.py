@@ -1,12 +1,13 @@
-"""The data of the trace viewer are the model's own: its cache, its trace, its certificate."""
+"""A view holds what the model computed; its sparse weights reproduce it; the curve of the examples."""
 
 import numpy as np
 import pytest
 import torch
 
 import ridgeformer as rf
+from ridgeformer.compiler.sublayers import GATES
 from ridgeformer.core.errors import InputError, ShapeError
-from ridgeformer.views.viewer import few_rows, render_viewer, trace_view
+from ridgeformer.views.viewer import curve_task, few_rows, render_viewer, trace_view
 from tests.compiler.tasks import compiled
 from tests.views.viewer_models import MODELS, TASK, cache_of, model_of, view_of
 
@@ -119,3 +120,83 @@ def test_what_is_refused(change, error, words):
     given = {"X": TASK.X, "y": TASK.y, "Xq": TASK.Xq, **change}
     with pytest.raises(error, match=words):
         trace_view(model_of("softmax cg"), **given)
+
+
+def side(entries, X):
+    return sum((weight * X[:, column] for column, weight in entries), X.new_zeros(len(X)))
+
+
+def gated(module, X):
+    """Add every unit, one after the other."""
+    after = X.clone()
+    for unit in module["units"]:
+        product = side(unit["a"], X) * GATES[unit["gate"]](side(unit["b"], X))
+        for column, weight in unit["d"]:
+            after[:, column] += weight * product
+    return after
+
+
+def attended(module, X, patterns):
+    """Add every move of every head, with weights that the cache holds."""
+    after = X.clone()
+    for head in module["heads"]:
+        for of, to, weight in head["moves"]:
+            after[:, to] += weight * (patterns[head["name"]] @ X[:, of])
+    return after
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_before_plus_terms_is_after(name):
+    view, (_, cache) = view_of(name), cache_of(name)
+    small = 2e-5 if "float32" in name else 1e-12
+    for sublayer, before, after in zip(view.sublayers, view.stream[:-1], view.stream[1:], strict=True):
+        module, X = view.modules[sublayer.module], torch.from_numpy(before)
+        if sublayer.kind == "gated":
+            found = gated(module, X)
+        else:
+            patterns = {h["name"]: cache[f"{sublayer.place}.pattern.{h['name']}"].double() for h in module["heads"]}
+            found = attended(module, X, patterns)
+        assert np.allclose(found, after, rtol=small, atol=small * np.abs(before).max())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_are_those_of_the_pattern(name):
+    view, (_, cache) = view_of(name), cache_of(name)
+    small = 1e-5 if "float32" in name else 1e-12
+    for sublayer, before in zip(view.sublayers, view.stream[:-1], strict=True):
+        for head in view.modules[sublayer.module].get("heads", []):
+            X = torch.from_numpy(before)
+            scores = sum((w * torch.outer(X[:, i], X[:, j]) for i, j, w in head["scores"]), X.new_zeros(len(X), len(X)))
+            pattern = cache[f"{sublayer.place}.pattern.{head['name']}"].double()
+            if head["kind"] == "linear":
+                read = pattern != 0
+                assert torch.allclose(scores[read], pattern[read], rtol=small, atol=1e-300)
+            else:
+                read = (pattern > 0) & (pattern > 1e-30)
+                row = torch.where(read, scores, -torch.inf)
+                assert torch.allclose(row.softmax(-1)[read], pattern[read], rtol=1e3 * small, atol=small)
+
+
+def test_rows_have_length_one_and_places_are_sorted():
+    task = curve_task(supports=20, queries=7)
+    assert torch.allclose(task.X.norm(dim=1), torch.ones(20, dtype=torch.float64))
+    assert bool((task.at[0].diff() > 0).all())
+    assert (task.Xq.shape, task.at[1].shape) == ((7, 2), (7,))
+
+
+def test_products_depend_on_the_distance_alone():
+    task = curve_task(queries=5)
+    products = task.Xq @ task.Xq.T
+    for offset in range(5):
+        diagonal = products.diagonal(offset)
+        assert torch.allclose(diagonal, diagonal[0].expand_as(diagonal))
+
+
+def test_a_seed_is_one_task():
+    assert torch.equal(curve_task(seed=3).y, curve_task(seed=3).y)
+    assert not torch.equal(curve_task(seed=3).y, curve_task(seed=4).y)
+
+
+def test_one_support_is_no_curve():
+    with pytest.raises(InputError, match="supports"):
+        curve_task(supports=1)

@@ -1,8 +1,8 @@
 """`ridgeformer explore`: a local page on which one watches a transformer solve a regression.
 
-`state` is what a person chose, and its form as an address; `controls` says what every control does to it; `data` and
-`compute` turn it into frozen results by calling the library; `words`, `figures` and `layout` show them; `callbacks` and
-`server` tie that to Dash. Nothing here holds mathematics of its own.
+`state` holds every choice and its form as an address; `controls` says what each control does to it; `data` and
+`compute` turn it into frozen results by calling the library; `panels` shows each as a figure and a sentence; `layout`
+and `server` are the page.
 """
 
 from ridgeformer.views.explorer.state import State

@@ -1,47 +1,65 @@
-"""From a state to numbers: every one of them comes from a call of the library, and equal states share their results."""
+"""From a state to numbers: calls of the library, whose results equal states share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+from threading import Lock
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.algorithms import ALGORITHMS, Accelerated, Algorithm, ConjugateGradients, NadarayaWatson, resolve
+from ridgeformer.algorithms import ALGORITHMS as VALUES
+from ridgeformer.algorithms import Accelerated, Algorithm, resolve
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.certificate.certify import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.compile import compile
-from ridgeformer.estimators import NadarayaWatson as HeadEstimator
+from ridgeformer.compiler.layout import lives
+from ridgeformer.compiler.sublayers import AttentionSublayer
+from ridgeformer.estimators import NadarayaWatson
 from ridgeformer.influence import influence
-from ridgeformer.kernels import DotProduct, Exponential, Kernel
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
+from ridgeformer.language.program import Attend, Gate, Record
+from ridgeformer.language.roles import SUPPORT, Tokens
 from ridgeformer.regime.spectra import Spectra, examine_spectra
-from ridgeformer.views.explorer.cache import remember
-from ridgeformer.views.explorer.data import Task, pose
+from ridgeformer.views.explorer.data import Regression, load_regression
 from ridgeformer.views.explorer.state import State
 
 __all__ = [
-    "Influenced",
-    "Run",
+    "QUERIES",
+    "AttentionPattern",
+    "LeaveOneOut",
+    "ModelRun",
+    "StreamView",
+    "Walk",
     "certify_run",
     "compiled",
     "exact_problem",
-    "influenced",
+    "leave_one_out",
+    "look",
+    "pattern",
     "run",
     "spectrum",
+    "walk",
     "width_range",
 ]
 
 Array = NDArray[np.float64]
 
+QUERIES = 5
+"""Queries shown in the stream: supports never read them, so their number changes the picture only."""
+
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """What the transformer answered, beside what it should have answered and what one head alone answers.
+class ModelRun:
+    """Predictions of the transformer, of exact kernel ridge regression and of one softmax head.
 
-    Predictions are for the task's queries, the mean of the targets added.
+    All are for the queries of the regression, with the mean of the targets added.
 
     Attributes:
         task: The regression.
@@ -51,15 +69,15 @@ class Run:
         average: Nadaraya-Watson's, one softmax head at this temperature.
         steps: Predictions after every step, (steps, queries).
         errors, bound: Relative error of the coefficients after every step and what theory allows, in the norm in which
-            the method contracts; empty for a algorithm without steps.
+            the method contracts; empty for an algorithm without steps.
         promise: The bound in words, and its condition.
         holds: Whether that condition is met.
         kappa: Condition number of the system.
-        budget: What the transformer costs.
+        budget: Size of the transformer.
         features: Features before and after the sketch.
     """
 
-    task: Task
+    task: Regression
     predicted: Array
     exact: Array
     limit: Array
@@ -75,7 +93,7 @@ class Run:
 
     @property
     def scale(self) -> float:
-        """A typical size of the exact predictions about the mean: what distances are compared with."""
+        """Root mean square of the exact predictions about the mean."""
         return float(np.sqrt(np.square(self.exact - self.task.mean).mean())) or 1.0
 
     def distance(self, other: Array) -> float:
@@ -84,17 +102,17 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Influenced:
-    """What leaving training points out does to exact predictions, from one factorisation (exact, no refit).
+class LeaveOneOut:
+    """Exact changes of the predictions when one training point is left out, from one factorisation.
 
     Attributes:
         task: The regression.
         change: f(x) - f without point i, (points, queries).
         exact: f(x), the mean added.
-        leverage: How much of its own target each point's fit copies.
+        leverage: Fraction of its own target that the fit copies at each point.
     """
 
-    task: Task
+    task: Regression
     change: Array
     exact: Array
     leverage: Array
@@ -104,36 +122,7 @@ class Influenced:
         return np.asarray(self.exact - self.change[point])
 
 
-def compiled(state: State) -> CompiledTransformer:
-    """Return the transformer of a state: its weights know the settings, and nothing of the data but their number.
-
-    Some algorithms need bounds on the spectrum, and "pca" needs directions: both are taken from the
-    training rows, as a person would who compiles a model for data at hand.
-    """
-    return _compiled(state.problem)
-
-
-@remember(most=16)
-def _compiled(state: State) -> CompiledTransformer:
-    task = pose(state)
-    options: dict[str, Any] = {}
-    if state.width is not None:
-        options = {"width": state.width, "sketch": state.sketch, "reference": task.X}
-    kernel, rows, _ = exact_problem(state, task)
-    ends = (state.ridge, state.ridge + float(kernel(rows, rows).abs().sum(1).max()))
-    algorithm = algorithm_of(state.algorithm, state.steps, ends)
-    return compile(kernel, algorithm, attention=state.attention, features=task.X.shape[1], ridge=state.ridge, **options)
-
-
-def algorithm_of(name: str, steps: int, ends: tuple[float, float]) -> Algorithm:
-    """Return the algorithm of a name in `RUNS`, with the bounds on the spectrum that it may need."""
-    if name == "pcg":
-        return ConjugateGradients(steps=steps, preconditioner="jacobi")
-    options: dict[str, object] = {"spectrum": ends} if issubclass(ALGORITHMS[name], Accelerated) else {}
-    return resolve(name, steps=None if issubclass(ALGORITHMS[name], NadarayaWatson) else steps, **options)
-
-
-def exact_problem(state: State, task: Task) -> tuple[Kernel, Tensor, Tensor]:
+def exact_problem(state: State, task: Regression) -> tuple[Kernel, Tensor, Tensor]:
     """Return kernel, rows and queries of the ridge regression that a state's transformer is to solve.
 
     The imitation of linear attention centres its features over the supports, and its queries by the same mean.
@@ -141,12 +130,47 @@ def exact_problem(state: State, task: Task) -> tuple[Kernel, Tensor, Tensor]:
     if state.attention == "imitation":
         mean = task.X.mean(0)
         return DotProduct(), task.X - mean, task.Xq - mean
-    kernel = DotProduct() if state.attention == "linear" else Exponential(state.temperature)
-    return kernel, task.X, task.Xq
+    return _kernel(state.kernel, state.temperature), task.X, task.Xq
 
 
-def run(state: State) -> Run:
-    """Compile, run and hold against theory.
+def _kernel(name: str, temperature: float) -> Kernel:
+    if name == "dot_product":
+        return DotProduct()
+    return Gaussian(temperature) if name == "gaussian" else Exponential(temperature)
+
+
+def _algorithm(name: str, steps: int, spectrum: tuple[float, float]) -> Algorithm:
+    """Return an algorithm by name, with bounds on the spectrum where it needs them."""
+    if name == "nadaraya_watson":
+        return resolve(name)
+    if name == "pcg":
+        return resolve("cg", steps=steps, preconditioner="jacobi")
+    return resolve(name, steps=steps, **({"spectrum": spectrum} if issubclass(VALUES[name], Accelerated) else {}))
+
+
+def compiled(state: State) -> CompiledTransformer:
+    """Return the transformer of a state.
+
+    Some algorithms need bounds on the spectrum and "pca" needs directions: both are taken from the training rows, as
+    one would for data at hand. Nothing else of the data is in the weights.
+    """
+    return _compiled(state.problem)
+
+
+@lru_cache(maxsize=16)
+def _compiled(state: State) -> CompiledTransformer:
+    task = load_regression(state)
+    options: dict[str, Any] = {}
+    if state.width is not None:
+        options = {"width": state.width, "sketch": state.sketch, "reference": task.X}
+    kernel, rows, _ = exact_problem(state, task)
+    largest = float(kernel(rows, rows).abs().sum(1).max())
+    algorithm = _algorithm(state.algorithm, state.steps, (state.ridge, state.ridge + largest))
+    return compile(kernel, algorithm, attention=state.attention, features=task.X.shape[1], ridge=state.ridge, **options)
+
+
+def run(state: State) -> ModelRun:
+    """Compile, run and compare with the theoretical bound.
 
     Raises:
         InputError: what the library refuses, in its own words.
@@ -154,22 +178,25 @@ def run(state: State) -> Run:
     return _run(state.problem)
 
 
-@remember(most=16)
-def _run(state: State) -> Run:
-    task, model = pose(state), compiled(state)
+@lru_cache(maxsize=16)
+def _run(state: State) -> ModelRun:
+    task, model = load_regression(state), compiled(state)
     (evidence,) = gather(model, task.X, task.y[:, None], task.Xq)
-    average = HeadEstimator(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
-    iterative = "alpha" in evidence.values
-    promise = promise_of(evidence) if iterative else None
-    return Run(
+    average = NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
+    promise = promise_of(evidence) if "alpha" in evidence.values else None
+
+    def shown(values: Tensor) -> Array:
+        return np.asarray(values[..., 0].numpy() + task.mean)
+
+    return ModelRun(
         task=task,
-        predicted=_shown(evidence.predictions, task),
-        exact=_shown(evidence.true.f, task),
-        limit=_shown(evidence.problem.f, task),
+        predicted=shown(evidence.predictions),
+        exact=shown(evidence.true.f),
+        limit=shown(evidence.problem.f),
         average=np.asarray(average + task.mean),
-        steps=_shown(evidence.f, task),
-        errors=_flat(promise.measured) if promise else np.zeros(0),
-        bound=_flat(promise.bound) if promise else np.zeros(0),
+        steps=shown(evidence.f),
+        errors=promise.measured[:, 0].numpy() if promise else np.zeros(0),
+        bound=promise.bound[:, 0].numpy() if promise else np.zeros(0),
         promise=promise.what if promise else "one softmax head averages and takes no steps",
         holds=promise is None or promise.met,
         kappa=evidence.problem.kappa,
@@ -178,57 +205,195 @@ def _run(state: State) -> Run:
     )
 
 
-def _shown(values: Tensor, task: Task) -> Array:
-    return np.asarray(values[..., 0].numpy() + task.mean)
-
-
-def _flat(values: Tensor) -> Array:
-    return np.asarray(values[:, 0].numpy())
-
-
-@remember(most=16)
-def _spectrum(state: State) -> Spectra:
-    kernel, rows, _ = exact_problem(state, pose(state))
-    return examine_spectra(rows, kernel(rows, rows), state.ridge)
-
-
 def spectrum(state: State) -> Spectra:
     """Return the eigenvalues of the kernel matrix and what they say about dimension and width."""
     return _spectrum(replace(state.problem, steps=State.steps, width=None, sketch=State.sketch))
 
 
-@remember(most=16)
-def _influenced(state: State) -> Influenced:
-    task = pose(state)
+@lru_cache(maxsize=16)
+def _spectrum(state: State) -> Spectra:
+    kernel, rows, _ = exact_problem(state, load_regression(state))
+    return examine_spectra(rows, kernel(rows, rows), state.ridge)
+
+
+def leave_one_out(state: State) -> LeaveOneOut:
+    """Return the leave-one-out influence of every training point on every query, with all features."""
+    return _leave_one_out(replace(state.problem, steps=State.steps, width=None, sketch=State.sketch))
+
+
+@lru_cache(maxsize=16)
+def _leave_one_out(state: State) -> LeaveOneOut:
+    task = load_regression(state)
     kernel, rows, queries = exact_problem(state, task)
     found = influence(kernel, rows, task.y, queries, state.ridge)
-    return Influenced(
-        task=task,
-        change=found.leave_one_out.numpy(),
-        exact=found.predictions[:, 0].numpy() + task.mean,
-        leverage=found.leverage.numpy(),
-    )
-
-
-def influenced(state: State) -> Influenced:
-    """Return the leave-one-out influences of every training point on every query, for all features."""
-    return _influenced(replace(state.problem, steps=State.steps, width=None, sketch=State.sketch))
-
-
-@remember(most=32)
-def _width_range(attention: str, algorithm: str, features: int) -> tuple[int, int]:
-    kernel = Exponential(1.0) if attention in ("softmax", "vanilla") else DotProduct()
-    model = compile(kernel, algorithm_of(algorithm, 1, (1.0, 2.0)), attention=attention, features=features, ridge=1.0)
-    blocks = sum(channel.size == "features" for channel in model.program.channels.values())
-    return model.layout.overhead + blocks, model.layout.used
+    exact = found.predictions[:, 0].numpy() + task.mean
+    return LeaveOneOut(task, found.leave_one_out.numpy(), exact, found.leverage.numpy())
 
 
 def width_range(state: State) -> tuple[int, int]:
     """Return the smallest width the program fits in, and the one that carries every feature."""
-    return _width_range(state.attention, state.algorithm, pose(state).X.shape[1])
+    return _width_range(state.kernel, state.attention, state.algorithm, load_regression(state).X.shape[1])
+
+
+@lru_cache(maxsize=32)
+def _width_range(kernel: str, attention: str, algorithm: str, features: int) -> tuple[int, int]:
+    values = _kernel(kernel, 1.0), _algorithm(algorithm, 1, (1.0, 2.0))
+    model = compile(*values, attention=attention, features=features, ridge=1.0)
+    blocks = sum(channel.size == "features" for channel in model.program.channels.values())
+    return model.layout.overhead + blocks, model.layout.used
 
 
 def certify_run(state: State) -> Certificate:
     """Return the full certificate of a run: up to a second, where the panels take milliseconds."""
-    task = pose(state)
+    task = load_regression(state)
     return certify(compiled(state), task.X, task.y, task.Xq)
+
+
+# -- the residual stream ---------------------------------------------------------------------------
+
+
+class Walk:
+    """A forward pass, as far as it is needed: `after(0)` is the embedding, `after(i)` the stream after sublayer i."""
+
+    def __init__(self, model: CompiledTransformer, X: Tensor, y: Tensor, queries: Tensor) -> None:
+        self.model = model
+        self.tokens = model.tokens(len(X), len(queries))
+        passed = [(section, i, sublayer) for section, i, sublayer in model.schedule if not isinstance(i, Record)]
+        self.sections = tuple(section for section, _, _ in passed)
+        self.instructions = tuple(instruction for _, instruction, _ in passed)
+        self._sublayers = tuple(sublayer for _, _, sublayer in passed)
+        self._streams = [model.stream(X, y, queries)]
+        self._lock = Lock()
+
+    def after(self, number: int) -> Tensor:
+        """Return the stream after so many sublayers."""
+        with self._lock, torch.no_grad():
+            while len(self._streams) <= number:
+                sublayer = self._sublayers[len(self._streams) - 1]
+                assert sublayer is not None
+                self._streams.append(sublayer(self._streams[-1], self.tokens))
+        return self._streams[number]
+
+    def attention(self, number: int) -> AttentionSublayer | None:
+        """Return sublayer `number`, counted from 1, if it is attention."""
+        sublayer = self._sublayers[number - 1] if number else None
+        return sublayer if isinstance(sublayer, AttentionSublayer) else None
+
+
+@dataclass(frozen=True, eq=False)
+class StreamView:
+    """The stream after one sublayer.
+
+    Attributes:
+        values: (tokens, columns).
+        tokens: A name for each token.
+        columns: What each column holds now; "" where nothing lives.
+        title: Where one is: section and sublayer.
+        formula: What the sublayer does.
+        kind: "embedding", "attention" or "gated".
+        written: Channels it wrote.
+        number, last: Which sublayer of how many.
+        heads: Names of its heads, if it is attention.
+    """
+
+    values: Array
+    tokens: tuple[str, ...]
+    columns: tuple[str, ...]
+    title: str
+    formula: str
+    kind: str
+    written: frozenset[str]
+    number: int
+    last: int
+    heads: tuple[str, ...]
+
+    @property
+    def channels(self) -> list[tuple[str, list[int]]]:
+        """Channels alive now, in the order of their columns."""
+        grouped = groupby(range(len(self.columns)), key=lambda column: self.columns[column])
+        return [(name, list(columns)) for name, columns in grouped if name]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionPattern:
+    """The attention pattern of a head: `weights[i, j]` is the weight with which token i reads token j."""
+
+    weights: Array
+    tokens: tuple[str, ...]
+    head: str
+    softmax: bool
+    supports: int
+
+
+@lru_cache(maxsize=4)
+def _walk(state: State) -> Walk:
+    run(state)  # raises what the library refuses
+    task = load_regression(state)
+    chosen = np.unique(np.linspace(0, len(task.Xq) - 1, QUERIES).round().astype(int))
+    return Walk(compiled(state), task.X, task.y[:, None], task.Xq[torch.from_numpy(chosen)])
+
+
+def walk(state: State) -> Walk:
+    """Return the run of a state, to be looked at sublayer by sublayer."""
+    return _walk(state.problem)
+
+
+def look(state: State) -> StreamView:
+    """Return the stream after the state's sublayer; a number beyond the last is the last."""
+    found = walk(state)
+    last = len(found.instructions)
+    number = min(state.sublayer, last)
+    instruction = found.instructions[number - 1] if number else None
+    attention = isinstance(instruction, Attend)
+    return StreamView(
+        values=found.after(number).numpy(),
+        tokens=_token_names(found.tokens),
+        columns=_holders(found.model, instruction),
+        title=f"{found.sections[number - 1]}: {instruction.name}" if instruction else "the embedding",
+        formula=instruction.caption if instruction else "features, targets and constants, as the tokens bring them",
+        kind="embedding" if instruction is None else ("attention" if attention else "gated"),
+        written=instruction.writes if instruction else frozenset(),
+        number=number,
+        last=last,
+        heads=tuple(head.name for head in instruction.heads) if isinstance(instruction, Attend) else (),
+    )
+
+
+def pattern(state: State) -> AttentionPattern | None:
+    """Return the attention pattern of the state's sublayer and head, None if it is not an attention sublayer."""
+    found = walk(state)
+    number = min(state.sublayer, len(found.instructions))
+    sublayer = found.attention(number)
+    if sublayer is None:
+        return None
+    head = min(state.head, len(sublayer.heads) - 1)
+    with torch.no_grad():
+        weights = sublayer.pattern(head, found.after(number - 1), found.tokens)
+    return AttentionPattern(
+        weights=weights.numpy(),
+        tokens=_token_names(found.tokens),
+        head=sublayer.heads[head],
+        softmax=sublayer.kinds[head] == "softmax",
+        supports=found.tokens.counts[SUPPORT],
+    )
+
+
+def _token_names(tokens: Tokens) -> tuple[str, ...]:
+    names = []
+    for role, count in tokens.counts.items():
+        names += [f"{role} {i}" for i in range(count)] if count > 1 else [str(role)]
+    return tuple(names)
+
+
+def _holders(model: CompiledTransformer, instruction: Attend | Gate | None) -> tuple[str, ...]:
+    """Return what every column holds after an instruction: channels with disjoint lives share columns."""
+    timeline = [i for _, i in model.program.timeline() if isinstance(i, Attend | Gate)]
+    position = next((p for p, i in enumerate(timeline) if i is instruction), None)
+    cleared = set(instruction.clear) - instruction.writes if instruction else set()
+    holders = [""] * model.layout.width
+    for name, life in lives(model.program).items():
+        alive = life is None or (position is not None and position in life.held)
+        if alive and name not in cleared:
+            for column in model.layout.columns[name]:
+                holders[column] = name
+    return tuple(holders)

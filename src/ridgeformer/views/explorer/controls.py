@@ -1,4 +1,4 @@
-"""What every control does to the state, as pure functions: the page is a picture of the state and nothing else."""
+"""What every control does to the state, as pure functions: the page shows the state and nothing else."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.language.program import Attend, Record
 from ridgeformer.views.explorer.compute import compiled, width_range
-from ridgeformer.views.explorer.data import FUNCTIONS, pose
-from ridgeformer.views.explorer.state import DRAWN, LIMITS, RUNS, SOURCES, State
+from ridgeformer.views.explorer.data import FUNCTIONS, load_regression
+from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, DRAWN, LIMITS, SOURCES, State
 
 __all__ = [
     "PRESETS",
@@ -42,28 +42,30 @@ PRESETS: dict[str, State] = {
     "Depth solves it": State(steps=20),
     "One head is not enough": State(algorithm="nadaraya_watson", sublayer=1),
     "Stock softmax only": State(attention="vanilla", algorithm="richardson", steps=60, ridge=1.0, sublayer=60),
-    "Linear attention": State(attention="linear", ridge=0.01, steps=9, sublayer=3),
+    "Linear attention": State(kernel="dot_product", attention="linear", ridge=0.01, steps=9, sublayer=3),
+    "Momentum": State(algorithm="nesterov", steps=40, ridge=1.0),
     "Too narrow": State(width=16, steps=20),
     "Ill-conditioned": State(ridge=1e-5, steps=20),
     "Who made this digit?": State(data="digits", rows=100, output=3, ridge=1.0, steps=16, point=28),
 }
-"""Scenes worth showing, each one click away."""
+"""Scenes worth seeing, one click each."""
 
+CHOICES = ("kernel", "attention", "algorithm", "sketch")
 NUMBERS = ("rows", "output", "steps", "sublayer", "head")
 LOGARITHMS = ("ridge", "temperature")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a state leaves to choose from.
+    """The choices that a state leaves.
 
     Attributes:
         least, full: Smallest width, and the one that carries every feature.
-        sublayers: How many there are.
+        sublayers: Number of sublayers.
         heads: Heads of the sublayer shown.
         outputs: Targets to choose from.
         line: Whether the data are one-dimensional.
-        askable: How many points one can ask about.
+        askable: Number of points that can be selected.
     """
 
     least: int = 1
@@ -76,9 +78,9 @@ class Scope:
 
 
 def scope(state: State) -> Scope:
-    """Return what there is to choose; where the library refuses the state, what can be said without it."""
+    """Return the choices; where the library refuses the state, those known without it."""
     try:
-        task = pose(state)
+        task = load_regression(state)
         least, full = width_range(state)
     except RidgeformerError:
         return Scope(line=state.data in FUNCTIONS or state.data == DRAWN)
@@ -118,9 +120,7 @@ def shown(state: State, found: Scope) -> dict[str, Any]:
         >>> controls["ridge"], controls["width"]
         (-2.0, 21)
     """
-    values: dict[str, Any] = {
-        name: getattr(state, name) for name in ("attention", "algorithm", "sketch", *NUMBERS, "point")
-    }
+    values: dict[str, Any] = {name: getattr(state, name) for name in (*CHOICES, *NUMBERS, "point")}
     values |= {name: round(log10(getattr(state, name)), 2) for name in LOGARITHMS}
     values["data"] = state.data if state.data in SOURCES else "upload"
     values["width"] = found.full if state.width is None else state.width
@@ -142,8 +142,6 @@ def apply(state: State, chosen: Mapping[str, Any]) -> State:
     moved = {name: value for name, value in chosen.items() if _differs(name, value, before[name])}
     if "data" in moved:
         return pick_data(state, moved["data"])
-    if "attention" in moved and state.algorithm not in RUNS.get(moved["attention"], ()):
-        moved.setdefault("algorithm", RUNS[moved["attention"]][0])
     changes: dict[str, Any] = {}
     for name, value in moved.items():
         if name in LOGARITHMS:
@@ -154,6 +152,10 @@ def apply(state: State, chosen: Mapping[str, Any]) -> State:
             changes[name] = None if value is None else int(value)
         else:
             changes[name] = int(value) if name in NUMBERS else value
+    for name, over, known in (("attention", "kernel", ATTENTIONS), ("algorithm", "attention", ALGORITHMS)):
+        above = changes.get(over, getattr(state, over))
+        if above in known and changes.get(name, getattr(state, name)) not in known[above]:
+            changes[name] = known[above][0]
     return settle(replace(state, **changes))
 
 
@@ -192,16 +194,16 @@ def add_point(state: State, x: float, y: float) -> State:
 
 
 def remove_point(state: State) -> State:
-    """Return the state without the point asked about; of other than one-dimensional data nothing is removed."""
+    """Return the state without the selected point; drawn points and toy functions only."""
     points = list(_points(state))
     if state.point is None or state.point >= len(points):
-        raise InputError("no drawn point is chosen: click one first, or give its number.")
+        raise InputError("no drawn point is selected: click one first, or give its number.")
     del points[state.point]
     return settle(replace(state, data=DRAWN, points=tuple(points), point=None))
 
 
 def pick_point(state: State, point: int) -> State:
-    """Return the state that asks about a point, or about none if it was asked about before."""
+    """Return the state with a point selected, or none if it was selected before."""
     return settle(replace(state, point=None if point == state.point else point))
 
 
@@ -211,7 +213,7 @@ def _points(state: State) -> tuple[tuple[float, float], ...]:
         return tuple(sorted(state.points))
     if state.data not in FUNCTIONS:
         return ()
-    task = pose(state)
+    task = load_regression(state)
     assert task.x is not None
     return tuple((round(float(x), 3), round(float(y), 3)) for x, y in zip(task.x, task.targets, strict=True))
 

@@ -1,10 +1,20 @@
-"""From a state to a regression: training points and queries, as a transformer is given them."""
+"""From a state to a regression: toy functions, drawn points, datasets, and files that were uploaded."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import io
+import tempfile
+import zipfile
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import pi, sqrt
+from pathlib import Path, PurePosixPath
+from threading import Lock
 
 import numpy as np
 import torch
@@ -12,14 +22,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.core.errors import InputError
+from ridgeformer.core.errors import DataFileError, InputError
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.datasets import Dataset, Split
-from ridgeformer.views.explorer.cache import remember
+from ridgeformer.core.words import count
+from ridgeformer.datasets import Dataset, Split, load_file
 from ridgeformer.views.explorer.state import DRAWN, State
-from ridgeformer.views.explorer.uploads import find_upload
 
-__all__ = ["FUNCTIONS", "HARMONICS", "Task", "lift", "pose"]
+__all__ = [
+    "FUNCTIONS",
+    "HARMONICS",
+    "MOST_BYTES",
+    "MOST_COLUMNS",
+    "MOST_RECORDS",
+    "Regression",
+    "find_upload",
+    "lift",
+    "load_regression",
+    "receive",
+]
 
 Array = NDArray[np.float64]
 
@@ -29,34 +49,44 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "bumps": lambda x: np.exp(-((x + 0.5) ** 2) / 0.02) - np.exp(-((x - 0.4) ** 2) / 0.08),
     "line": lambda x: 0.8 * x,
 }
-"""One-dimensional truths on [-1, 1]; their points have noise added."""
+"""Toy functions on [-1, 1]; noise is added to their values."""
 
 NOISE = 0.1
 GRID = 121
 """Queries of one-dimensional data: the curve."""
 
 MARGIN = 0.05
-"""The curve goes on a little beyond the outermost points, as a part of their range."""
+"""The curve extends beyond the outermost points by this fraction of their range."""
 
 HELD_OUT = 50
 """Queries of other data, at most."""
+
+MOST_BYTES = 5 * 1024 * 1024
+MOST_UNPACKED = 64 * 1024 * 1024
+MOST_RECORDS, MOST_COLUMNS = 50_000, 200
+ENDINGS = (".csv", ".npz")
+MOST_KEPT = 8
+"""Uploads kept in memory; the oldest is dropped first."""
+
+_kept: OrderedDict[str, Dataset] = OrderedDict()
+_lock = Lock()
 
 HARMONICS = 4
 FEWEST = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Regression:
     """One regression with one output.
 
     Attributes:
-        name: What to call the data.
-        X, y: Training rows and targets, (k, features) and (k,); the targets' mean is taken off.
+        name: Name of the data.
+        X, y: Training rows and centred targets, (k, features) and (k,).
         Xq: Queries.
-        mean: What was taken off; every prediction shown has it added again.
-        truth: Targets of the queries without the mean taken off, or None where no one knows.
+        mean: Mean of the targets, added to every prediction that is shown.
+        truth: Targets of the queries, not centred, or None where they are unknown.
         x, grid: Positions of the points and of the queries on the line; None if the data are not one-dimensional.
-        outputs: Names of the targets there are to choose from.
+        outputs: Names of the targets to choose from.
         labels: One for each training point.
         notes: What was done to the data, in sentences.
         image_shape: Shape of a row that is an image, else None.
@@ -86,17 +116,17 @@ class Task:
         return np.asarray(self.y.numpy() + self.mean)
 
 
-def pose(state: State) -> Task:
+def load_regression(state: State) -> Regression:
     """Return the regression of a state.
 
     Raises:
-        InputError: too few points, or an upload that is no longer at hand.
+        InputError: too few points, or an upload that is no longer in memory.
     """
-    return _pose(state.data, state.rows, state.output, state.points)
+    return _load(state.data, state.rows, state.output, state.points)
 
 
-@remember(most=16)
-def _pose(data: str, rows: int, output: int, points: tuple[tuple[float, float], ...]) -> Task:
+@lru_cache(maxsize=16)
+def _load(data: str, rows: int, output: int, points: tuple[tuple[float, float], ...]) -> Regression:
     if data in FUNCTIONS:
         function, generator = FUNCTIONS[data], numpy_generator(0, "explorer", data)
         x = generator.uniform(-1, 1, rows)
@@ -134,16 +164,16 @@ def lift(x: Array) -> Tensor:
 
 def _on_a_line(
     name: str, x: Array, y: Array, ends: tuple[float, float], function: Callable[[Array], Array] | None = None
-) -> Task:
+) -> Regression:
     if len(x) < FEWEST:
-        raise InputError(f"there {'is 1 point' if len(x) == 1 else 'are no points'}; draw at least {FEWEST}.")
+        raise InputError(f"{count(len(x), 'point')} cannot be fitted; draw at least {FEWEST}.")
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
     low, high = ends
     centre, half = (low + high) / 2, (high - low) / 2
     grid = np.linspace(low - MARGIN * (high - low), high + MARGIN * (high - low), GRID)
     mean = float(y.mean())
-    return Task(
+    return Regression(
         name=name,
         X=lift((x - centre) / half),
         y=torch.from_numpy(y - mean),
@@ -158,7 +188,7 @@ def _on_a_line(
     )
 
 
-def _table_on_a_line(dataset: Dataset, rows: int) -> Task:
+def _table_on_a_line(dataset: Dataset, rows: int) -> Regression:
     notes: tuple[str, ...] = ()
     if dataset.n > rows:
         notes = (f"{rows} of {dataset.n:,} rows were drawn at random.",)
@@ -167,10 +197,10 @@ def _table_on_a_line(dataset: Dataset, rows: int) -> Task:
     if x.min() == x.max():
         raise InputError(f"the only feature of {dataset.name} is constant, so nothing can be learnt from it.")
     task = _on_a_line(dataset.name, x, y, (float(x.min()), float(x.max())))
-    return Task(**{**vars(task), "notes": notes + task.notes})
+    return Regression(**{**vars(task), "notes": notes + task.notes})
 
 
-def _rows(dataset: Dataset, rows: int, output: int) -> Task:
+def _rows(dataset: Dataset, rows: int, output: int) -> Regression:
     held = max(1, min(HELD_OUT, round(0.3 * dataset.n)))
     total = min(dataset.n, rows + held)
     split = Split.of(dataset, max_rows=total, test_fraction=held / total)
@@ -183,7 +213,7 @@ def _rows(dataset: Dataset, rows: int, output: int) -> Task:
         if split.labels is None
         else tuple(f"training row {i} ({names[int(code)]})" for i, code in enumerate(split.labels))
     )
-    return Task(
+    return Regression(
         name=dataset.name,
         X=split.X,
         y=split.y[:, output],
@@ -197,3 +227,84 @@ def _rows(dataset: Dataset, rows: int, output: int) -> Task:
         notes=(*split.notes, f"What is predicted: {kind}."),
         image_shape=dataset.image_shape,
     )
+
+
+# -- uploads ----------------------------------------------------------------------------------------
+
+
+def receive(name: str, contents: str, target: str | None = None) -> str:
+    """Read an upload, keep it in memory and return its name, "upload-" and a digest.
+
+    Args:
+        name: The file's name, which decides how it is read.
+        contents: As a browser's data URL: "data:...;base64,...".
+        target: The column or key to predict; None or empty is the reader's default.
+
+    Raises:
+        DataFileError: too large, of another kind, or unreadable; pickles are never opened.
+        InputError: content that cannot be used.
+    """
+    raw = _decode(name, contents)
+    dataset = _read(PurePosixPath(name.replace("\\", "/")).name, raw, target or None)
+    if dataset.n > MOST_RECORDS or dataset.d > MOST_COLUMNS:
+        raise InputError(
+            f"{name} has {dataset.n:,} rows and {dataset.d:,} features; at most {MOST_RECORDS:,} and {MOST_COLUMNS:,} "
+            "are accepted here: use `ridgeformer audit` for more."
+        )
+    key = "upload-" + hashlib.sha256(raw + (target or "").encode()).hexdigest()[:16]
+    with _lock:
+        _kept[key] = dataset
+        _kept.move_to_end(key)
+        while len(_kept) > MOST_KEPT:
+            _kept.popitem(last=False)
+    return key
+
+
+def find_upload(key: str) -> Dataset:
+    """Return a dataset that was uploaded.
+
+    Raises:
+        InputError: it is no longer in memory, because the explorer was restarted or others were uploaded since.
+    """
+    with _lock:
+        if key not in _kept:
+            raise InputError(
+                "the uploaded file behind this link is no longer in memory (files are not stored): upload it again."
+            )
+        return _kept[key]
+
+
+def _decode(name: str, contents: str) -> bytes:
+    if Path(name).suffix.lower() not in ENDINGS:
+        raise DataFileError(f"{name} ends in {Path(name).suffix or 'nothing'}; {' or '.join(ENDINGS)} was expected.")
+    _, _, text = contents.partition(",")
+    if len(text) > MOST_BYTES * 4 // 3 + 4:
+        raise DataFileError(f"{name} has more than {MOST_BYTES // 1024**2} MB, the most that is accepted here.")
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise DataFileError(f"{name} did not arrive whole: upload it again.") from None
+
+
+def _read(name: str, raw: bytes, target: str | None) -> Dataset:
+    if name.lower().endswith(".npz"):
+        _check_unpacked(name, raw)
+    with tempfile.TemporaryDirectory(prefix="ridgeformer-") as folder:
+        path = Path(folder) / name
+        path.write_bytes(raw)
+        try:
+            return load_file(path, target=target)
+        except (DataFileError, InputError) as error:  # without the temporary folder
+            raise type(error)(str(error).replace(f"{folder}/", "")) from None
+
+
+def _check_unpacked(name: str, raw: bytes) -> None:
+    """Refuse an archive whose declared size is too large, without unpacking it."""
+    try:
+        size = sum(member.file_size for member in zipfile.ZipFile(io.BytesIO(raw)).infolist())
+    except zipfile.BadZipFile:
+        return  # the reader reports it better
+    if size > MOST_UNPACKED:
+        raise DataFileError(
+            f"{name} unpacks to {size / 1024**2:,.0f} MB; at most {MOST_UNPACKED // 1024**2} MB are accepted here."
+        )

@@ -1,4 +1,4 @@
-"""What stands where on the page: labels on every control, one sentence under every title."""
+"""The layout of the page: a label on every control, one sentence under every title."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dash import dcc, html
 
 from ridgeformer.compiler.sketch import SKETCHES
 from ridgeformer.views.explorer.controls import PRESETS, limits
-from ridgeformer.views.explorer.state import RUNS, SOURCES
-from ridgeformer.views.explorer.uploads import MOST_BYTES, MOST_COLUMNS, MOST_RECORDS
+from ridgeformer.views.explorer.data import MOST_BYTES, MOST_COLUMNS, MOST_RECORDS
+from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, SOURCES
 
 __all__ = ["CHIPS", "INPUTS", "page", "slider_text"]
 
-CHIPS = ("data", "output", "attention", "algorithm", "sketch", "head")
+CHIPS = ("data", "output", "kernel", "attention", "algorithm", "sketch", "head")
 SLIDERS = ("rows", "ridge", "temperature", "steps", "width", "sublayer")
 INPUTS = (*CHIPS, *SLIDERS, "point")
-"""Every control that stands for a part of the state, by the name of that part."""
+"""Every control of a field of the state, by the name of that field."""
 
 GRAPH: Any = {
     "displayModeBar": False,
@@ -30,22 +30,23 @@ HEIGHTS = {"wide": 430, "half": 460, "": 320}
 """Of the plots, in pixels, by the width of their panel."""
 
 LIVE: dict[str, Any] = {"aria-live": "polite"}
-"""Read out when it changes."""
+"""Announced by screen readers when it changes."""
 
 HELP = {
     "data": "Data",
-    "output": "What is predicted",
+    "output": "Target",
     "rows": "Training points",
+    "kernel": "Kernel",
     "attention": "Attention",
-    "algorithm": "Algorithm the layers perform",
+    "algorithm": "Algorithm in the layers",
     "steps": "Depth, in steps",
     "ridge": "Ridge",
-    "temperature": "Temperature of the softmax",
+    "temperature": "Temperature of the kernel",
     "width": "Width of the stream",
     "sketch": "Sketch, if the width is too small",
     "sublayer": "After sublayer",
     "head": "Head",
-    "point": "Point asked about, by number",
+    "point": "Selected point, by number",
 }
 
 
@@ -57,7 +58,7 @@ def page() -> html.Div:
             *(dcc.Store(id=name) for name in ("state", "event", "shown", "figures", "written")),
             _header(),
             html.Div([_controls(), _panels()], className="columns"),
-            html.Footer("Runs on this computer alone: nothing is sent anywhere.", className="foot"),
+            html.Footer("Runs on this computer; nothing is sent anywhere.", className="foot"),
         ],
         className="page",
     )
@@ -99,11 +100,16 @@ def _controls() -> html.Div:
                     _slider("rows", 1),
                     html.P(id="notes", className="hint"),
                 ),
-                _group("Regression", _slider("ridge", 0.05), _slider("temperature", 0.05)),
+                _group(
+                    "Regression",
+                    _chips("kernel", list(ATTENTIONS)),
+                    _slider("ridge", 0.05),
+                    _slider("temperature", 0.05),
+                ),
                 _group(
                     "Transformer",
-                    _chips("attention", list(RUNS)),
-                    _chips("algorithm", sorted({name for names in RUNS.values() for name in names})),
+                    _chips("attention", list(ALGORITHMS)),
+                    _chips("algorithm", list(ALGORITHMS["softmax"])),
                     _slider("steps", 1),
                     _slider("width", 1),
                     _chips("sketch", list(SKETCHES)),
@@ -175,7 +181,7 @@ def _drawing() -> html.Fieldset:
 
     return html.Fieldset(
         [
-            html.Legend("Click a point to ask about it. Beside one-dimensional toy data a click adds a point."),
+            html.Legend("Click a point to select it. With one-dimensional toy data, a click elsewhere adds a point."),
             html.Div(
                 [
                     *coordinate("x"),
@@ -189,9 +195,7 @@ def _drawing() -> html.Fieldset:
                 [
                     html.Label(HELP["point"], htmlFor="point"),
                     dcc.Input(id="point", type="number", min=0, step=1, debounce=True, className="text small"),
-                    html.Span(
-                        html.Button("Remove it", id="remove", className="quiet", type="button"), id="remove-field"
-                    ),
+                    html.Span(html.Button("Remove", id="remove", className="quiet", type="button"), id="remove-field"),
                 ],
                 className="inline",
             ),
@@ -207,9 +211,7 @@ def _panels() -> html.Main:
             _panel("prediction", "Three predictions, side by side", "wide", below=_drawing()),
             _panel("convergence", "Convergence against its bound"),
             _panel("spectrum", "Spectrum and dimension"),
-            _panel(
-                "influence", "Influence of the point you click", below=html.Div(id="pictures", className="pictures")
-            ),
+            _panel("influence", "Influence of the selected point", below=html.Div(id="pictures", className="pictures")),
             html.Section(
                 [
                     html.Div(
@@ -226,12 +228,12 @@ def _panels() -> html.Main:
                 className="panel wide",
             ),
             _panel("stream", "Tokens by named channels", "half"),
-            _panel("pattern", "Who reads whom", "half", above=_chips("head", ["0"])),
+            _panel("pattern", "Attention pattern", "half", above=_chips("head", ["0"])),
             html.Section(
                 [
                     html.H2("Certificate"),
                     html.P(
-                        "How near this run is proved to be to exact ridge regression, and every check of the network."
+                        "A proved bound on the distance from exact ridge regression, and every check of the network."
                     ),
                     html.Button("Certify this run", id="certify", className="quiet", type="button", n_clicks=0),
                     dcc.Loading(html.Pre(id="certificate", tabIndex=0), type="dot", delay_show=200),
@@ -259,7 +261,7 @@ def _panel(name: str, title: str, width: str = "", above: Any = None, below: Any
 
 
 def slider_text(name: str, value: int | float) -> str:
-    """Return what stands beside a slider.
+    """Return the value shown beside a slider.
 
     Example:
         >>> slider_text("ridge", 0.001), slider_text("steps", 8)

@@ -1,26 +1,37 @@
-"""The server: Dash on this computer, everything it shows served from here, no request to anywhere else."""
+"""The server: Dash on this computer, one callback that turns events into the next state and one that shows it.
+
+All panels travel in one response, and only those that a change concerns: one request each took longer than computing
+them. Everything the page needs is served from here.
+"""
 
 from __future__ import annotations
 
 import logging
 import socket
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
-from dash import Dash
+from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 from flask import Flask, abort, request
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from ridgeformer.core.errors import RidgeformerError
-from ridgeformer.views.explorer.callbacks import register
-from ridgeformer.views.explorer.layout import page
-from ridgeformer.views.explorer.uploads import MOST_BYTES
+from ridgeformer.compiler.sketch import SKETCHES
+from ridgeformer.core.errors import InputError, RidgeformerError
+from ridgeformer.core.words import number
+from ridgeformer.views.explorer import controls
+from ridgeformer.views.explorer import state as states
+from ridgeformer.views.explorer.compute import ModelRun, certify_run, leave_one_out, look, run
+from ridgeformer.views.explorer.data import FUNCTIONS, MOST_BYTES, receive
+from ridgeformer.views.explorer.layout import CHIPS, INPUTS, SLIDERS, page, slider_text
+from ridgeformer.views.explorer.panels import PANELS, VIEW_FIELDS, describe_headline, empty_figure, influence_images
+from ridgeformer.views.figures import packed
+from ridgeformer.views.parts import png
 
-__all__ = ["build", "open_server", "serve"]
+__all__ = ["build", "next_state", "open_server", "register", "serve"]
 
 INDEX = """<!doctype html>
 <html lang="en">
@@ -45,16 +56,21 @@ POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'none'"
 )
-"""The browser itself refuses any request to elsewhere."""
+"""The browser refuses requests to other hosts."""
 
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
+FIELDS = ("output", "head", "draw", "remove", "rows", "steps")
+"""Fields that are hidden where there is nothing to choose."""
+
+CHANGING = 4
+"""Leading outputs of `choose` (state, refusal, control values) that are always sent."""
+
+BLOCKED = "the settings above are refused, so there is nothing to show"
+
 
 def build(host: str = "127.0.0.1") -> Dash:
-    """Return the app; on a local address it answers only requests that were meant for one.
-
-    A page elsewhere can make a browser ask this computer under a name of its own; such a name is refused.
-    """
+    """Return the app; on a local address it refuses requests under other host names (DNS rebinding)."""
     server: Any = Flask("ridgeformer.views.explorer")
     server.config["MAX_CONTENT_LENGTH"] = 2 * MOST_BYTES
     app = Dash(
@@ -66,7 +82,7 @@ def build(host: str = "127.0.0.1") -> Dash:
     register(app)
 
     server.before_request(lambda: _only_for(host))
-    server.after_request(_keep_to_ourselves)
+    server.after_request(_add_headers)
     return app
 
 
@@ -75,7 +91,7 @@ def _only_for(host: str) -> None:
         abort(403)
 
 
-def _keep_to_ourselves(response: Any) -> Any:
+def _add_headers(response: Any) -> Any:
     response.headers["Content-Security-Policy"] = POLICY
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "no-referrer"
@@ -124,3 +140,281 @@ def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> No
     finally:
         server.server_close()
     say("Stopped.")
+
+
+def register(app: Dash) -> None:
+    """Connect the page to the library."""
+    app.callback(
+        Output("state", "data"),
+        Output("refusal", "children"),
+        Output("refusal", "hidden"),
+        {name: Output(name, "value") for name in INPUTS},
+        {name: Output(name, "options") for name in CHIPS},
+        {name: Output(f"{name}-text", "children") for name in SLIDERS},
+        {name: Output(name, "max") for name in ("width", "sublayer")},
+        Output("width", "min"),
+        {name: Output(f"{name}-field", "className") for name in FIELDS},
+        Input("location", "search"),
+        Input("event", "data"),
+        Input("add", "n_clicks"),
+        Input("remove", "n_clicks"),
+        Input({"scene": ALL}, "n_clicks"),
+        {name: Input(name, "value") for name in INPUTS},
+        State("state", "data"),
+        State("draw-x", "value"),
+        State("draw-y", "value"),
+    )(choose)
+    file = (Input("upload", "contents"), Input("target", "value"), State("upload", "filename"))
+    app.callback(Output("event", "data"), *file, prevent_initial_call=True)(take_file)
+    shown = Input("state", "data")
+    app.callback(
+        Output("shown", "data"),
+        Output("figures", "data"),
+        {name: Output(f"{name}-says", "children") for name in PANELS},
+        {name: Output(name, "children") for name in ("headline", "facts", "notes")},
+        {name: Output(f"stream-{name}", "children") for name in ("place", "formula")},
+        Output("pictures", "children"),
+        shown,
+        State("shown", "data"),
+    )(show)
+    app.clientside_callback(ClientsideFunction("explorer", "draw"), Input("figures", "data"))
+    asked = Input("certify", "n_clicks")
+    app.callback(Output("certificate", "children"), asked, State("state", "data"), prevent_initial_call=True)(certify)
+    stale = Output("certificate", "children", allow_duplicate=True)  # another state has none yet
+    app.clientside_callback(
+        ClientsideFunction("explorer", "write"),
+        Output("written", "data"),
+        stale,
+        shown,
+        prevent_initial_call="initial_duplicate",
+    )
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def next_state(current: states.State, trigger: Any, chosen: dict[str, Any], given: dict[str, Any]) -> states.State:
+    """Return the state after an event.
+
+    Args:
+        current: What the page shows.
+        trigger: The id of what was used.
+        chosen: What the controls say, by name.
+        given: What came with the event: search, event, x, y.
+
+    Raises:
+        RidgeformerError: what cannot be done, in a sentence.
+    """
+    if trigger in (None, "location"):
+        return controls.settle(states.State.parse(given["search"] or ""))
+    if isinstance(trigger, dict):
+        return controls.settle(controls.PRESETS[trigger["scene"]])
+    if trigger == "event":
+        event = given["event"] or {}
+        if "refused" in event:
+            raise InputError(str(event["refused"]))
+        if "data" in event:
+            return controls.pick_data(current, str(event["data"]))
+        if "point" in event:
+            return controls.pick_point(current, int(event["point"]))
+        return controls.add_point(current, float(event["x"]), float(event["y"]))
+    if trigger == "add":
+        if given["x"] is None or given["y"] is None:
+            raise InputError("give both x and y, between -10 and 10, to add a point.")
+        return controls.add_point(current, float(given["x"]), float(given["y"]))
+    if trigger == "remove":
+        return controls.remove_point(current)
+    return controls.apply(current, chosen)
+
+
+def take_file(contents: Any, target: Any, name: Any) -> Any:
+    """Return the event of an uploaded file, or of another target chosen in it.
+
+    A callback of its own, so that the file is sent once and not again with every control.
+    """
+    if not contents:
+        return no_update
+    try:
+        return {"data": receive(name, contents, target)}
+    except RidgeformerError as error:
+        return {"refused": str(error)}
+
+
+def choose(
+    search: Any, event: Any, added: Any, removed: Any, scenes: Any,
+    chosen: dict[str, Any], current: Any, x: Any, y: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the page of the state after an event; an event that is refused leaves the state and says why."""
+    given = {"search": search, "event": event, "x": x, "y": y}
+    before = None if current is None else states.State.parse(current)
+    try:
+        after = next_state(before or states.State(), ctx.triggered_id if before else None, chosen, given)
+    except RidgeformerError as error:
+        return _page_of(before or controls.settle(states.State()), chosen, _sentence(error))
+    page = _page_of(after, chosen, "")
+    return page if before is None else (*page[:CHANGING], *_changed(_page_of(before, chosen, ""), page)[CHANGING:])
+
+
+def _changed(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what differs, and `no_update` for the rest, which is then not drawn again."""
+    return tuple(
+        {name: no_update if was[name] == one else one for name, one in now.items()} if isinstance(now, dict)
+        else no_update if was == now else now
+        for was, now in zip(before, after, strict=True)
+    )  # fmt: skip
+
+
+def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple[Any, ...]:
+    """Return everything the page shows of a state but its panels; controls that are right are left alone."""
+    found = controls.scope(state)
+    wanted = controls.shown(state, found)
+    values = {name: no_update if _same(chosen[name], wanted[name]) else wanted[name] for name in INPUTS}
+    return (
+        state.address,
+        refusal,
+        not refusal,
+        values,
+        _options(state, found),
+        {name: slider_text(name, _exact(state, name, wanted)) for name in SLIDERS},
+        {"width": found.full, "sublayer": found.sublayers},
+        found.least,
+        {
+            "output": _field("field", len(found.outputs) > 1),
+            "head": _field("field", len(found.heads) > 1),
+            "draw": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
+            "remove": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
+            "rows": _field("field", state.data != states.DRAWN),
+            "steps": _field("field", state.algorithm != "nadaraya_watson"),
+        },
+    )
+
+
+def _exact(state: states.State, name: str, wanted: dict[str, Any]) -> Any:
+    return wanted[name] if name == "width" else getattr(state, name)
+
+
+def _same(said: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str) or said is None or wanted is None or said == "":
+        return bool(said == wanted)
+    return abs(float(said) - float(wanted)) < 1e-9
+
+
+def _field(kind: str, used: bool) -> str:
+    return kind if used else f"{kind} unused"
+
+
+def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
+    """Return the choices of every radio group; those that do not go together are shown but disabled."""
+    algorithms = dict.fromkeys(name for names in states.ALGORITHMS.values() for name in names)
+    upload = {"label": "your file", "value": "upload", "disabled": not states.UPLOAD.fullmatch(state.data)}
+
+    def choices(names: Iterable[str], allowed: Container[str]) -> list[dict[str, Any]]:
+        return [{"label": name.replace("_", " "), "value": name, "disabled": name not in allowed} for name in names]
+
+    return {
+        "data": [*({"label": name, "value": name} for name in states.SOURCES), upload],
+        "output": [{"label": name, "value": number} for number, name in enumerate(found.outputs)],
+        "kernel": choices(states.ATTENTIONS, states.ATTENTIONS),
+        "attention": choices(states.ALGORITHMS, states.ATTENTIONS[state.kernel]),
+        "algorithm": choices(algorithms, states.ALGORITHMS[state.attention]),
+        "sketch": choices(SKETCHES, () if state.width is None else SKETCHES),
+        "head": [{"label": name, "value": number} for number, name in enumerate(found.heads or ("none",))],
+    }  # fmt: skip
+
+
+# -- panels ----------------------------------------------------------------------------------------
+
+
+def show(address: Any, before: Any) -> tuple[Any, ...]:
+    """Return what the page shows of a state; parts equal to those of the state before are left alone."""
+    after = states.State.parse(address or "")
+    was = None if before is None else states.State.parse(before)
+    panels = {name: _panel(name, after) if _concerns(name, was, after) else (no_update, no_update) for name in PANELS}
+    names = ("headline", "facts", "notes")
+    top = headline(after) if _concerns("headline", was, after) else (no_update,) * len(names)
+    inside = place(after) if _concerns("stream", was, after) else (no_update, no_update)
+    return (
+        address,
+        {name: figure for name, (figure, _) in panels.items() if figure is not no_update},
+        {name: says for name, (_, says) in panels.items()},
+        dict(zip(names, top, strict=True)),
+        dict(zip(("place", "formula"), inside, strict=True)),
+        show_pictures(after) if _concerns("influence", was, after) else no_update,
+    )
+
+
+def _concerns(name: str, before: states.State | None, after: states.State) -> bool:
+    """Return whether a part of the page can differ between two states."""
+    if before is None or before.problem != after.problem:
+        return True
+    return any(getattr(before, field) != getattr(after, field) for field in VIEW_FIELDS.get(name, ()))
+
+
+def headline(state: states.State) -> tuple[str, list[Any], str]:
+    """Return the sentence at the top, or the library's refusal; the facts; notes on the data."""
+    try:
+        found = run(state)
+    except RidgeformerError as error:
+        return _sentence(error), [], ""
+    return describe_headline(state, found), _facts(found), " ".join(found.task.notes)
+
+
+def show_pictures(state: states.State) -> list[Any]:
+    """Return the images behind an influence, where rows are images and one is selected."""
+    try:
+        images = influence_images(leave_one_out(state), state.point)
+    except RidgeformerError:
+        return []
+    return [
+        html.Figure([html.Img(src=png(image), alt=image.note, title=image.note), html.Figcaption(image.title)])
+        for image in images
+    ]
+
+
+def place(state: states.State) -> tuple[str, str]:
+    """Return the name of the sublayer and its formula."""
+    try:
+        view = look(state)
+    except RidgeformerError:
+        return BLOCKED, ""
+    return f"{view.title} ({view.number} of {view.last}, {view.kind})", view.formula
+
+
+def certify(clicks: Any, address: Any) -> list[Any]:
+    """Return the certificate of the state shown, its verdict first: green, or red where it does not hold."""
+    try:
+        certificate = certify_run(states.State.parse(address or ""))
+    except RidgeformerError as error:
+        return [html.Strong(_sentence(error), className="alarm")]
+    verdict, _, rest = str(certificate).partition("\n")
+    return [html.Strong(verdict, className="proved" if certificate.holds else "alarm"), "\n" + rest]
+
+
+def _panel(name: str, state: states.State) -> tuple[Any, str]:
+    try:
+        figure, sentence = PANELS[name](state)
+    except RidgeformerError:
+        figure, sentence = empty_figure("refused"), BLOCKED
+    return packed(figure), sentence
+
+
+def _facts(run: ModelRun) -> list[Any]:
+    budget = run.budget
+    facts = {
+        "distance": (number(run.distance(run.predicted)), "largest distance from exact"),
+        "error": (number(float(run.errors[-1])) if len(run.errors) else "none", "relative error"),
+        "bound": (number(float(run.bound[-1])) if len(run.bound) else "none", "its bound"),
+        "kappa": (number(run.kappa), "condition number"),
+        "width": (f"{budget.width}", f"width: {run.features[1]} features + {budget.width - run.features[1]}"),
+        "layers": (f"{budget.sublayers}", f"sublayers, {budget.nonzeros:,} weights not zero"),
+    }
+    return [
+        html.Div([html.Strong(value, id=f"fact-{name}"), html.Span(label)], className="fact")
+        for name, (value, label) in facts.items()
+    ]
+
+
+def _sentence(error: RidgeformerError) -> str:
+    text = " ".join(str(error).split())
+    name = "." in text.partition(" ")[0]  # a file is called what it is called
+    return text if name else text[:1].upper() + text[1:]

@@ -12,24 +12,31 @@ from urllib.parse import parse_qsl, urlencode
 from ridgeformer.compiler.sketch import SKETCHES
 from ridgeformer.core.errors import InputError, unknown_name
 
-__all__ = ["DRAWN", "LIMITS", "MOST_ROWS", "RUNS", "SOURCES", "UPLOAD", "State"]
+__all__ = ["ALGORITHMS", "ATTENTIONS", "DRAWN", "LIMITS", "MOST_ROWS", "SOURCES", "UPLOAD", "State"]
 
 MOST_ROWS = 200
-"""Training points at most: beyond it a change would not be instant."""
+"""Most training points: with more, a change would not be instant."""
 
 DRAWN = "drawn"
 UPLOAD = re.compile(r"upload-[0-9a-f]{16}")
 """A file is named by a digest of its content; the file itself is never in the address."""
 
-RUNS: dict[str, tuple[str, ...]] = {
-    "linear": ("cg", "pcg", "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov"),
+SOURCES = ("sine", "steps", "bumps", "line", "digits", "diabetes", "wine", DRAWN)
+
+ATTENTIONS: dict[str, tuple[str, ...]] = {
+    "exponential": ("softmax", "vanilla"),
+    "gaussian": ("softmax", "vanilla"),
+    "dot_product": ("linear", "imitation"),
+}
+"""Kernel by name, with the kinds of attention that compute it, its own first."""
+
+ALGORITHMS: dict[str, tuple[str, ...]] = {
     "softmax": ("cg", "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov", "nadaraya_watson"),
     "vanilla": ("richardson",),
+    "linear": ("cg", "pcg", "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov"),
     "imitation": ("cg",),
 }
-"""The algorithms of each attention, its default first; "pcg" is CG with Jacobi's preconditioner."""
-
-SOURCES = ("sine", "steps", "bumps", "line", "digits", "diabetes", "wine", DRAWN)
+"""Algorithms of each attention, its default first; "pcg" is conjugate gradients with the Jacobi preconditioner."""
 
 LIMITS: dict[str, tuple[int | float, int | float]] = {
     "rows": (2, MOST_ROWS),
@@ -50,29 +57,30 @@ PLANE = 10.0
 
 @dataclass(frozen=True)
 class State:
-    """One moment of the explorer: equal states show equal pages.
+    """Everything chosen on the page: equal states show equal pages.
 
     Attributes:
         data: A name of `SOURCES`, or "upload-" and the digest of a file that was uploaded.
-        rows: Training points taken at most.
+        rows: Most training points.
         output: Which target: a class against the rest, or a column.
-        attention, algorithm, ridge, temperature, steps, width, sketch: Named as in `ridgeformer.compile`; a width of
+        kernel, attention, algorithm, ridge, temperature, steps, width, sketch: As in `ridgeformer.compile`; a width of
             None is what the features need.
         sublayer: After which sublayer the stream is shown; 0 is the embedding.
         head: Which of its heads.
-        point: The point asked about: a training point of one-dimensional data, else a held-out one. None is none.
+        point: The selected point: a training point of one-dimensional data, else a held-out one; or None.
         points: Drawn points (x, y), for the data "drawn".
 
     Example:
         >>> State(ridge=0.01, steps=12).address
         'ridge=0.01&steps=12'
-        >>> State.parse("?ridge=0.01&steps=12") == State(ridge=0.01, steps=12)
-        True
+        >>> State.parse("?kernel=dot_product").attention
+        'linear'
     """
 
     data: str = "sine"
     rows: int = 24
     output: int = 0
+    kernel: str = "exponential"
     attention: str = "softmax"
     algorithm: str = "cg"
     ridge: float = 0.1
@@ -88,19 +96,24 @@ class State:
     def __post_init__(self) -> None:
         if self.data not in SOURCES and not UPLOAD.fullmatch(self.data):
             raise unknown_name("data", self.data, SOURCES)
-        if self.attention not in RUNS:
-            raise unknown_name("attention", self.attention, RUNS)
+        if self.kernel not in ATTENTIONS:
+            raise unknown_name("kernel", self.kernel, ATTENTIONS)
         if self.sketch not in SKETCHES:
             raise unknown_name("sketch", self.sketch, SKETCHES)
-        if self.algorithm not in RUNS[self.attention]:
-            known = ", ".join(RUNS[self.attention])
+        if self.attention not in ATTENTIONS[self.kernel]:
+            known = ", ".join(ATTENTIONS[self.kernel])
+            raise InputError(f"the {self.kernel} kernel has no {self.attention!r} attention; it has {known}.")
+        if self.algorithm not in ALGORITHMS[self.attention]:
+            known = ", ".join(ALGORITHMS[self.attention])
             raise InputError(f"{self.attention} attention has no algorithm {self.algorithm!r}; it has {known}.")
-        for name, ends in LIMITS.items():
-            _check_range(name, getattr(self, name), ends)
+        for name, (low, high) in LIMITS.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise InputError(f"{name} is {value:g}; a number from {low:g} to {high:g} was expected.")
         if len(self.points) > MOST_ROWS:
-            raise InputError(f"there are {len(self.points)} drawn points; {MOST_ROWS} are shown at most.")
+            raise InputError(f"there are {len(self.points)} drawn points; at most {MOST_ROWS} are shown.")
         if any(not (abs(x) <= PLANE and abs(y) <= PLANE) for x, y in self.points):
-            raise InputError(f"a drawn point lies outside of {-PLANE:g} to {PLANE:g}: draw it nearer to the others.")
+            raise InputError(f"a drawn point lies outside {-PLANE:g} to {PLANE:g}: draw it nearer to the others.")
 
     @property
     def address(self) -> str:
@@ -117,6 +130,9 @@ class State:
     def parse(cls, address: str) -> State:
         """Return the state of a query string, with or without its question mark.
 
+        A kernel without an attention takes its own, an attention without a kernel the first kernel that it computes,
+        and an attention without an algorithm its default.
+
         Raises:
             InputError: a setting that does not exist, comes twice or has no such value.
         """
@@ -128,24 +144,21 @@ class State:
             if name in values:
                 raise InputError(f"the address gives {name} twice: keep one.")
             values[name] = READERS[name](name, text)
-        if "attention" in values and "algorithm" not in values:
-            values["algorithm"] = RUNS.get(values["attention"], ("cg",))[0]
+        if "kernel" not in values and "attention" in values:
+            kinds = {kind: kernel for kernel in reversed(ATTENTIONS) for kind in ATTENTIONS[kernel]}
+            if values["attention"] not in kinds:
+                raise unknown_name("attention", values["attention"], kinds)
+            values["kernel"] = kinds[values["attention"]]
+        if "kernel" in values:
+            values.setdefault("attention", ATTENTIONS.get(values["kernel"], (cls.attention,))[0])
+            values.setdefault("algorithm", ALGORITHMS.get(values["attention"], (cls.algorithm,))[0])
         return cls(**values)
-
-
-def _check_range(name: str, value: int | float | None, ends: tuple[int | float, int | float]) -> None:
-    if value is not None and not ends[0] <= value <= ends[1]:
-        raise InputError(f"{name} is {value:g}; a number from {ends[0]:g} to {ends[1]:g} was expected.")
 
 
 def _written(value: Any) -> str:
     if isinstance(value, tuple):
         return ";".join(f"{x:.12g},{y:.12g}" for x, y in value)
     return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def _text(name: str, text: str) -> str:
-    return text
 
 
 def _number(name: str, text: str) -> float:
@@ -166,17 +179,17 @@ def _whole(name: str, text: str) -> int:
 
 
 def _points(name: str, text: str) -> tuple[tuple[float, float], ...]:
-    found = []
+    points = []
     for pair in filter(None, text.split(";")):
         x, comma, y = pair.partition(",")
         if not comma:
             raise InputError(f"the address has the point {pair[:40]!r}; x,y was expected, points apart by semicolons.")
-        found.append((_number("a point's x", x), _number("a point's y", y)))
-    return tuple(found)
+        points.append((_number("a point's x", x), _number("a point's y", y)))
+    return tuple(points)
 
 
 READERS: dict[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys(("data", "attention", "algorithm", "sketch"), _text),
+    **dict.fromkeys(("data", "kernel", "attention", "algorithm", "sketch"), lambda name, text: text),
     **dict.fromkeys(("rows", "output", "steps", "width", "sublayer", "head", "point"), _whole),
     **dict.fromkeys(("ridge", "temperature"), _number),
     "points": _points,

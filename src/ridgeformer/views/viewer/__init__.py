@@ -1,9 +1,16 @@
 """The trace viewer: watch a transformer solve a regression, sublayer by sublayer, down to one number."""
 
-from ridgeformer.views.viewer.example import CurveTask, curve_task
 from ridgeformer.views.viewer.page import render_viewer, view_data, write_viewer
-from ridgeformer.views.viewer.records import ShownChannel, ShownSublayer, ShownToken, TraceView
-from ridgeformer.views.viewer.view import few_rows, trace_view
+from ridgeformer.views.viewer.view import (
+    CurveTask,
+    ShownChannel,
+    ShownSublayer,
+    ShownToken,
+    TraceView,
+    curve_task,
+    few_rows,
+    trace_view,
+)
 
 __all__ = [
     "CurveTask",

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.views.page import fill, formula, write_html
-from ridgeformer.views.viewer.records import Array, TraceView
+from ridgeformer.views.viewer.view import Array, TraceView
 
 __all__ = ["render_viewer", "view_data", "write_viewer"]
 

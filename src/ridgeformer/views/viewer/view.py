@@ -1,12 +1,15 @@
-"""From a compiled transformer and a task to everything a page shows: stream, weights, words, certificate."""
+"""From a compiled transformer and a task to everything the viewer shows: stream, weights, sentences, certificate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from math import pi
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify
@@ -19,15 +22,138 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
 from ridgeformer.language.program import Channel, Record
 from ridgeformer.language.roles import QUERY, SUPPORT, Tokens
-from ridgeformer.views.viewer.formulas import formulas
-from ridgeformer.views.viewer.records import Array, Group, ShownChannel, ShownSublayer, ShownToken, TraceView
-from ridgeformer.views.viewer.weights import sparse_sublayer
-from ridgeformer.views.viewer.words import sentence, title
+from ridgeformer.views.viewer.descriptions import formulas, sentence, title
 
-__all__ = ["few_rows", "trace_view"]
+__all__ = [
+    "Array",
+    "CurveTask",
+    "Group",
+    "ShownChannel",
+    "ShownSublayer",
+    "ShownToken",
+    "TraceView",
+    "curve_task",
+    "few_rows",
+    "sparse_sublayer",
+    "trace_view",
+]
+
+Array = NDArray[np.float64]
+
+Group = Literal["features", "state", "scratch", "constants"]
 
 MOST_SUPPORTS = 64
-"""More rows than this nobody can watch."""
+"""Most rows that can be watched."""
+
+ARC = 0.8 * pi
+"""The line from -1 to 1 becomes this angle of a circle to either side."""
+
+
+@dataclass(frozen=True)
+class ShownToken:
+    """A token: its role, its label, and whether it has a row in the grid."""
+
+    role: str
+    label: str
+    visible: bool
+
+
+@dataclass(frozen=True)
+class ShownChannel:
+    """A channel: its meaning, its group, its columns, and the roles whose targets it is given."""
+
+    name: str
+    meaning: str
+    group: Group
+    size: str
+    columns: tuple[int, ...]
+    targets_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ShownSublayer:
+    """A sublayer of the run.
+
+    Attributes:
+        place: Its name in caches, such as "step 3.kernel product".
+        kind: "attention" or "gated".
+        title: Which step of the algorithm it is part of.
+        sentence: What it does.
+        formulas: The same in LaTeX, from the program's expressions.
+        writes: Channels it writes.
+        module: Which of the view's modules holds its weights; tied steps share one.
+        alive: Channels that hold something after it.
+        answered: The last step whose prediction can be read after it; 0 before the first.
+    """
+
+    place: str
+    kind: str
+    title: str
+    sentence: str
+    formulas: tuple[str, ...]
+    writes: tuple[str, ...]
+    module: int
+    alive: tuple[str, ...]
+    answered: int
+
+
+@dataclass(frozen=True, eq=False)
+class TraceView:
+    """One forward pass, ready to be shown.
+
+    Attributes:
+        name: Name of the data.
+        program: Name of the program.
+        subject: The run in one line.
+        tokens: The sequence.
+        channels: The residual stream by name.
+        born: Channels that the embedding fills.
+        sublayers: In the order of execution.
+        modules: Their weights, entries that are not zero.
+        stream: After the embedding and after every sublayer, (sublayers + 1, tokens, width), float64.
+        reading: Columns of the predictions, and the factor they are multiplied by.
+        targets: (supports, outputs).
+        predictions: After every step, (steps, queries, outputs).
+        exact: The direct solve of the problem the stream carries, (queries, outputs).
+        smoother: exact = smoother @ targets, (queries, supports).
+        averager: The weights of one softmax head (Nadaraya-Watson), (queries, supports).
+        bound: The certificate's bound on abs(prediction - exact) after every step, or None.
+        smallest: Divisors below this count as zero.
+        verdict: The certificate's verdict, with the proved distance from exact ridge regression.
+        holds: Whether it is proved within the tolerance and every other check holds; red if not.
+        at: Positions of supports and queries on a line, if they have them.
+    """
+
+    name: str
+    program: str
+    subject: str
+    tokens: tuple[ShownToken, ...]
+    channels: tuple[ShownChannel, ...]
+    born: tuple[str, ...]
+    sublayers: tuple[ShownSublayer, ...]
+    modules: tuple[dict[str, Any], ...]
+    stream: Array
+    reading: tuple[tuple[int, ...], float]
+    targets: Array
+    predictions: Array
+    exact: Array
+    smoother: Array
+    averager: Array
+    bound: Array | None
+    smallest: float
+    verdict: str
+    holds: bool
+    at: tuple[Array, Array] | None
+
+    @property
+    def errors(self) -> Array:
+        """Largest distance of a prediction from the exact one after every step, (steps, outputs)."""
+        return np.abs(self.predictions - self.exact).max(axis=1)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the algorithm."""
+        return len(self.predictions)
 
 
 def trace_view(
@@ -231,3 +357,79 @@ def _positions(at: Any, X: Tensor, Xq: Tensor) -> tuple[Array, Array] | None:
 
 def _array(values: Tensor) -> Array:
     return np.asarray(values.detach().cpu(), dtype=np.float64)
+
+
+# -- weights ----------------------------------------------------------------------------------------
+
+
+def sparse_sublayer(sublayer: AttentionSublayer | GatedMLP) -> dict[str, Any]:
+    """Return a sublayer as plain values, every weight read from its matrices.
+
+    A head is its score pairs [reader column, source column, weight], from W_Q W_K', and its moves [source column,
+    target column, weight], from W_V W_O. A unit is its two sides and its outputs, each [column, weight].
+    """
+    if isinstance(sublayer, AttentionSublayer):
+        return {"heads": [_head(sublayer, number) for number in range(len(sublayer.heads))]}
+    W_a, W_b, W_d = sublayer.W_a.T, sublayer.W_b.T, sublayer.W_d
+    units = [
+        {"gate": gate, "a": _row(W_a[unit]), "b": _row(W_b[unit]), "d": _row(W_d[unit])}
+        for unit, gate in enumerate(sublayer.gates)
+    ]
+    return {"units": units}
+
+
+def _head(sublayer: AttentionSublayer, number: int) -> dict[str, Any]:
+    scores = sublayer.W_Q[number].double() @ sublayer.W_K[number].double().T
+    moves = sublayer.W_V[number].double() @ sublayer.W_O[number].double()
+    rules = [[rule.reader.value, rule.source.value, rule.relation] for rule in sublayer.masks[number].rules]
+    return {
+        "name": sublayer.heads[number],
+        "kind": sublayer.kinds[number],
+        "mask": rules,
+        "scores": _entries(scores),
+        "moves": _entries(moves),
+    }
+
+
+def _entries(matrix: Tensor) -> list[list[float | int]]:
+    return [[int(i), int(j), float(matrix[i, j])] for i, j in matrix.nonzero().tolist()]
+
+
+def _row(row: Tensor) -> list[list[float | int]]:
+    return [[int(column), float(row[column])] for (column,) in row.nonzero().tolist()]
+
+
+# -- a curve to watch -------------------------------------------------------------------------------
+
+
+class CurveTask(NamedTuple):
+    """A task of two features, and the positions of its rows on a line."""
+
+    X: Tensor
+    y: Tensor
+    Xq: Tensor
+    at: tuple[Tensor, Tensor]
+
+
+def curve_task(supports: Any = 14, queries: Any = 41, seed: int = 0) -> CurveTask:
+    """Return noisy points of a smooth curve, and queries along it.
+
+    A position x is the row (cos, sin)(ARC x): rows have unit length, and exp(x'z / temperature) depends on the
+    distance alone.
+
+    Example:
+        >>> task = curve_task(supports=10)
+        >>> task.X.shape, task.Xq.shape
+        (torch.Size([10, 2]), torch.Size([41, 2]))
+    """
+    generator = torch_generator(seed, "curve to watch")
+    count = whole(supports, "supports", 2)
+    jitter, noise = (torch.rand(2, count, generator=generator, dtype=torch.float64) - 0.5).unbind()
+    places = torch.linspace(-0.95, 0.95, count, dtype=torch.float64) + jitter / count
+    grid = torch.linspace(-1, 1, whole(queries, "queries", 1), dtype=torch.float64)
+    y = torch.sin(3.5 * places) + 0.4 * torch.cos(8 * places) + 0.3 * noise
+    return CurveTask(_bent(places), y, _bent(grid), (places, grid))
+
+
+def _bent(places: Tensor) -> Tensor:
+    return torch.stack([torch.cos(ARC * places), torch.sin(ARC * places)], dim=1)

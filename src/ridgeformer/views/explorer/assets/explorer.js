@@ -86,7 +86,7 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
     if (!large) return;
     event.stopImmediatePropagation();
     event.preventDefault();
-    tell({ refused: `${large.name} has ${(large.size / 1024 / 1024).toFixed(1)} MB; at most 5 MB are taken here.` });
+    tell({ refused: `${large.name} has ${(large.size / 1024 / 1024).toFixed(1)} MB; at most 5 MB are accepted here.` });
   };
   document.addEventListener("change", (event) => {
     if (event.target.matches("#upload input[type=file]")) tooLarge(event, event.target.files);

@@ -1,18 +1,75 @@
-"""A sublayer's formula, made from the program's own expressions: nothing here knows an algorithm."""
+"""A sublayer in words and in LaTeX, from the program's own expressions: nothing here depends on the algorithm."""
 
 from __future__ import annotations
 
+from ridgeformer.compiler.specification import Specification
+from ridgeformer.core.words import listed
 from ridgeformer.language.expressions import Term
 from ridgeformer.language.program import Attend, Gate, Head, Program
 from ridgeformer.language.roles import Mask
 
-__all__ = ["formulas", "symbol"]
+__all__ = ["formulas", "sentence", "symbol", "title"]
 
 SYMBOLS = {
     "phi": r"\varphi_@", "phi_reader": r"\varphi_@", "phi_source": r"\varphi_@", "alpha": r"\alpha_@",
     "beta": r"\beta_@", "gamma": r"\gamma_@", "rho": r"\rho_@", "eta": r"\eta_@", "one": "1", "minv": "m_@^{-1}",
 }  # fmt: skip
 """Channels with a letter of their own in the theory; @ is the token."""
+
+
+METHODS = {
+    "cg": "CG",
+    "richardson": "Gradient descent",
+    "chebyshev": "Chebyshev",
+    "nadaraya_watson": "One softmax head",
+}
+"""Algorithms whose usual name is shorter than their family's."""
+
+
+def title(spec: Specification, section: str, instruction: Attend | Gate) -> str:
+    """Return which step of the algorithm a sublayer is part of, such as "CG step 3 of 8: curvature"."""
+    if section == "prelude":
+        return f"Before the first step: {instruction.name}"
+    if section == "readout":
+        return f"After the last step: {instruction.name}"
+    family = spec.algorithm.family
+    method = METHODS.get(spec.algorithm.name, f"{family[0].upper()}{family[1:]}")
+    return f"{'P' * spec.algorithm.preconditioned}{method} {section} of {spec.steps}: {instruction.name}"
+
+
+def sentence(program: Program, instruction: Attend | Gate) -> str:
+    """Return what a sublayer does and what its channels hold after it."""
+    does = "Every token, on its own, computes" if isinstance(instruction, Gate) else _reading(instruction.heads)
+    held = listed(f"{name} ({program.channels[name].meaning})" for name in sorted(instruction.writes))
+    cleared = [name for name in instruction.clear if name not in instruction.writes]
+    last = f"; {listed(cleared)} {'is' if len(cleared) == 1 else 'are'} cleared" if cleared else ""
+    return f"{does} {instruction.caption}. This writes {held}{last}."
+
+
+def _reading(heads: tuple[Head, ...]) -> str:
+    """Return which tokens read which; several heads are only named."""
+    if len(heads) > 1:
+        return f"{len(heads)} heads ({', '.join(head.name for head in heads)}) work at once:"
+    (head,) = heads
+    readers, sources = (
+        listed(dict.fromkeys(_plural(getattr(rule, side).value) for rule in head.mask.rules))
+        for side in ("reader", "source")
+    )
+    if head.mask.own_only:
+        return f"{readers[0].upper()}{readers[1:]} read only themselves, {_weighing(head)}:"
+    verb = "reads" if readers.startswith("the ") and " and " not in readers else "read"
+    return f"{readers[0].upper()}{readers[1:]} {verb} {sources}, {_weighing(head)}:"
+
+
+def _weighing(head: Head) -> str:
+    if not head.scores:
+        return "all with the same weight"
+    pairs = listed(left if left == right else f"{left} with {right}" for left, right, _ in head.scores)
+    return f"weighed by {'the softmax' if head.kind == 'softmax' else 'products'} of {pairs}"
+
+
+def _plural(role: str) -> str:
+    return {"aggregator": "the aggregator", "null": "the null token", "query": "queries"}.get(role, f"{role}s")
 
 
 def symbol(name: str, token: str = "i") -> str:
