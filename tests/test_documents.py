@@ -55,3 +55,13 @@ def test_links_between_documents_lead_somewhere():
     for document in DOCUMENTS:
         for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             assert (document.parent / link).exists(), f"{document.name} links to {link}"
+
+
+def test_the_files_and_lists_that_contributors_are_sent_to_exist():
+    for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines():
+        for name in re.findall(r"`([\w./]+(?:\.py|/))`", line) if line.startswith("|") else ():
+            folder = name.rpartition("NAME")[0] or name if "NAME" in name else name
+            assert any((root / folder).exists() for root in (ROOT, ROOT / "src" / "ridgeformer")), name
+        for listed, file in re.findall(r"`([A-Z]+)` of `([\w./]+\.py)`", line):
+            path = next(root / file for root in (ROOT / "src" / "ridgeformer", ROOT) if (root / file).exists())
+            assert re.search(rf"^{listed}\b", path.read_text(), re.M), f"{listed} of {file}"

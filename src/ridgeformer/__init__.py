@@ -31,8 +31,13 @@ if TYPE_CHECKING:
     from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load_model
     from ridgeformer.compiler.compile import compile
     from ridgeformer.core import errors
-    from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
-    from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
+    from ridgeformer.estimators import (
+        AttentionKernelClassifier,
+        AttentionKernelClassifierCV,
+        AttentionKernelRidge,
+        AttentionKernelRidgeCV,
+        NadarayaWatson,
+    )
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
     from ridgeformer.solving import Fit, Status
     from ridgeformer.solving.solve import solve
@@ -97,8 +102,13 @@ _HOMES = {
     "auditing": ("Audit", "audit"),
     "compiler": ("Certificate", "CompiledTransformer", "certify", "load_model"),
     "compiler.compile": ("compile",),
-    "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"),
-    "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
+    "estimators": (
+        "AttentionKernelClassifier",
+        "AttentionKernelClassifierCV",
+        "AttentionKernelRidge",
+        "AttentionKernelRidgeCV",
+        "NadarayaWatson",
+    ),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
     "solving": ("Fit", "Status", "solve"),
 }

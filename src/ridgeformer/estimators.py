@@ -1,4 +1,4 @@
-"""The scikit-learn face: the same solvers and kernels under `fit`, `predict` and `score`."""
+"""The scikit-learn interface: the same algorithms and kernels under `fit`, `predict` and `score`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ridgeformer.core.checks import cast, positive
-from ridgeformer.core.errors import InputError, LogitRangeError
-from ridgeformer.kernels import build_kernel, mean_square_length
+from ridgeformer.core.errors import InputError, LogitRangeError, unknown_name
+from ridgeformer.kernels import Kernel, build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solving import Fit, Status, solve
+from ridgeformer.solving.selection import RIDGES, choose_ridge, least
 
-__all__ = ["AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatson"]
+__all__ = [
+    "AttentionKernelClassifier",
+    "AttentionKernelClassifierCV",
+    "AttentionKernelRidge",
+    "AttentionKernelRidgeCV",
+    "NadarayaWatson",
+]
 
 Array = NDArray[Any]
 FLOATS = (np.float64, np.float32)
@@ -30,7 +37,7 @@ FLOATS = (np.float64, np.float32)
 class _KernelFit(BaseEstimator):  # type: ignore[misc]
     """What the regressor and the classifier share: parameters, and the solve behind `fit`.
 
-    Parameters are stored verbatim and checked by `fit`, as scikit-learn's contract wants.
+    Parameters of any type are stored verbatim and checked by `fit`, as scikit-learn's contract wants.
     """
 
     def __init__(
@@ -73,7 +80,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         if self.solution_.status not in (Status.CONVERGED, Status.SUBSET):
             warnings.warn(self.solution_.advice, ConvergenceWarning, stacklevel=3)
 
-    def _choose_ridge(self, kernel: Any, rows: torch.Tensor, targets: Array) -> Any:
+    def _choose_ridge(self, kernel: Kernel, rows: torch.Tensor, targets: Array) -> Any:
         """Return the ridge to solve with: the one given."""
         return self.ridge
 
@@ -92,8 +99,8 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
     """Kernel ridge regression with an attention kernel: f(x) = k(x)'(K + ridge I)^-1 y.
 
     Args:
-        kernel: a name (dot_product, exponential, gram_power, relu_ntk, relu_ntk_both) or a `Kernel`.
-        temperature: of the exponential kernel; "auto" is the mean squared row length.
+        kernel: a name (dot_product, exponential, gaussian, gram_power, relu_ntk, relu_ntk_both) or a `Kernel`.
+        temperature: of the exponential or Gaussian kernel; "auto" is the mean squared row length.
         order: of the Gram-power kernel.
         ridge: lambda > 0.
         algorithm: auto chooses by size and free memory and says so in `solution_.plan`; or an `Algorithm` such as
@@ -161,6 +168,112 @@ class AttentionKernelClassifier(ClassifierMixin, _KernelFit):  # type: ignore[mi
         scores = self._outputs(X)
         codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(1)
         return self.classes_[codes]
+
+
+class _OwnRidge:
+    """Chooses the ridge of least leave-one-out error; among equals the largest."""
+
+    ridges: Any
+    by_class = False
+
+    def _choose_ridge(self, kernel: Kernel, rows: torch.Tensor, targets: Array) -> float:
+        default = isinstance(self.ridges, str)
+        if default and self.ridges != "auto":
+            raise unknown_name("ridges", self.ridges, ["auto"])
+        grid = RIDGES if default else self.ridges
+        chosen = choose_ridge(
+            kernel,
+            rows,
+            targets,
+            grid,
+            rule=least,
+            misclassified=self.by_class,
+            absolute=not default,
+        )
+        path = chosen.path
+        assert path is not None
+        lost = ~path.trusted
+        if bool(lost[chosen.place]) or (bool(lost.any()) and not default):
+            warnings.warn(
+                f"the leave-one-out errors of {int(lost.sum())} of {len(lost)} ridges (up to "
+                f"{float(path.ridges[lost].max()):.1e}) are not determined in float64, so they are not chosen: "
+                "leave them out.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        self.path_, self.on_edge_, self.ridge_ = path, chosen.on_edge, chosen.ridge
+        self.loo_errors_: Array = (path.misclassified if self.by_class else path.mean_squared).numpy()
+        return chosen.ridge
+
+
+class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
+    """`AttentionKernelRidge` whose ridge has the least mean squared leave-one-out error of a grid (claim I1).
+
+    Every ridge is judged from one reduction of K, no refit is made; the best one is then solved for as
+    `AttentionKernelRidge` would. K is held in memory.
+
+    Args:
+        kernel: as for `AttentionKernelRidge`, like every parameter but `ridges`.
+        ridges: the grid, each > 0, which is then searched as it is; "auto" starts with 20 ridges from 1e-4 to 100 times
+            the mean diagonal of K and widens that while the choice lies on its edge.
+        temperature: see there.
+        order: see there.
+        algorithm: see there; for the fit at the ridge chosen.
+        tol: see there.
+        random_state: see there.
+
+    Attributes:
+        ridge_: the ridge chosen.
+        on_edge_: whether it is the least or the largest that was tried, so that a better one may lie beyond.
+        loo_errors_: the mean squared leave-one-out error of every ridge, over rows and outputs.
+        path_: the `RidgePath`, with every leave-one-out residual and what its error is.
+        solution_: of the ridge chosen; it and the others are as in `AttentionKernelRidge`.
+
+    Example:
+        >>> from sklearn.datasets import load_diabetes
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = AttentionKernelRidgeCV(ridges=[0.1, 10.0, 1000.0]).fit(X, y)
+        >>> model.ridge_, int(model.loo_errors_.argmin())
+        (10.0, 1)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "exponential",
+        *,
+        ridges: Any = "auto",
+        temperature: Any = "auto",
+        order: Any = 3,
+        algorithm: Any = "auto",
+        tol: Any = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.ridges = ridges
+        self.temperature = temperature
+        self.order = order
+        self.algorithm = algorithm
+        self.tol = tol
+        self.random_state = random_state
+
+
+class AttentionKernelClassifierCV(_OwnRidge, AttentionKernelClassifier):
+    """`AttentionKernelClassifier` whose ridge misclassifies the fewest rows that were left out.
+
+    Parameters and attributes are those of `AttentionKernelRidgeCV`, and `classes_`; `loo_errors_` are fractions of
+    rows. Ridges that are equal in that are compared by their mean squared error.
+
+    Example:
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.preprocessing import StandardScaler
+        >>> X, y = load_wine(return_X_y=True)
+        >>> model = AttentionKernelClassifierCV().fit(StandardScaler().fit_transform(X), y)
+        >>> bool(model.loo_errors_.min() < 0.03)
+        True
+    """
+
+    __init__ = AttentionKernelRidgeCV.__init__
+    by_class = True
 
 
 class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 from ridgeformer import datasets
 from ridgeformer.auditing import Settings
-from ridgeformer.auditing.fits import certified_fit, constant, largest_good_ridge, linear_ridge, nadaraya_watson
+from ridgeformer.auditing.fits import certified_fit, constant, linear_ridge, nadaraya_watson
 from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.core.statistics import mean_interval, proportion_interval
 from ridgeformer.datasets import Split
@@ -50,13 +50,6 @@ def test_decisions_are_counted_safe_only_while_the_bound_is_below_the_margin():
     assert _safe_decisions(outputs, torch.full((2, 2), 0.01)) == 1.0
     assert _safe_decisions(outputs, torch.full((2, 2), 0.06)) == 0.5
     assert _safe_decisions(outputs, torch.full((2, 2), 0.6)) == 0.0
-
-
-def test_the_largest_ridge_within_one_standard_error():
-    residuals = torch.ones(4, 100, 1, dtype=torch.float64)
-    residuals[:, ::2] = 2.0  # the squares have standard error 0.15
-    scale = torch.tensor([1.1, 1.0, 1.02, 1.5], dtype=torch.float64)
-    assert largest_good_ridge((residuals * scale[:, None, None]).square()[:, :, 0]) == 2
 
 
 def test_scores_are_means_over_rows_and_differences_are_paired(diabetes):

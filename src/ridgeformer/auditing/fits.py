@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,15 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.core.errors import LogitRangeError
 from ridgeformer.core.statistics import Paired, compare_paired, mean_interval, proportion_interval
 from ridgeformer.datasets import Split
 from ridgeformer.estimators import NadarayaWatson
-from ridgeformer.grid_search import ridge_limits, search_grid
-from ridgeformer.kernels import DotProduct, Exponential, Kernel, mean_square_length
+from ridgeformer.kernels import DotProduct, Exponential, mean_square_length
 from ridgeformer.solving import fit as solved
 from ridgeformer.solving import solve
-from ridgeformer.solving.ridge_path import leave_one_out_path
+from ridgeformer.solving.selection import choose_kernel, choose_ridge, search_grid
 
 __all__ = ["Certified", "Fit", "certified_fit", "constant", "linear_ridge", "nadaraya_watson"]
 
@@ -89,7 +86,15 @@ class Certified:
 def certified_fit(data: Split, settings: Settings) -> Certified:
     """Choose temperature and ridge by leave-one-out, solve directly, bound the error at every test row."""
     begin = time.perf_counter()
-    kernel, ridge, on_edge = _choose_kernel(data, settings)
+    length, everything = mean_square_length(data.X), torch.cat([data.X, data.Xt])
+    chosen = choose_kernel(
+        lambda tau: _scaled(Exponential(tau * length), everything),
+        data.X,
+        data.y,
+        settings.temperatures,
+        settings.ridges,
+    )
+    kernel, ridge, on_edge = cast(Exponential, chosen.kernel), chosen.ridge, chosen.on_edge
     solution = solve(kernel, data.X, data.y, ridge)
     outputs, bound = solution.predict(data.Xt), solution.prediction_bound(data.Xt)
     fit = Fit(
@@ -116,7 +121,8 @@ def certified_fit(data: Split, settings: Settings) -> Certified:
 def linear_ridge(data: Split, settings: Settings) -> Fit:
     """Ridge regression on the features themselves: what linear attention solves."""
     begin = time.perf_counter()
-    _, ridge, on_edge = _choose_ridge(DotProduct(), data, settings)
+    chosen = choose_ridge(DotProduct(), data.X, data.y, settings.ridges)
+    ridge, on_edge = chosen.ridge, chosen.on_edge
     solution = solve(DotProduct(), data.X, data.y, ridge, tol=1e-6)
     what = "dot-product kernel: linear attention"
     return _fit(data, "Linear ridge regression", what, solution.predict, begin, ridge=ridge, on_edge=on_edge)
@@ -173,57 +179,6 @@ def _scaled(kernel: Exponential, X: Tensor) -> Exponential:
     """
     kernel.within_range(X)
     return replace(kernel, log_scale=kernel.largest_logit(X))
-
-
-def _choose_kernel(data: Split, settings: Settings) -> tuple[Exponential, float, bool]:
-    """Return the kernel with the least mean squared leave-one-out error, its largest good ridge, and if on an edge.
-
-    Raises:
-        LogitRangeError: rows so different in length that no temperature of the grid is within range.
-    """
-    length, everything = mean_square_length(data.X), torch.cat([data.X, data.Xt])
-    ridges: dict[float, tuple[float, bool]] = {}
-
-    def error(tau: float) -> float:
-        try:
-            kernel = _scaled(Exponential(tau * length), everything)
-        except LogitRangeError:
-            return inf
-        least, ridge, on_edge = _choose_ridge(kernel, data, settings)
-        ridges[tau] = ridge, on_edge
-        return least
-
-    found = search_grid(settings.temperatures, lambda taus: data.X.new_tensor([error(tau) for tau in taus]))
-    kernel = _scaled(Exponential(found.value * length), everything)
-    ridge, on_edge = ridges[found.value]
-    return kernel, ridge, on_edge or found.on_edge
-
-
-def _choose_ridge(kernel: Kernel, data: Split, settings: Settings) -> tuple[float, float, bool]:
-    """Return the least mean squared leave-one-out error, the largest ridge as good as that, and if on an edge."""
-    K = kernel(data.X)
-    scale = float(K.diagonal().mean())
-
-    def judge(ridges: list[float]) -> Tensor:
-        return leave_one_out_path(K, data.y, [ridge * scale for ridge in ridges]).square().mean(dim=2)
-
-    found = search_grid(settings.ridges, judge, largest_good_ridge, limits=ridge_limits(len(K)))
-    return float(found.judged.mean(1).min()), found.value * scale, found.on_edge
-
-
-def largest_good_ridge(rows: Tensor) -> int:
-    """Return the position of the largest ridge whose error is within one standard error of the least.
-
-    Ridges that leave-one-out cannot tell apart differ in condition number and effective dimension; the
-    largest is the simplest model, and the cheapest to solve.
-
-    Args:
-        rows: Squared leave-one-out error of every ridge, ascending, and row, (ridges, n).
-    """
-    errors = rows.mean(dim=1)
-    least = int(errors.argmin())
-    noise = float(rows[least].std()) / rows.shape[1] ** 0.5
-    return int((errors <= errors[least] + noise).nonzero().max())
 
 
 def _smoother_error(temperature: float, data: Split) -> float:

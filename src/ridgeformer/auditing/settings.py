@@ -21,7 +21,7 @@ class Settings:
         max_rows: Rows used at most; a larger dataset is sampled, and the report says so.
         preprocessing: "unit_rows", "standardise", or "auto" (unit rows for images, else standardise).
         temperatures: Candidates, as multiples of the mean squared row length; like ridges, they are widened for every
-            method whose choice lies on an edge (`ridgeformer.grid_search`). One value is a choice, and stays.
+            method whose choice lies on an edge (`ridgeformer.solving.selection`). One value is a choice, and stays.
         ridges: Candidates, as multiples of the mean diagonal of the kernel.
         steps: Conjugate-gradient steps shown at most.
         compiled_rows: Training rows shown to the compiled transformers at most; a certificate solves them directly.

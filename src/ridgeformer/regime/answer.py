@@ -16,7 +16,6 @@ from ridgeformer.core.checks import whole
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.core.words import percent, power_of_ten
 from ridgeformer.datasets import Split
-from ridgeformer.grid_search import ridge_limits, search_grid
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, CustomArchitecture
 from ridgeformer.regime.distances import KernelDistances, kernel_distances
@@ -26,7 +25,7 @@ from ridgeformer.regime.spectra import GramSpectrum, gram_spectrum
 from ridgeformer.regime.tangent_kernel import stable_rate, tangent_norm
 from ridgeformer.regime.training import Training
 from ridgeformer.regime.widths import Criterion, judge_criteria
-from ridgeformer.solving.ridge_path import leave_one_out_path
+from ridgeformer.solving.selection import choose_ridge_of_matrix
 
 __all__ = ["CLOSE", "RegimeAnswer", "answer_regime", "choose_ridge", "influence_supported", "obstacles", "sentences"]
 
@@ -303,15 +302,12 @@ def choose_ridge(K: Tensor, y: Tensor) -> tuple[float, str]:
         >>> choose_ridge(torch.eye(2, dtype=torch.float64), y)[0]  # nothing is learnt from other rows: all are as good
         10.0
     """
-    scale = float(K.diagonal().mean())
-
-    def judge(ridges: list[float]) -> Tensor:
-        return leave_one_out_path(K, y, [ridge * scale for ridge in ridges]).square().mean(dim=(1, 2))
 
     def largest(errors: Tensor) -> int:
-        return int((errors <= NEARLY * errors.min()).nonzero().max())
+        means = errors.mean(1)
+        return int((means <= NEARLY * means.min()).nonzero().max())
 
-    best = search_grid(RIDGES, judge, largest, limits=ridge_limits(len(K))).value * scale
+    best = choose_ridge_of_matrix(K, y, RIDGES, rule=largest).ridge
     return best, (
         f"The ridge, {best:.2g}, is the largest with which the limit kernel's squared error, leaving one row out, is "
         "within a tenth of its smallest."

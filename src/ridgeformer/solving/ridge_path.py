@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import exp, sqrt
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ridgeformer.core.checks import as_matrix, as_targets, positive
@@ -17,18 +19,21 @@ from ridgeformer.core.memory import free_bytes
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import gamma
-from ridgeformer.solving.band import BandFactor, band_form
+from ridgeformer.solving.band import BandFactor, BandForm, band_form
 from ridgeformer.solving.engines import Engine, Stored
 from ridgeformer.solving.fit import leave_one_out_residual
 from ridgeformer.solving.system import RidgeSystem, check_memory, exact_unit, scaled_system
 
-__all__ = ["RidgePath", "leave_one_out_path", "ridge_path"]
+__all__ = ["LeaveOneOut", "RidgePath", "leave_one_out_path", "ridge_path"]
 
 EXACT_ROWS = 2000
-"""Up to so many rows the path is computed in float64 by an eigendecomposition, above in float32 and checked."""
+"""Largest n at which the path is computed in float64 by an eigendecomposition; above in float32, and checked."""
 
 PROBES = 16
 """Rows at which the float32 diagonal is compared with one refined to float64."""
+
+TRUSTED = 0.1
+"""Relative error of the leave-one-out residuals up to which a ridge may be chosen."""
 
 PASSES, SOLVED = 3, 1e-6
 """Refinements against the float64 residual at most, and the relative residual at which they end."""
@@ -57,6 +62,26 @@ class RidgePath:
     unsolved: float
     residual_bound: Float[Tensor, "g n outputs"] | None = field(default=None, repr=False)
 
+    @classmethod
+    def joined(cls, paths: Sequence[RidgePath]) -> RidgePath:
+        """Return several paths of one regression as one, by ascending ridge."""
+        order = torch.cat([path.ridges for path in paths]).argsort()
+        bounds = [path.residual_bound for path in paths]
+        held = [bound for bound in bounds if bound is not None]
+        return cls(
+            torch.cat([path.ridges for path in paths])[order],
+            torch.cat([path.residuals for path in paths])[order],
+            paths[0].y,
+            torch.cat([path.error for path in paths])[order],
+            max(path.unsolved for path in paths),
+            torch.cat(held)[order] if len(held) == len(paths) else None,
+        )
+
+    @property
+    def trusted(self) -> Bool[Tensor, " g"]:
+        """Which ridges have leave-one-out errors that are right to a few digits."""
+        return (self.error <= TRUSTED) & torch.tensor(self.unsolved <= TRUSTED)
+
     @property
     def mean_squared(self) -> Float[Tensor, " g"]:
         """The mean squared leave-one-out error of every ridge, over rows and outputs."""
@@ -64,7 +89,7 @@ class RidgePath:
 
     @property
     def misclassified(self) -> Float[Tensor, " g"]:
-        """The share of rows whose class is not found without them.
+        """The fraction of rows whose class is not found without them.
 
         Targets are +1 and -1, one column a class, or one column for two classes.
         """
@@ -74,7 +99,15 @@ class RidgePath:
         return (left_out.argmax(2) != self.y.argmax(1)).double().mean(1)
 
 
-def ridge_path(kernel: Kernel, X: Any, y: Any, ridges: Any, *, tol: float = 1e-3, seed: int = 0) -> RidgePath:
+def ridge_path(
+    kernel: Kernel,
+    X: ArrayLike | Tensor,
+    y: ArrayLike | Tensor,
+    ridges: Iterable[float],
+    *,
+    tol: float = 1e-3,
+    seed: int = 0,
+) -> RidgePath:
     """Return the leave-one-out residuals of every ridge of a grid, without a refit (claim I1).
 
     Holds for positive semidefinite kernels. Up to 2,000 rows everything is float64, and the error of every residual is
@@ -97,20 +130,112 @@ def ridge_path(kernel: Kernel, X: Any, y: Any, ridges: Any, *, tol: float = 1e-3
         >>> ridge_path(DotProduct(), [[1.0], [2.0]], [1.0, 2.0], [1.0, 4.0]).residuals[:, 0, 0]  # 1 - 2 * 2/(4 + ridge)
         tensor([0.2000, 0.5000], dtype=torch.float64)
     """
-    X = as_matrix(X, "X").detach()
-    columns = as_targets(y, X).detach().reshape(len(X), -1)
-    grid = _grid(ridges)
-    with torch.no_grad():
-        system, log_scale = scaled_system(kernel, X.to(torch.float64), min(grid))
-        scaled = [ridge * exp(-log_scale) for ridge in grid]
-        given = torch.tensor(grid, dtype=torch.float64)
-        unit = exact_unit(columns)
-        if len(X) <= EXACT_ROWS:
-            residuals, bound, error, unsolved = _by_eigenvalues(system, columns / unit, scaled)
-            return RidgePath(given, residuals * unit, columns, error, unsolved, bound * unit + 2.0**-1074)
-        probes = torch.randperm(len(X), generator=torch_generator(seed, "probes"))[:PROBES].to(X.device)
-        residuals, measured, unsolved = _checked(system, columns / unit, scaled, probes, tol)
-        return RidgePath(given, residuals * unit, columns, torch.full_like(given, measured), unsolved)
+    return LeaveOneOut(kernel, X, y, tol=tol, seed=seed).path(ridges)
+
+
+class LeaveOneOut:
+    """K reduced once, from which every ridge follows; arguments as for `ridge_path`."""
+
+    def __init__(self, kernel: Kernel, X: Any, y: Any, *, tol: float = 1e-3, seed: int = 0) -> None:
+        X = as_matrix(X, "X").detach()
+        self.kernel, self.X, self.tol = kernel, X.to(torch.float64), tol
+        self.y = as_targets(y, X).detach().reshape(len(X), -1)
+        self.unit = exact_unit(self.y)
+        self.probes = torch.randperm(len(X), generator=torch_generator(seed, "probes"))[:PROBES].to(X.device)
+        self._forms: dict[torch.dtype, tuple[Engine, BandForm]] = {}
+        self._system: RidgeSystem | None = None
+
+    def path(self, ridges: Any) -> RidgePath:
+        """Return the leave-one-out residuals of these ridges."""
+        grid = _grid(ridges)
+        with torch.no_grad():
+            if self._system is None:
+                self._system, self.log_scale = scaled_system(self.kernel, self.X, min(grid))
+            scaled = [ridge * exp(-self.log_scale) for ridge in grid]
+            if min(scaled) < torch.finfo(torch.float64).tiny:
+                raise InputError(f"ridge is {min(grid):g}, too small to be represented beside K: raise it.")
+            given, unit = torch.tensor(grid, dtype=torch.float64), self.unit
+            if len(self.X) <= EXACT_ROWS:
+                residuals, bound, error, unsolved = self._by_eigenvalues(self._system, scaled)
+                return RidgePath(given, residuals * unit, self.y, error, unsolved, bound * unit + 2.0**-1074)
+            residuals, measured, unsolved = self._checked(self._system, scaled)
+            return RidgePath(given, residuals * unit, self.y, torch.full_like(given, measured), unsolved)
+
+    @cached_property
+    def _decomposition(self) -> tuple[Tensor, Tensor, float, float]:
+        """Eigenvalues and eigenvectors of K, and bounds e on |K - Q L Q'| and q on |I - Q'Q|."""
+        assert self._system is not None
+        K, n = self._system.matrix, self._system.n
+        values, Q = torch.linalg.eigh(K)
+        values, w = values.clamp_min(0), self._system.kernel.entry_error(self._system.X)
+        # the two products round by at most gamma times |Q| L |Q|' and |Q|'|Q|, whose norms are at most tr L and n
+        rounding = gamma(n + 8, torch.float64) * 1.01
+        e = float((K - (Q * values) @ Q.T).norm()) + rounding * float(values.sum() + K.norm()) + float(w.square().sum())
+        q = float((Q.T @ Q - torch.eye(n).to(Q)).norm()) + rounding * n
+        return values, Q, e, q
+
+    def _by_eigenvalues(
+        self, system: RidgeSystem, ridges: list[float]
+    ) -> tuple[Tensor, Tensor, Float[Tensor, " g"], float]:
+        """Return leave-one-out residuals, bounds on their errors and on those of R's diagonal, and the residual left.
+
+        With K = Q L Q' as computed, D = L + ridge I, |K - Q L Q'| <= e and |I - Q'Q| <= q, Q'AQ = D + F where
+        |D^-1/2 F D^-1/2| <= eps = (1 + q) e / ridge + 2 q sqrt(L_1 / ridge) + q^2 L_1 / ridge + q. So R = A^-1 lies
+        between Q D^-1 Q' / (1 + eps) and Q D^-1 Q' / (1 - eps), and so does its diagonal. A coefficient errs by
+        e_i'R r, at most sqrt(R_ii / ridge) |r|, r being the residual.
+        """
+        K, n, y = system.matrix, system.n, self.y / self.unit
+        values, Q, e, q = self._decomposition
+        top = float(values[-1])
+        rotated, norms = Q.T @ y, y.norm(dim=0)
+        residuals, bounds, errors, unsolved = [], [], [], 0.0
+        for ridge in ridges:
+            inverse = 1 / (values + ridge)
+            alpha, diagonal = Q @ (inverse[:, None] * rotated), Q.square() @ inverse
+            left = y - K @ alpha - ridge * alpha
+            r = left.norm(dim=0) + system.residual_roundoff(alpha, y, ridge)
+            eps = (
+                (1 + q) * e / ridge + 2 * q * sqrt(top / ridge) + q * q * top / ridge + q + gamma(n + 8, torch.float64)
+            )
+            found = leave_one_out_residual(alpha, diagonal)
+            moved = ((1 + eps) / (diagonal * ridge)).sqrt()[:, None] * r
+            residuals.append(found)
+            bounds.append((moved + eps * found.abs()) * (1 + gamma(n + 32, torch.float64)))
+            errors.append(eps)
+            unsolved = max(unsolved, float((left.norm(dim=0) / torch.where(norms > 0, norms, 1.0)).max()))
+        bound = torch.stack(bounds).nan_to_num(nan=torch.inf, posinf=torch.inf)
+        return torch.stack(residuals), bound, torch.tensor(errors, dtype=torch.float64), unsolved
+
+    def _checked(self, system: RidgeSystem, ridges: list[float]) -> tuple[Tensor, float, float]:
+        """Return `_by_band` in float32 if it holds what it must, else in float64."""
+        try:
+            found = self._by_band(system, ridges, torch.float32)
+        except InputError:  # the ridge or the logits are beyond float32
+            found = system.X, float("inf"), float("inf")
+        accurate = all(value <= self.tol for value in found[1:])
+        return found if accurate else self._by_band(system, ridges, torch.float64)
+
+    def _by_band(self, system: RidgeSystem, ridges: list[float], dtype: torch.dtype) -> tuple[Tensor, float, float]:
+        """Return the leave-one-out residuals, the error of the inverse's diagonal, and the largest residual left."""
+        y, probes = self.y / self.unit, self.probes
+        if dtype not in self._forms:
+            check_memory(system.n, dtype)
+            # three matrices for the reduction and, if there is room, K in float64 for the residuals
+            roomy = (3 * dtype.itemsize + 8) * system.n**2 <= free_bytes()
+            stored = Stored(system.kernel, system.X, dtype, exact=roomy)
+            self._forms[dtype] = stored, band_form(stored.K)
+        engine, form = self._forms[dtype]
+        factors = [form.factor(ridge) for ridge in ridges]
+        least = ridges.index(min(ridges))
+        units = torch.zeros(system.n, len(probes), dtype=y.dtype, device=y.device)
+        units[probes, torch.arange(len(probes))] = 1
+        sides = [torch.cat([y, units], 1) if i == least else y for i in range(len(ridges))]
+        solved, unsolved = _refine(engine, factors, ridges, sides)
+        diagonals = [factor.inverse_diagonal().double() for factor in factors]
+        exact = solved[least][probes, y.shape[1] + torch.arange(len(probes))]
+        error = float((diagonals[least][probes] / exact - 1).abs().max())
+        pairs = zip(solved, diagonals, strict=True)
+        return torch.stack([leave_one_out_residual(x[:, : y.shape[1]], d) for x, d in pairs]), error, unsolved
 
 
 def _grid(ridges: Any) -> list[float]:
@@ -121,75 +246,6 @@ def _grid(ridges: Any) -> list[float]:
     if not given:
         raise InputError("ridges is empty; at least one positive number was expected.")
     return [positive(ridge, "ridge", "without it the system may be singular") for ridge in given]
-
-
-def _by_eigenvalues(
-    system: RidgeSystem, y: Tensor, ridges: list[float]
-) -> tuple[Tensor, Tensor, Float[Tensor, " g"], float]:
-    """Return the leave-one-out residuals, proved bounds on their errors, those of R's diagonal, and what is unsolved.
-
-    With K = Q L Q' as computed, D = L + ridge I, |K - Q L Q'| <= e and |I - Q'Q| <= q, Q'AQ = D + F where
-    |D^-1/2 F D^-1/2| <= eps = (1 + q) e / ridge + 2 q sqrt(L_1 / ridge) + q^2 L_1 / ridge + q. So R = A^-1 lies between
-    Q D^-1 Q' / (1 + eps) and Q D^-1 Q' / (1 - eps), and so does its diagonal. A coefficient errs by e_i'R r, at most
-    sqrt(R_ii / ridge) |r|, r being the residual.
-    """
-    K, n = system.matrix, system.n
-    values, Q = torch.linalg.eigh(K)
-    values = values.clamp_min(0)
-    top, w = float(values[-1]), system.kernel.entry_error(system.X)
-    # the two products round by at most gamma times |Q| L |Q|' and |Q|'|Q|, whose norms are at most tr L and n
-    rounding = gamma(n + 8, torch.float64) * 1.01
-    e = float((K - (Q * values) @ Q.T).norm()) + rounding * float(values.sum() + K.norm()) + float(w.square().sum())
-    q = float((Q.T @ Q - torch.eye(n).to(Q)).norm()) + rounding * n
-    rotated, norms = Q.T @ y, y.norm(dim=0)
-    residuals, bounds, errors, unsolved = [], [], [], 0.0
-    for ridge in ridges:
-        inverse = 1 / (values + ridge)
-        alpha, diagonal = Q @ (inverse[:, None] * rotated), Q.square() @ inverse
-        left = y - K @ alpha - ridge * alpha
-        r = left.norm(dim=0) + system.residual_roundoff(alpha, y, ridge)
-        eps = (1 + q) * e / ridge + 2 * q * sqrt(top / ridge) + q * q * top / ridge + q + gamma(n + 8, torch.float64)
-        found = leave_one_out_residual(alpha, diagonal)
-        moved = ((1 + eps) / (diagonal * ridge)).sqrt()[:, None] * r
-        residuals.append(found)
-        bounds.append((moved + eps * found.abs()) * (1 + gamma(n + 32, torch.float64)))
-        errors.append(eps)
-        unsolved = max(unsolved, float((left.norm(dim=0) / torch.where(norms > 0, norms, 1.0)).max()))
-    bound = torch.stack(bounds).nan_to_num(nan=torch.inf, posinf=torch.inf)
-    return torch.stack(residuals), bound, torch.tensor(errors, dtype=torch.float64), unsolved
-
-
-def _checked(
-    system: RidgeSystem, y: Tensor, ridges: list[float], probes: Tensor, tol: float
-) -> tuple[Tensor, float, float]:
-    """Return `_by_band` in float32 if it holds what it must, else in float64."""
-    try:
-        found = _by_band(system, y, ridges, probes, torch.float32)
-    except InputError:  # the ridge or the logits are beyond float32
-        found = system.X, float("inf"), float("inf")
-    return found if all(value <= tol for value in found[1:]) else _by_band(system, y, ridges, probes, torch.float64)
-
-
-def _by_band(
-    system: RidgeSystem, y: Tensor, ridges: list[float], probes: Tensor, dtype: torch.dtype
-) -> tuple[Tensor, float, float]:
-    """Return the leave-one-out residuals, the error found in the inverse's diagonal, and the largest residual left."""
-    check_memory(system.n, dtype)
-    # three matrices for the reduction and, if there is room, K in float64 for the residuals
-    roomy = (3 * dtype.itemsize + 8) * system.n**2 <= free_bytes()
-    engine = Stored(system.kernel, system.X, dtype, exact=roomy)
-    form = band_form(engine.K)
-    factors = [form.factor(ridge) for ridge in ridges]
-    least = ridges.index(min(ridges))
-    units = torch.zeros(system.n, len(probes), dtype=y.dtype, device=y.device)
-    units[probes, torch.arange(len(probes))] = 1
-    sides = [torch.cat([y, units], 1) if i == least else y for i in range(len(ridges))]
-    solved, unsolved = _refine(engine, factors, ridges, sides)
-    diagonals = [factor.inverse_diagonal().double() for factor in factors]
-    exact = solved[least][probes, y.shape[1] + torch.arange(len(probes))]
-    error = float((diagonals[least][probes] / exact - 1).abs().max())
-    pairs = zip(solved, diagonals, strict=True)
-    return torch.stack([leave_one_out_residual(x[:, : y.shape[1]], d) for x, d in pairs]), error, unsolved
 
 
 def _refine(
