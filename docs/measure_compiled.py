@@ -56,7 +56,7 @@ def float32() -> list[str]:
         X, y = problem(kappa, 60, 40)
         A = X @ X.T + torch.eye(60, dtype=torch.float64)
         exact = torch.linalg.solve(A, y)
-        net = rf.compile("linear", features=40, ridge=1.0, steps=400, dtype="float32")
+        net = rf.compile(rf.DotProduct(), rf.ConjugateGradients(steps=400), features=40, ridge=1.0, dtype="float32")
         alpha = net.trace(X.float(), y.float(), X[:1].float()).alpha[-1, :, 0].double()
         ours.append(float((alpha - exact).norm() / exact.norm()))
         theirs.append(float((textbook(A.float(), y.float(), 400)[-1].double() - exact).norm() / exact.norm()))
@@ -86,7 +86,7 @@ def depth() -> list[str]:
         A = X @ X.T + torch.eye(80, dtype=torch.float64)
         exact = torch.linalg.solve(A, y)
         whole = float(exact @ A @ exact) ** 0.5
-        net = rf.compile("linear", features=60, ridge=1.0, steps=60)
+        net = rf.compile(rf.DotProduct(), rf.ConjugateGradients(steps=60), features=60, ridge=1.0)
         alphas = net.trace(X, y, X[:1]).alpha[:, :, 0]
         errors = [max(float((a - exact) @ A @ (a - exact)), 0.0) ** 0.5 / whole for a in alphas]
         limit = [bounds.cg_error_factor(kappa, t) for t in range(1, 61)]
@@ -113,32 +113,31 @@ def depth() -> list[str]:
 
 
 def width() -> list[str]:
-    """In-sample prediction error of narrow models against the corrected bounds, both routes, three sketches."""
+    """In-sample prediction error of narrow models against the corrected bounds, linear and softmax attention, three sketches."""
     data = synthetic(60, 24, spectrum=[60.0 * 0.75**i for i in range(24)], alignment="uniform", seed=2)
     X, y = torch.from_numpy(data.X), torch.from_numpy(data.y)
     X = X / X.norm(dim=1).max()
     ridge, tau, rows = 0.05, 0.5, []
     _, axes = plt.subplots(1, 2, sharey=True, figsize=(9, 4))
-    for axis, route in zip(axes, ("linear", "softmax"), strict=True):
-        kernel = DotProduct() if route == "linear" else Exponential(tau)
+    for axis, attention in zip(axes, ("linear", "softmax"), strict=True):
+        kernel = DotProduct() if attention == "linear" else Exponential(tau)
         exact = rf.solve(kernel, X, y, ridge).predict(X)
-        c = rf.compile(route, features=24, ridge=ridge, steps=1).budget.overhead
+        algorithm = rf.ConjugateGradients(steps=60)
+        c = rf.compile(kernel, algorithm, features=24, ridge=ridge).budget.overhead
         for number, sketch in enumerate(("pca", "gaussian", "orthogonal")):
             widths, errors, limits = range(2, 24, 3), [], []
             for m in widths:
-                net = rf.compile(
-                    route, features=24, ridge=ridge, steps=60, temperature=tau, width=m + c, sketch=sketch, reference=X
-                )
+                net = rf.compile(kernel, algorithm, features=24, ridge=ridge, width=m + c, sketch=sketch, reference=X)
                 carried = X @ net.embed["support"][:24, list(net.layout.columns["phi"])]
                 gap = float(torch.linalg.matrix_norm(kernel(X) - kernel(carried), ord=2))
                 semidefinite_bound = bounds.in_sample_bound(gap, ridge, float(y.norm()))
                 errors.append(float((net(X, y, X) - exact).norm()))
                 limits.append(float(semidefinite_bound))
                 if m in (5, 14):
-                    rows.append(f"| {route} | {sketch} | {m} | {errors[-1]:.2e} | {limits[-1]:.2e} |")
+                    rows.append(f"| {attention} | {sketch} | {m} | {errors[-1]:.2e} | {limits[-1]:.2e} |")
             axis.semilogy(widths, errors, "o-", color=f"C{number}", label=sketch)
             axis.semilogy(widths, limits, "--", color=f"C{number}")
-        axis.set_title(f"{route} attention")
+        axis.set_title(f"{attention} attention")
         axis.set_xlabel("feature columns m")
     axes[0].set_ylabel("in-sample prediction error (2-norm)")
     axes[0].legend()

@@ -22,7 +22,7 @@ from ridgeformer.algorithms import resolve
 from ridgeformer.compiler.sublayers import AttentionSublayer
 from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.language.roles import QUERY, SUPPORT, Mask, Rule
 
 __all__ = ["attack", "draw"]
@@ -91,20 +91,26 @@ def attack(tally: Tally, index: int, seed: int) -> None:
 
 
 def compiled(
-    attention: str, algorithm: str, steps: int, temperature: float = 1.0, projection: Tensor | None = None,
+    attention: str, algorithm: str, steps: int, kernel: str = "exponential", temperature: float = 1.0,
+    projection: Tensor | None = None,
     spectrum: tuple[float, float] | None = None, **options: Any,
 ) -> rf.CompiledTransformer:  # fmt: skip
     """Return the model of these options: names, and what belongs to the kernel or to the algorithm."""
-    linear = attention in ("linear", "imitation")
-    kernel = DotProduct(projection) if linear else Exponential(temperature, projection)
+    chosen = _kernel(attention, kernel, temperature, projection)
     given = {
         "steps": None if algorithm == "nadaraya_watson" else steps,
         "spectrum": spectrum,
         "preconditioner": "jacobi" if algorithm == "pcg" else None,
     }
     return rf.compile(
-        kernel, resolve("cg" if algorithm == "pcg" else algorithm, **given), attention=attention, **options
+        chosen, resolve("cg" if algorithm == "pcg" else algorithm, **given), attention=attention, **options
     )
+
+
+def _kernel(attention: str, name: str, temperature: float, projection: Tensor | None = None) -> Kernel:
+    if attention in ("linear", "imitation"):
+        return DotProduct(projection)
+    return (Gaussian if name == "gaussian" else Exponential)(temperature, projection)
 
 
 def _judge(tally: Tally, name: str, case: Case, certificate: rf.Certificate, poisoned: bool) -> None:
@@ -155,9 +161,9 @@ class Posed(ExactRegression):
         self.case, self.mean = case, [fmpq(0)] * X.shape[1]
         if case.options["attention"] == "imitation":
             self.mean = [sum(column, fmpq(0)) / len(X) for column in zip(*rational(X), strict=True)]
-        softmax = case.options["attention"] in ("softmax", "vanilla")
-        kernel = Exponential(case.options["temperature"]) if softmax else DotProduct()
-        super().__init__(kernel, X, y, case.options["ridge"])
+        options = case.options
+        kernel = _kernel(options["attention"], options["kernel"], options["temperature"])
+        super().__init__(kernel, X, y, options["ridge"])
 
     def read(self, X: Tensor) -> Rows:
         """Return the rows as exact fractions, centred and projected."""
@@ -189,6 +195,7 @@ def draw(index: int, seed: int) -> Case:
     options: dict[str, Any] = {
         "attention": attention,
         "algorithm": algorithm,
+        "kernel": "gaussian" if rng.random() < 0.4 else "exponential",
         "features": features,
         "outputs": outputs,
         "ridge": float(10.0 ** rng.uniform(-14, 12) if rng.random() < 0.25 else 10.0 ** rng.uniform(-3, 1)),
@@ -216,9 +223,9 @@ def _complete(options: dict[str, Any], rng: np.random.Generator, X: Tensor) -> N
     largest = float(logits.diagonal(dim1=-2, dim2=-1).max())
     if softmax:
         options["temperature"] = max(options["temperature"], largest / 60)
-        if options["attention"] == "softmax":
+        if options["attention"] == "softmax" and options["kernel"] == "exponential":
             options["sink"] = largest / options["temperature"]
-    K = (logits / options["temperature"]).exp() if softmax else logits
+    K = (logits / options["temperature"]).exp() if softmax else logits  # the Gaussian kernel's entries are smaller
     norm = float(K.abs().sum(-1).max())
     if options["algorithm"] == "neumann":
         options["ridge"] = norm * float(rng.uniform(1.1, 20)) + 1e-3

@@ -8,7 +8,7 @@ import torch
 import ridgeformer as rf
 from ridgeformer.algorithms import resolve
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.language.interpreter import interpret, read
 from ridgeformer.language.program import Record
 
@@ -30,6 +30,11 @@ MODELS = {
     "linear neumann": {"attention": "linear", "algorithm": "neumann", "ridge": 300.0},
     "nadaraya_watson": {"attention": "softmax", "algorithm": "nadaraya_watson"},
     "vanilla": {"attention": "vanilla"},
+    "gaussian cg": {"kernel": "gaussian"},
+    "gaussian richardson": {"kernel": "gaussian", "algorithm": "richardson"},
+    "gaussian nesterov": {"kernel": "gaussian", "algorithm": "nesterov", "spectrum": (0.3, 30.0)},
+    "gaussian nadaraya_watson": {"kernel": "gaussian", "algorithm": "nadaraya_watson"},
+    "gaussian vanilla": {"kernel": "gaussian", "attention": "vanilla"},
     "imitation": {"attention": "imitation"},
 }
 
@@ -46,7 +51,7 @@ def task(k=17, q=4, p=3, outputs=1, seed=0, dtype=torch.float64, tasks=None):
 
 
 def compiled(
-    attention="softmax", algorithm=None, *, steps=None, temperature=1.0, projection=None, spectrum=None,
+    attention="softmax", algorithm=None, *, kernel=None, steps=None, temperature=1.0, projection=None, spectrum=None,
     step_size=None, preconditioner=None, checked=True, **options,
 ):  # fmt: skip
     """A model by the names of its attention and algorithm; "pcg" is CG with Jacobi's preconditioner.
@@ -57,8 +62,10 @@ def compiled(
     if algorithm == "pcg":
         algorithm, preconditioner = "cg", "jacobi"
     steps = None if algorithm == "nadaraya_watson" else steps
-    linear = attention in ("linear", "imitation")
-    kernel = DotProduct(projection) if linear else Exponential(temperature, projection)
+    if attention in ("linear", "imitation"):
+        kernel = DotProduct(projection)
+    else:
+        kernel = (Gaussian if kernel == "gaussian" else Exponential)(temperature, projection)
     chosen = resolve(algorithm, steps=steps, spectrum=spectrum, step_size=step_size, preconditioner=preconditioner)
     compile = rf.compile if checked else unwrap(rf.compile)
     return compile(kernel, chosen, attention=attention, **options)

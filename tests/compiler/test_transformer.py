@@ -1,5 +1,6 @@
 import copy
 import pickle
+from itertools import islice
 
 import pytest
 import torch
@@ -9,10 +10,21 @@ from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.roles import QUERY
-from tests.compiler.tasks import MODELS, compiled, kernel_of, model, problem_with_condition, relative, task, textbook_cg
+from ridgeformer.solving import RidgeSystem
+from tests.compiler.tasks import (
+    MODELS,
+    compiled,
+    interpreted,
+    kernel_of,
+    model,
+    problem_with_condition,
+    relative,
+    task,
+    textbook_cg,
+)
 
 
-@pytest.mark.parametrize("name", ["linear cg", "softmax cg", "softmax cg, aggregator"])
+@pytest.mark.parametrize("name", ["linear cg", "softmax cg", "softmax cg, aggregator", "gaussian cg"])
 def test_weights_do_not_know_the_data(name):
     """One model, twenty problems of other sizes and spectra: the iterates are textbook CG's, the weights stay."""
     net = model(name, steps=8, ridge=0.5)
@@ -83,7 +95,7 @@ def test_tied_and_unrolled_weights_are_the_same_function(name):
     X, y, Xq = task(outputs=2)
     tied, unrolled = (model(name, outputs=2, tied=tied) for tied in (True, False))
     assert torch.equal(tied(X, y, Xq), unrolled(X, y, Xq))
-    if name not in ("linear chebyshev", "softmax chebyshev", "nadaraya_watson"):
+    if "chebyshev" not in name and "nadaraya_watson" not in name:
         assert unrolled.budget.parameters > tied.budget.parameters
         assert unrolled.budget.sublayers == tied.budget.sublayers
 
@@ -106,13 +118,47 @@ def test_outputs_are_independent_runs(name):
         torch.testing.assert_close(three(X, y, Xq)[:, column], one(X, y[:, column], Xq), rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["linear cg", "linear pcg", "softmax cg", "vanilla"])
+@pytest.mark.parametrize(
+    "name", ["linear cg", "linear pcg", "softmax cg", "vanilla", "gaussian cg", "gaussian vanilla"]
+)
 def test_enough_steps_give_ridge_regression(name):
     X, y, Xq = task(k=12)
-    steps = 4000 if name == "vanilla" else 25
+    steps = 4000 if "vanilla" in name else 25
     net = model(name, steps=steps, ridge=0.5)
     expected = rf.solve(kernel_of(net), X, y, 0.5).predict(Xq)
     assert relative(net(X, y, Xq), expected) < 1e-8
+
+
+@pytest.mark.parametrize("attention", ["linear", "softmax"])
+@pytest.mark.parametrize("kind", [rf.Richardson, rf.Neumann, rf.Chebyshev, rf.HeavyBall, rf.Nesterov])
+def test_every_step_is_that_of_iterate(kind, attention):
+    """Compiled and iterated, an algorithm with fixed coefficients has the same alpha after every step."""
+    X, y, Xq = task(k=12, outputs=2)
+    kernel = DotProduct() if attention == "linear" else Exponential(0.5)
+    ridge = 300.0 if kind is rf.Neumann else 0.3
+    ends = (ridge, ridge + float(kernel(X).sum(1).abs().max()))
+    options = {"spectrum": ends} if issubclass(kind, rf.algorithms.Accelerated) else {}
+    options |= {"step_size": 1 / ends[1]} if kind is rf.Richardson else {}
+    algorithm = kind(steps=9, **options)
+    net = rf.compile(kernel, algorithm, features=3, outputs=2, ridge=ridge)
+    system = RidgeSystem(kernel, X, ridge)
+    states = algorithm.iterate(system, y, spectrum=ends, precondition=lambda r: r)
+    alphas = torch.stack([state.alpha for state in islice(states, 9)])
+    trace, by_interpreter = net.trace(X, y, Xq), interpreted(net, X, y, Xq)
+    assert relative(trace.alpha, alphas) < 1e-12
+    assert relative(by_interpreter["alpha"], alphas) < 1e-12
+    assert relative(trace.f, kernel(Xq, X) @ alphas) < 1e-12
+    assert relative(by_interpreter["f"], trace.f) < 1e-12
+
+
+def test_the_gaussian_kernel_costs_one_column_and_one_sublayer():
+    plain, gaussian = model("softmax cg").budget, model("gaussian cg").budget
+    assert gaussian.width == plain.width + 1
+    assert gaussian.sublayers == plain.sublayers + 1
+    assert gaussian.heads_per_step == plain.heads_per_step
+    assert model("gaussian cg", primitives="swiglu").budget.beyond_stock == ()
+    assert model("gaussian vanilla").budget.width == 2 * 3 + 8
+    assert model("gaussian vanilla").budget.beyond_stock == ()
 
 
 def test_the_imitation_solves_with_features_centred_over_the_supports():

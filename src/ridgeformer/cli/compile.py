@@ -43,8 +43,8 @@ STEPS = 20
 def compile_(
     features: Annotated[int, typer.Option(help="Features of a row.", min=1)],
     directory: Annotated[Path, typer.Option("--out", help="Where the model goes.")],
-    kernel: Annotated[str, typer.Option(help="exponential or dot_product.")] = "exponential",
-    temperature: Annotated[float, typer.Option(help="Of the exponential kernel, > 0.")] = 1.0,
+    kernel: Annotated[str, typer.Option(help="exponential, gaussian or dot_product.")] = "exponential",
+    temperature: Annotated[float, typer.Option(help="Of the exponential and the Gaussian kernel, > 0.")] = 1.0,
     ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 0.1,
     algorithm: Annotated[
         str,
@@ -107,11 +107,13 @@ def _kernel(name: str, temperature: float) -> Kernel:
     with importing():
         from ridgeformer.compiler.specification import COMPILED_KERNELS
         from ridgeformer.core.errors import unknown_name
-        from ridgeformer.kernels import DotProduct, Exponential
+        from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 
     if name not in COMPILED_KERNELS:
         raise unknown_name("kernel", name, COMPILED_KERNELS)
-    return DotProduct() if name == DotProduct.name else Exponential(temperature)
+    if name == DotProduct.name:
+        return DotProduct()
+    return Gaussian(temperature) if name == Gaussian.name else Exponential(temperature)
 
 
 def _rows(reference: str | None, seed: int) -> Tensor | None:

@@ -14,9 +14,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from ridgeformer import bounds
 from ridgeformer.algorithms import Compilable, ConjugateGradients, FixedCoefficients, NadarayaWatson
-from ridgeformer.core.errors import InputError, LogitRangeError
-from ridgeformer.kernels import CentredDotProduct, DotProduct, Exponential, Kernel
+from ridgeformer.core.errors import InputError, LogitRangeError, NotPositiveSemidefiniteError
+from ridgeformer.kernels import CentredDotProduct, DotProduct, Exponential, Gaussian, Kernel
+from ridgeformer.kernels.logit_kernel import LogitKernel
 from ridgeformer.language.attention import KernelAttention
 from ridgeformer.language.program import Program
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, own, reads
@@ -100,8 +102,8 @@ class CompiledAttention(KernelAttention):
         """Return the relative error of a kernel entry between these rows, in units of eps."""
         return 1.0
 
-    def logits(self, rows: Tensor) -> Tensor | None:
-        """Return the logits between rows where the kernel exponentiates them; None where it does not."""
+    def sketch_bound(self, rows: Tensor, kept: Tensor) -> float | None:
+        """Return a bound on norm(K - Kh) for sketched rows from their logits alone (W6); None where there is none."""
         return None
 
     def weights(self, queries: Tensor, rows: Tensor) -> Tensor:
@@ -168,8 +170,12 @@ class SoftmaxAttention(CompiledAttention):
     o_i = sum_j e^{S_ij} v_j / (e^c + Z_i) and a_i = e^c / (e^c + Z_i): their quotient is (e^-c K v)_i, and the row
     sum Z is never formed.
 
+    The Gaussian kernel exp(-|x - z|^2 / 2 tau) takes the logit x'z / tau - |z|^2 / 2 tau for a key z and the sink logit
+    c + |x|^2 / 2 tau for a reader x, so that the quotient is the product with the Gaussian matrix. One gated sublayer
+    before the first step computes |phi|^2 / 2, one unit a feature, into one column.
+
     Attributes:
-        sink: Logit of the sink, near the largest logit.
+        sink: Logit of the sink, near the largest logit; 0 for the Gaussian kernel, whose largest entry is 1.
         through_aggregator: Whether means pass through the aggregator token: pooled there, then read from it.
     """
 
@@ -177,7 +183,7 @@ class SoftmaxAttention(CompiledAttention):
     through_aggregator: bool = False
 
     name: ClassVar[str] = "softmax"
-    kernels: ClassVar[tuple[type[Kernel], ...]] = (Exponential,)
+    kernels: ClassVar[tuple[type[Kernel], ...]] = (Exponential, Gaussian)
     runs: ClassVar[tuple[type[Compilable], ...]] = (ConjugateGradients, FixedCoefficients, NadarayaWatson)
 
     def write(self, algorithm: Compilable, ridge: float) -> Program:
@@ -196,8 +202,13 @@ class SoftmaxAttention(CompiledAttention):
     @property
     def temperature(self) -> float:
         """The kernel's."""
-        assert isinstance(self.kernel, Exponential)
+        assert isinstance(self.kernel, LogitKernel)
         return self.kernel.temperature
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether logits take the squared lengths of the features."""
+        return isinstance(self.kernel, Gaussian)
 
     def begin(self, algorithm: str, ridge: float, *, products: bool = True) -> Program:
         """Return a program of supports, aggregator and queries."""
@@ -207,12 +218,17 @@ class SoftmaxAttention(CompiledAttention):
         net.constant("one", "the constant 1", on=roles)
         if products:
             net.constant("agg", "1 on the aggregator", on=(AGGREGATOR,))
+        if self.gaussian:
+            net.state({"half": "phi.phi / 2"}, "one")
+            net.gate("squared lengths", half="0.5 * phi * phi")
         return net
 
     @property
     def scores(self) -> dict[tuple[str, str], float]:
         """Logits of supports and sink."""
-        return {("phi", "phi"): 1 / self.temperature, ("one", "agg"): self.sink}
+        inverse = 1 / self.temperature
+        lengths = {("one", "half"): -inverse, ("half", "agg"): inverse} if self.gaussian else {}
+        return {("phi", "phi"): inverse, **lengths, ("one", "agg"): self.sink}
 
     def scratch(self, net: Program) -> None:
         """Declare what a head returns."""
@@ -269,6 +285,13 @@ class SoftmaxAttention(CompiledAttention):
         """Refuse rows whose largest logit is too far from the sink's."""
         largest = max(float(rows.square().sum(-1).max()) for rows in (X, Xq)) / self.temperature
         span, dtype = LOGIT_SPAN[X.dtype], str(X.dtype).removeprefix("torch.")
+        if self.gaussian:
+            if not largest * torch.finfo(X.dtype).eps < 0.1:
+                raise LogitRangeError(
+                    f"squared row lengths reach {largest:.1e} temperatures, so no digit of a distance is right in "
+                    f"{dtype}: subtract the mean of the rows, or raise the temperature."
+                )
+            return
         if not largest - self.sink < span or self.sink - largest > span:
             sink = f"compile with sink={largest:.4g}, " if isfinite(largest) else ""
             raise LogitRangeError(
@@ -279,25 +302,31 @@ class SoftmaxAttention(CompiledAttention):
     @property
     def scaled_kernel(self) -> Kernel:
         """e^-sink K."""
-        assert isinstance(self.kernel, Exponential)
-        return replace(self.kernel, log_scale=self.sink)
+        return replace(self.kernel, log_scale=self.sink) if isinstance(self.kernel, Exponential) else self.kernel
 
     def exact_kernel(self, projection: Tensor | None, X: Tensor) -> Kernel:
         """Return the kernel of projected rows."""
-        assert isinstance(self.kernel, Exponential)
+        assert isinstance(self.kernel, LogitKernel)
         return replace(self.kernel, projection=None if projection is None else projection.T)
 
     def entry_rounding(self, rows: Tensor) -> float:
         """Return 1 + largest logit + sink: the exponential multiplies the error of a logit."""
-        return 1 + float(rows.square().sum(1).max()) / self.temperature + abs(self.sink)
+        terms = 2 if self.gaussian else 1
+        return 1 + terms * float(rows.square().sum(1).max()) / self.temperature + abs(self.sink)
 
-    def logits(self, rows: Tensor) -> Tensor:
-        """Return Phi Phi' / temperature."""
-        return rows @ rows.T / self.temperature
+    def sketch_bound(self, rows: Tensor, kept: Tensor) -> float | None:
+        """Return W6's bound, times `scale`; None where the lost logits are no kernel."""
+        bound = bounds.gaussian_logit_sketch_bound if self.gaussian else bounds.logit_sketch_bound
+        logits, sketched = (part @ part.T / self.temperature for part in (rows, kept))
+        try:
+            return bound(logits, sketched) * self.scale
+        except NotPositiveSemidefiniteError:
+            return None
 
     def weights(self, queries: Tensor, rows: Tensor) -> Tensor:
         """Return what one softmax head puts on rows, (queries, rows): the Nadaraya-Watson weights."""
-        return (queries @ rows.T / self.temperature).softmax(-1)
+        bias = rows.square().sum(1) / 2 if self.gaussian else 0.0
+        return ((queries @ rows.T - bias) / self.temperature).softmax(-1)
 
 
 @dataclass(frozen=True)

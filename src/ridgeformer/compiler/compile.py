@@ -52,7 +52,7 @@ def compile(
     Its weights know the arguments given here and nothing of the data, so one model serves every support set.
 
     Args:
-        kernel: `DotProduct` or `Exponential`; the embedding applies its projection.
+        kernel: `DotProduct`, `Exponential` or `Gaussian`; the embedding applies its projection.
         algorithm: `ConjugateGradients(steps=12)` and the like; every step is a block of sublayers.
             `Richardson` finds a safe step size in context unless it has one; `Chebyshev`, `HeavyBall` and `Nesterov`
             need their spectrum. `NadarayaWatson` is one softmax head, for comparison.
@@ -65,7 +65,8 @@ def compile(
         width: Columns of the stream. Below what the features need, they are sketched to fit.
         sketch: "pca" (of `reference`), "gaussian", "orthogonal", or a matrix (carried, features).
         reference: Rows whose principal directions "pca" keeps; not the data to be solved.
-        sink: Logit of the sink; None is 1 / temperature, right for rows of unit length. Vanilla: log(ridge).
+        sink: Logit of the sink; None is 1 / temperature, right for rows of unit length. Gaussian: 0. Vanilla:
+            log(ridge).
         epsilon: Tilt of the imitation's head.
         through_aggregator: Let means pass through the aggregator token (softmax conjugate gradients).
         share_channels: Let channels with disjoint lives share columns.

@@ -26,7 +26,8 @@ class Weights:
     """All weights of a transformer.
 
     Attributes:
-        embed: For each role the (features + outputs + 1, width) matrix that turns a token into its stream.
+        embed: For each role the matrix that turns a token into its stream: features, outputs, half the
+            squared length where a program takes it, and the constant 1, by width.
         prelude, steps, readout: Sublayers; tied steps are there once.
     """
 
@@ -80,7 +81,8 @@ def lower(
 
 
 def _embedding(program: Program, layout: Layout, spec: Specification, role: Role, features: Tensor) -> Tensor:
-    W = torch.zeros(spec.features + spec.outputs + 1, layout.width, dtype=spec.torch_dtype)
+    inputs = spec.features + spec.outputs
+    W = torch.zeros(inputs + 1 + program.takes_squares, layout.width, dtype=spec.torch_dtype)
     for name, channel in program.channels.items():
         columns = list(layout.columns[name])
         if role not in channel.on:
@@ -88,7 +90,9 @@ def _embedding(program: Program, layout: Layout, spec: Specification, role: Role
         if channel.source == "features":
             W[: spec.features, columns] = features.to(W.dtype)
         elif channel.source == "targets":
-            W[spec.features : -1, columns] = torch.eye(spec.outputs, dtype=W.dtype)
+            W[spec.features : inputs, columns] = torch.eye(spec.outputs, dtype=W.dtype)
+        elif channel.source == "half squares":
+            W[inputs, columns] = 1.0
         else:
             W[-1, columns] = float(channel.source or 0.0)
     return W
@@ -188,15 +192,24 @@ class _Units:
 
     def assign(self, target: str, terms: Expression) -> None:
         """Add to a channel, column by column: units for its linear part, then for every other term."""
-        one = self.layout.columns["one"][0]
-        for position, column in enumerate(self.layout.columns[target]):
-            straight = [(self._column(term.factors[0], position), term.coefficient) for term in terms if term.linear]
+        one, columns = self.layout.columns["one"][0], self.layout.columns[target]
+        for place, column in enumerate(columns):
+            widths = {len(self.layout.columns[name]) for term in terms for name in term.channels}
+            positions = range(max(widths)) if len(columns) == 1 else (place,)  # one column gets the sum over others
+            straight = [
+                (self._column(term.factors[0], position), term.coefficient)
+                for term in terms
+                if term.linear
+                for position in positions[: len(self.layout.columns[term.factors[0]])]
+            ]
             found = self.primitives.move(straight, one) if straight else []
             for term in terms:
                 if not term.linear:
                     make = self.primitives.divide if term.divisor else self.primitives.multiply
-                    x, y = (self._operand(name, position) for name in term.channels)
-                    found += make(term.coefficient, x, y, one)
+                    summed = max(len(self.layout.columns[name]) for name in term.channels)
+                    for position in positions[:summed]:
+                        x, y = (self._operand(name, position) for name in term.channels)
+                        found += make(term.coefficient, x, y, one)
             self.units += [(unit, column) for unit in found]
             if self.most is not None and len(self.units) > self.most:
                 raise InputError(f"a gated sublayer needs more than {self.most:,} units")

@@ -25,7 +25,8 @@ from ridgeformer.compiler.primitives.options import CHECKS
 from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.kernels import DotProduct, Exponential, Kernel
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
+from ridgeformer.kernels.logit_kernel import LogitKernel
 from ridgeformer.language.program import Program
 
 __all__ = ["ATTENTIONS", "COMPILED_KERNELS", "Specification", "choose_attention", "digest", "write_program"]
@@ -35,7 +36,7 @@ ATTENTIONS: dict[str, type[CompiledAttention]] = {
 }
 """Attentions by name."""
 
-COMPILED_KERNELS: dict[str, type[Kernel]] = {kind.name: kind for kind in (DotProduct, Exponential)}
+COMPILED_KERNELS: dict[str, type[Kernel]] = {kind.name: kind for kind in (DotProduct, Exponential, Gaussian)}
 """Kernels that some attention computes; the first attention that does is the default."""
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -56,10 +57,11 @@ def choose_attention(
     """Return the attention of this name for a kernel without projection; None is the kernel's own.
 
     Args:
-        kernel: `DotProduct` or `Exponential`.
+        kernel: `DotProduct`, `Exponential` or `Gaussian`.
         ridge: lambda.
         name: One of `ATTENTIONS`.
-        sink: Logit of the sink; None is 1 / temperature, right for rows of unit length, and log(ridge) for vanilla.
+        sink: Logit of the sink; None is 1 / temperature, right for rows of unit length; 0 for the Gaussian
+            kernel; log(ridge) for vanilla.
         epsilon: Tilt of the imitation.
         through_aggregator: Whether means pass through the aggregator token.
 
@@ -82,7 +84,12 @@ def choose_attention(
     if not isinstance(through_aggregator, bool):
         raise InputError(f"through_aggregator is {through_aggregator!r}; True or False was expected.")
     if issubclass(kind, SoftmaxAttention):
-        default = log(ridge) if issubclass(kind, VanillaAttention) else 1 / kernel.temperature  # type: ignore[attr-defined]
+        assert isinstance(kernel, LogitKernel)
+        default = 0.0 if isinstance(kernel, Gaussian) else 1 / kernel.temperature
+        if issubclass(kind, VanillaAttention):
+            default = log(ridge)
+        elif isinstance(kernel, Gaussian) and sink is not None and checked_sink(sink) != 0:
+            raise InputError("the Gaussian kernel is at most 1, so its sink has the logit 0: leave sink out.")
         return kind(kernel, checked_sink(default if sink is None else sink), through_aggregator)
     for option, given in (("sink", sink), ("through_aggregator", through_aggregator or None)):
         if given is not None:

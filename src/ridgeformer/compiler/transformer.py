@@ -144,14 +144,19 @@ class CompiledTransformer(nn.Module):
     # -- running -----------------------------------------------------------------------------------
 
     def _check(self, X: Any, y: Any, Xq: Any) -> Task:
-        carried = next(name for name, channel in self.program.channels.items() if channel.source == "features")
-        embedding = self.embed[SUPPORT.value][: self.spec.features, list(self.layout.columns[carried])]
+        embedding = self.carried
         if embedding.dtype != self.spec.torch_dtype:
             raise DtypeError(
                 f"the weights are {embedding.dtype} and the model was compiled for {self.spec.dtype}, which its sink "
                 "and its guards are made for: compile it with dtype= instead of moving it."
             )
         return check_task(self.spec, X, y, Xq, embedding)
+
+    @property
+    def carried(self) -> Tensor:
+        """What the embedding multiplies the features of a support by, (features, carried)."""
+        name = next(name for name, channel in self.program.channels.items() if channel.source == "features")
+        return self.embed[SUPPORT.value][: self.spec.features, list(self.layout.columns[name])]
 
     def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
         """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
@@ -184,7 +189,8 @@ class CompiledTransformer(nn.Module):
 
         def given(rows: Tensor, targets: Tensor | None) -> Tensor:
             targets = rows.new_zeros(*rows.shape[:-1], self.spec.outputs) if targets is None else targets
-            return torch.cat([rows, targets, rows.new_ones(*rows.shape[:-1], 1)], dim=-1)
+            squares = [(rows @ self.carried).square().sum(-1, keepdim=True) / 2] if self.program.takes_squares else []
+            return torch.cat([rows, targets, *squares, rows.new_ones(*rows.shape[:-1], 1)], dim=-1)
 
         nothing = X.new_zeros(*batch, 1, self.spec.features)
         inputs = {

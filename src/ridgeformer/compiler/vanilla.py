@@ -7,6 +7,10 @@ No gated sublayer, no product, no division. Memory i reads all memories (logit S
 
 and alpha <- alpha - that is gradient descent preconditioned by diag(Z + e^c). It converges without any step size
 whenever e^c >= ridge, at a rate of at most 1 - ridge / (e^c + Z_max) (claim A6).
+
+For the Gaussian kernel memory j has the key bias -|x_j|^2 / 2 tau and slots have the logit c + |x_i|^2 / 2 tau.
+Attention alone cannot square, so tokens carry |phi|^2 / 2 as one more input, computed like the features before the
+embedding.
 """
 
 from __future__ import annotations
@@ -74,13 +78,19 @@ class VanillaAttention(SoftmaxAttention):
         net = Program("attention-only softmax gradient descent", "softmax", roles)
         net.features("phi_reader", "features, as asked with", on=(SUPPORT, ANCHOR, QUERY))
         net.features("phi_source", "features, as found by", on=(SUPPORT,))
+        if self.gaussian:
+            net.half_squares("half_reader", "phi.phi / 2, as asked with", on=(SUPPORT, ANCHOR, QUERY))
+            net.half_squares("half_source", "phi.phi / 2, as found by", on=(SUPPORT,))
         net.constant("one", "the constant 1", on=roles)
         net.constant("slot", "1 on what is read with the sink logit", on=(ANCHOR, QUERY, NULL))
         net.targets("y", "targets, on anchors", on=(ANCHOR,))
         net.state({"alpha": "coefficients, on memories", "copy": "coefficients, on anchors"})
         net.state({"f": "prediction, on queries"})
 
-        scores = {("phi_reader", "phi_source"): 1 / self.temperature, ("one", "slot"): self.sink}
+        inverse = 1 / self.temperature
+        scores = {("phi_reader", "phi_source"): inverse, ("one", "slot"): self.sink}
+        if self.gaussian:
+            scores |= {("one", "half_source"): -inverse, ("half_reader", "slot"): inverse}
         small = exp(-self.sink)
         net.begin_step()
         gradient = [("alpha", -1.0), ("copy", -ridge * small), ("y", small)]

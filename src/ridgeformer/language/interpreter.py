@@ -21,7 +21,12 @@ State = dict[str, Tensor]
 
 def start(program: Program, tokens: Tokens, X: Tensor, y: Tensor, Xq: Tensor) -> State:
     """Return every channel as a (tokens, size) tensor, filled as the embedding fills it."""
-    given = {"features": {"support": X, "anchor": X, "query": Xq}, "targets": {"support": y, "anchor": y}}
+    half, half_q = (rows.square().sum(1, keepdim=True) / 2 for rows in (X, Xq))
+    given = {
+        "features": {"support": X, "anchor": X, "query": Xq},
+        "half squares": {"support": half, "anchor": half, "query": half_q},
+        "targets": {"support": y, "anchor": y},
+    }
     sizes = {"features": X.shape[1], "outputs": y.shape[1], "one": 1}
     state = {}
     for name, channel in program.channels.items():
@@ -120,6 +125,6 @@ def _gate(instruction: Gate, state: State) -> State:
                 product = product * reciprocal(state[term.divisor])
             elif len(term.factors) == 2:
                 product = product * state[term.factors[1]]
-            total = total + product
+            total = total + (product.sum(1, keepdim=True) if total.shape[1] == 1 else product)
         after[target] = total
     return after

@@ -27,14 +27,15 @@ class Channel:
         name: What programs call it.
         size: One column a feature, one an output, or one.
         meaning: One line for a person.
-        source: What the embedding writes into it: the features, the targets, or a constant.
+        source: What the embedding writes into it: the features, the targets, half the squared length of the features,
+            or a constant.
         on: Roles whose tokens get it.
     """
 
     name: str
     size: Size
     meaning: str
-    source: Literal["features", "targets"] | float | None = None
+    source: Literal["features", "targets", "half squares"] | float | None = None
     on: tuple[Role, ...] = ()
 
 
@@ -156,6 +157,10 @@ class Program:
         """Declare a channel that the embedding fills with the features."""
         self.channels[name] = Channel(name, "features", meaning, "features", on)
 
+    def half_squares(self, name: str, meaning: str, on: tuple[Role, ...]) -> None:
+        """Declare a channel that the embedding fills with half the squared length of the features."""
+        self.channels[name] = Channel(name, "one", meaning, "half squares", on)
+
     def targets(self, name: str, meaning: str, on: tuple[Role, ...] = (SUPPORT,)) -> None:
         """Declare a channel that the embedding fills with the targets."""
         self.channels[name] = Channel(name, "outputs", meaning, "targets", on)
@@ -183,7 +188,10 @@ class Program:
     # -- instructions ------------------------------------------------------------------------------
 
     def gate(self, name: str, *, clear: str = "", **assignments: str) -> None:
-        """Add a gated sublayer: each channel named gets the value of its expression."""
+        """Add a gated sublayer: each channel named gets the value of its expression.
+
+        A channel of one column gets the sum over the columns of wider ones: "phi * phi" is an inner product.
+        """
         caption = ", ".join(f"{target} = {text}" for target, text in assignments.items())
         parsed = tuple((target, parse(text, self.constants)) for target, text in assignments.items())
         self._add(Gate(name, caption, parsed, tuple(clear.split())))
@@ -236,6 +244,11 @@ class Program:
         self._into.append(instruction)
 
     # -- reading it --------------------------------------------------------------------------------
+
+    @property
+    def takes_squares(self) -> bool:
+        """Whether tokens carry half the squared length of their features as an input."""
+        return any(channel.source == "half squares" for channel in self.channels.values())
 
     def timeline(self) -> Iterator[tuple[str, Instruction]]:
         """Yield (section, instruction) once each: prelude, one step of each kind, readout."""

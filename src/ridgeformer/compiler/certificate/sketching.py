@@ -11,7 +11,6 @@ from ridgeformer import bounds
 from ridgeformer.compiler.certificate.certificate import Array
 from ridgeformer.compiler.certificate.evidence import Evidence
 from ridgeformer.compiler.certificate.rounding import FLOOR
-from ridgeformer.core.errors import NotPositiveSemidefiniteError
 from ridgeformer.kernels import DotProduct
 
 __all__ = ["Sketch", "measure_sketch"]
@@ -42,7 +41,7 @@ def measure_sketch(evidence: Evidence) -> Sketch:
     """Return the sketch's bounds: W2 for the coefficients, W3 for the predictions, W6 for the kernel."""
     true, kept = evidence.true, evidence.problem
     difference = float(torch.linalg.matrix_norm(true.K - kept.K, ord=2))
-    known = _from_logits(evidence)
+    known = evidence.spec.attention.sketch_bound(true.system.X, kept.system.X)
     s = difference if known is None else known
     size = true.y.norm(dim=0).numpy()
     resolvent = bounds.resolvent_error_bound(s, true.ridge)
@@ -53,17 +52,6 @@ def measure_sketch(evidence: Evidence) -> Sketch:
         predictions = np.minimum(predictions, _leading_bound(evidence))
     rounding = FLOOR * evidence.relative_eps / evidence.eps * 2.0**-52 * true.kappa
     return Sketch(difference, s, resolvent * size, predictions, leading, rounding)
-
-
-def _from_logits(evidence: Evidence) -> float | None:
-    """Return W6's bound on norm(K - Kh) in the scale of the problem, where the lost logits are a kernel."""
-    logits, kept = (evidence.spec.attention.logits(p.system.X) for p in (evidence.true, evidence.problem))
-    if logits is None or kept is None:
-        return None
-    try:
-        return bounds.logit_sketch_bound(logits, kept) * evidence.problem.ridge / evidence.spec.ridge
-    except NotPositiveSemidefiniteError:
-        return None
 
 
 def _keeps_leading(evidence: Evidence) -> bool:

@@ -13,7 +13,6 @@ from ridgeformer.compiler.specification import Specification, write_program
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.interpreter import State, interpret, start
 from ridgeformer.language.program import Gate, Program
-from ridgeformer.language.roles import SUPPORT
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer
@@ -62,8 +61,7 @@ def operand_ranges(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> Opera
     given = model._check(X, y, Xq).given
     supports, targets, queries = (part.detach().reshape(-1, *part.shape[-2:]) for part in given)
     tokens = model.tokens(supports.shape[-2], queries.shape[-2])
-    carried = next(name for name, channel in program.channels.items() if channel.source == "features")
-    embedding = model.embed[SUPPORT.value][: exact.features, list(model.layout.columns[carried])]
+    embedding = model.carried
     found = OperandRanges(float("inf"), 0.0, 0.0)
     for task in zip(supports @ embedding, targets, queries @ embedding, strict=True):
         state = start(program, tokens, *task)
