@@ -28,7 +28,7 @@ from ridgeformer.influence.features import Features
 __all__ = ["CONTROLS", "Flips", "Malleable", "examine_malleability"]
 
 TAU = 0.1
-"""The share of the training rows that is moved: the most influential."""
+"""Fraction of the training rows that is moved: the most influential."""
 
 CONTROLS = {
     "noise": "random noise",
@@ -36,7 +36,7 @@ CONTROLS = {
     "attacked": "attack on the training loss",
     "adaptive": "attack on the influence itself",
 }
-"""What is done to the rows, in words; the first two are controls."""
+"""Treatments of the rows, in words; the first two are controls."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ridgeformer.influence.exact import as_problem, as_rows, unit_columns
 from ridgeformer.influence.influences import Influence
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
-from ridgeformer.solving.preconditioners.nystrom import NystromFactor
+from ridgeformer.solving.preconditioners.builders import NystromFactor
 from ridgeformer.solving.system import scaled_system
 
 __all__ = [
