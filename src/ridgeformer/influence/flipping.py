@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from math import inf, pi, sqrt
+from math import e, inf, pi, sqrt
 from typing import Any, TypeAlias
 
 import torch
@@ -17,7 +17,7 @@ from ridgeformer.influence.attacks import Attack
 from ridgeformer.influence.exact import influence_of
 from ridgeformer.influence.features import AttentionFeatures, Features
 from ridgeformer.influence.pair import DUAL, Expansion, Pair, choose_pair, factors, fixed_expansions
-from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
 
 __all__ = ["Drift", "FlippingEps", "bracket", "certified_eps", "drift", "flipping_eps", "smallest_flipping_eps"]
 
@@ -82,6 +82,25 @@ def _exponential(kernel: Exponential, g: Expansion, norm: str) -> Drift | None:
 
 
 @drift.register
+def _gaussian(kernel: Gaussian, g: Expansion, norm: str) -> Drift | None:
+    """The gradient's part and |a_j| k(x, x) t^2/(2 tau), as no second derivative exceeds k(x, x)/tau; t is |U v|_2.
+
+    A slope of at most k(x, x)/sqrt(e tau) everywhere is the better bound for large moves.
+    """
+    slope, tau = g.slope(kernel, norm), kernel.temperature
+    stretch = sqrt(g.x.shape[1]) if norm == "linf" else 1.0
+    if kernel.projection is not None:
+        stretch *= float(torch.linalg.matrix_norm(kernel.projection.double(), ord=2))
+    size = float(g.a.abs().sum() * kernel.diagonal(g.x)[0])
+
+    def bound(eps: float) -> float:
+        t = stretch * eps
+        return min(eps * slope + size * t * t / (2 * tau), size * t / sqrt(e * tau))
+
+    return bound
+
+
+@drift.register
 def _relu_ntk(kernel: ReluNTK, g: Expansion, norm: str) -> Drift | None:
     """k(x, z) has slope at most |z| (1/2 + 1/(2 pi)) in x, and |z|/2 more with both layers trained.
 
@@ -103,20 +122,20 @@ def certified_eps(pair: Pair, norm: str) -> float | None:
     The influence is the product of a residual and a covariance up to a positive factor, so it keeps its sign
     while each of them does. A certificate exists
 
-    - for dot-product, Gram-power (context fixed), exponential and ReLU tangent kernels of the rows themselves,
-      where both are sums of kernels in the row that moves (`drift`; claim L7, corrected). For the first two it is
-      the exact answer: some move just beyond it flips the sign;
+    - for dot-product, Gram-power (context fixed), exponential, Gaussian and ReLU tangent kernels of the rows
+      themselves, where both are sums of kernels in the row that moves (`drift`; claim L7, corrected). For the first two
+      it is the exact answer: some move just beyond it flips the sign;
     - for dot products of attention features without normalisation, where every row moves (claim L8, corrected).
 
     Holds for targets, query and other rows held fixed; round-off is not included.
     """
+    kernel = pair.fit.kernel
+    plain = type(kernel) is DotProduct and kernel.projection is None
     if pair.raw:
-        expansions, kernel = fixed_expansions(pair), pair.fit.kernel
+        expansions = fixed_expansions(pair)
         drifts = [drift(kernel, g, norm) for g in expansions]
         values = [abs(float(g.value(kernel, g.x))) for g in expansions]
-    elif (
-        isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and pair.fit.kernel == DotProduct()
-    ):
+    elif isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and plain:
         drifts, values = _gram_cube(pair, norm)
     else:
         return None
