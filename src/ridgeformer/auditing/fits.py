@@ -15,7 +15,7 @@ from torch import Tensor
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.statistics import Paired, compare_paired, mean_interval, proportion_interval
 from ridgeformer.datasets import Split
-from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.estimators import NadarayaWatsonRegressor
 from ridgeformer.kernels import DotProduct, Exponential, mean_square_length
 from ridgeformer.solving import fit as solved
 from ridgeformer.solving import solve
@@ -136,7 +136,7 @@ def nadaraya_watson(data: Split, settings: Settings) -> Fit:
         settings.temperatures, lambda taus: data.X.new_tensor([_smoother_error(tau * length, data) for tau in taus])
     )
     best = found.value * length
-    model = NadarayaWatson(temperature=best).fit(data.X.numpy(), data.y.numpy())
+    model = NadarayaWatsonRegressor(temperature=best).fit(data.X.numpy(), data.y.numpy())
 
     def predict(X: Tensor) -> Tensor:
         return torch.from_numpy(model.predict(X.numpy())).reshape(len(X), -1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ridgeformer import datasets
 from ridgeformer.claims.claim import Claim, Curve, Evidence, Figure, Origin, Plot, Trial, Verdict
 from ridgeformer.compiler.compile import compile
-from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.estimators import NadarayaWatsonRegressor
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve
 
@@ -62,7 +62,7 @@ def check(cases: int) -> Evidence:
     """Compare a one-head network with the kernel average and with ridge regression, on diabetes."""
     X, y, Xq, _ = _data()
     heads = {s: _head(s) for s in SHARPNESS}
-    averages = {s: NadarayaWatson(temperature=1 / s).fit(X, y).predict(Xq) for s in SHARPNESS}
+    averages = {s: NadarayaWatsonRegressor(temperature=1 / s).fit(X, y).predict(Xq) for s in SHARPNESS}
     ridges = {(s, ridge): _ridge(s, ridge) for s in SHARPNESS for ridge in RIDGES}
     unequal = sum(_gap(heads[s], averages[s]) > 1e-10 for s in SHARPNESS)
     gaps = [_gap(heads[s], f) for (s, _), f in ridges.items()]

@@ -8,7 +8,7 @@ enough. Every other file looks at the network itself and returns findings: `weig
 unseen. `certificate` puts findings together.
 """
 
-from ridgeformer.compiler.certificate.certificate import Certificate, Check, Curve
+from ridgeformer.compiler.certificate.certificate import Certificate, CertificateCurve, Check
 from ridgeformer.compiler.certificate.certify import certify
 
-__all__ = ["Certificate", "Check", "Curve", "certify"]
+__all__ = ["Certificate", "CertificateCurve", "Check", "certify"]

@@ -21,7 +21,7 @@ from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.compile import compile
 from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.sublayers import AttentionSublayer
-from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.estimators import NadarayaWatsonRegressor
 from ridgeformer.influence import influence
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.language.program import Attend, Gate, Record
@@ -182,7 +182,7 @@ def run(state: State) -> ModelRun:
 def _run(state: State) -> ModelRun:
     task, model = load_regression(state), compiled(state)
     (evidence,) = gather(model, task.X, task.y[:, None], task.Xq)
-    average = NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
+    average = NadarayaWatsonRegressor(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
     promise = promise_of(evidence) if "alpha" in evidence.values else None
 
     def shown(values: Tensor) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify
-from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
+from ridgeformer.compiler.certificate.problem import ReferenceProblem, carried_features, pose
 from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.checks import as_tensor, whole
@@ -336,7 +336,7 @@ def _reading(model: CompiledTransformer) -> tuple[tuple[int, ...], float]:
     return model.layout.columns[record.channel], record.scale
 
 
-def _averager(model: CompiledTransformer, problem: Problem) -> Array:
+def _averager(model: CompiledTransformer, problem: ReferenceProblem) -> Array:
     return _array(model.spec.attention.weights(problem.queries, problem.system.X))
 
 
