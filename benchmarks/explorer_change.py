@@ -18,21 +18,20 @@ from typing import Any
 import torch
 from harness import report
 
-from ridgeformer.views.explorer.callbacks import show
 from ridgeformer.views.explorer.controls import apply, scope, shown
+from ridgeformer.views.explorer.server import show
 from ridgeformer.views.explorer.state import State
 
-sys.path += [str(Path(__file__).parents[1] / "tests" / room) for room in ("", "views/explorer")]
-from served_explorer import AWAITED, Explorer, served
-
-from real_browser import chromium
+sys.path.append(str(Path(__file__).parents[1]))
+from tests.real_browser import chromium
+from tests.views.explorer.served_explorer import AWAITED, Explorer, served
 
 STATES = {
     "sine, 24 points, 8 steps": State(),
     "sine, 200 points, 30 steps": State(rows=200, steps=30),
     "digits, 200 rows, 30 steps": State(data="digits", rows=200, ridge=1.0, steps=30),
-    "digits, 200 rows, linear, 30 steps": State(data="digits", rows=200, route="linear", steps=30),
-    "sine, 200 points, vanilla, 60 steps": State(rows=200, route="vanilla", solver="richardson", steps=60),
+    "digits, 200 rows, linear, 30 steps": State.parse("data=digits&rows=200&attention=linear&steps=30"),
+    "sine, 200 points, vanilla, 60 steps": State.parse("rows=200&attention=vanilla&steps=60"),
 }
 REPEATS = 7
 

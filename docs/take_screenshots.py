@@ -11,8 +11,10 @@ from typing import Any
 from PIL import Image
 
 import ridgeformer as rf
-from ridgeformer import datasets, views
+from ridgeformer import datasets
 from ridgeformer.auditing import audit, preset
+from ridgeformer.views import write_page
+from ridgeformer.views.audit_page import audit_page
 from ridgeformer.views.viewer import curve_task, trace_view, write_viewer
 
 HERE = Path(__file__).parent
@@ -55,7 +57,9 @@ def main() -> None:
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         given = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-        written = given or views.write(audit(datasets.load("digits"), preset("default")), work)
+        written = given or write_page(
+            audit_page(audit(datasets.load("digits"), preset("default"))), work / "report.html"
+        )
         browser = stack.enter_context(chromium())
         pages = {name: (written, options) for name, options in REPORT.items()}
         for name, (path, options) in (pages | {"trace_viewer": (write_trace(work), VIEWER)}).items():

@@ -2,12 +2,22 @@
 
 import json
 import re
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
 import pytest
 
+from ridgeformer.auditing import PRESETS
+from tests.auditing.small_audits import SMALL
+
 QUICK = ("--preset", "quick", "--max-rows", "60")
+
+
+@pytest.fixture
+def smaller(monkeypatch):
+    """Let the quick preset do as little as it can: these tests are about what is said, not about the numbers."""
+    monkeypatch.setitem(PRESETS, "quick", replace(SMALL, repeats=1, regime_epochs=5, steps=20))
 
 
 def test_the_page_is_written_and_the_last_line_is_its_path(run, tmp_path):
@@ -22,6 +32,7 @@ def test_the_page_is_written_and_the_last_line_is_its_path(run, tmp_path):
     assert "Only 60 of 178 rows were used" in plain
 
 
+@pytest.mark.usefixtures("smaller")
 def test_as_json_it_is_one_object_with_everything(run, tmp_path):
     pytest.importorskip("matplotlib")
     code, out, _ = run("audit", "diabetes", "--json", "--figures", *QUICK)
@@ -69,6 +80,7 @@ def test_one_class_is_no_task(run, tmp_path):
     assert err == "error: column 'y' of mine.csv has one class only ('yes'): at least two are needed.\n"
 
 
+@pytest.mark.usefixtures("smaller")
 def test_many_rows_are_sampled_and_that_is_said_aloud(run, tmp_path):
     X = np.random.default_rng(0).standard_normal((50_000, 3)).round(4)
     np.savez(tmp_path / "many.npz", X=X, y=X[:, 0] * X[:, 1])
@@ -78,6 +90,7 @@ def test_many_rows_are_sampled_and_that_is_said_aloud(run, tmp_path):
     assert "Only 60 of 50,000 rows were used" in (tmp_path / "audit" / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("smaller")
 def test_a_constant_column_and_repeated_rows_are_said(run, tmp_path):
     X = np.random.default_rng(0).standard_normal((30, 2))
     rows = [f"{a},7,{b},{'up' if a > 0 else 'down'}" for a, b in np.vstack([X, X])]
@@ -114,6 +127,7 @@ def test_data_no_fit_exists_for_is_one_line(run, tmp_path, change, words):
     assert err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("smaller")
 def test_names_with_markup_are_shown_as_they_are(run, tmp_path):
     generator = np.random.default_rng(0)
     X = generator.standard_normal((40, 2))
@@ -124,6 +138,7 @@ def test_names_with_markup_are_shown_as_they_are(run, tmp_path):
     assert "a[/b]" in out
 
 
+@pytest.mark.usefixtures("smaller")
 def test_constant_targets_are_audited_without_infinities(run, tmp_path):
     X = np.random.default_rng(0).standard_normal((40, 2))
     write_table(tmp_path / "mine.csv", X, np.full(40, 0.5))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ridgeformer.views import write
+from ridgeformer.views import write_page
+from ridgeformer.views.audit_page import audit_page
 from tests.auditing.small_audits import small_audit
 from tests.real_browser import chromium, needs_chromium, new_page
 
@@ -17,7 +18,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    return write(small_audit("digits"), tmp_path_factory.mktemp("page")).as_uri()
+    return write_page(audit_page(small_audit("digits")), tmp_path_factory.mktemp("page") / "report.html").as_uri()
 
 
 @pytest.fixture

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["CONTROLS", "Flips", "Malleable", "examine_malleability"]
 
 TAU = 0.1
-"""The share of the training rows that is moved: the most influential."""
+"""Fraction of the training rows that is moved: the most influential."""
 
 CONTROLS = {
     "noise": "random noise",
-    "redrawn": "no attack, network drawn again",
+    "redrawn": "no attack, network re-initialised",
     "attacked": "attack on the training loss",
     "adaptive": "attack on the influence itself",
 }
-"""What is done to the rows, in words; the first two are controls."""
+"""Treatments of the rows, in words; the first two are controls."""
 
 
 @dataclass(frozen=True)

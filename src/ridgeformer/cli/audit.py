@@ -40,10 +40,11 @@ def audit(
     Example: ridgeformer audit digits --out audit
     """
     with importing():
-        from ridgeformer import datasets, views
+        from ridgeformer import datasets
         from ridgeformer.auditing import audit as run_audit
         from ridgeformer.auditing import preset
-        from ridgeformer.views.page import require_place
+        from ridgeformer.views.audit_page import audit_page
+        from ridgeformer.views.page import require_place, write_page
         from ridgeformer.views.paper import write_figures
 
     settings = replace(preset(size), seed=seed, preprocessing=preprocessing)
@@ -52,8 +53,9 @@ def audit(
     require_place(directory / "report.html")
     with progress_bar(json) as progress:
         result = run_audit(datasets.load(data, target=target), settings, progress=progress)
-        page = views.write(result, directory)
-        drawn = write_figures(views.audit_page(result), directory / "figures") if figures else ()
+        shown = audit_page(result)
+        page = write_page(shown, directory / "report.html")
+        drawn = write_figures(shown, directory / "figures") if figures else ()
     if json:
         print_json({**result.as_dict(), "page": str(page), "figures": [str(path) for path in drawn]})
         return

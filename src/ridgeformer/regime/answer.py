@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ridgeformer.core.checks import whole
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.core.words import percent, power_of_ten
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, CustomArchitecture
@@ -58,7 +59,7 @@ def obstacles(measured: Measurement) -> tuple[str, ...]:
     }
     unknown = "{} (not measured)"
     return tuple(
-        said.format(_percent(value)) if value is not None else unknown.format(said.replace(" {}", ""))
+        said.format(percent(value)) if value is not None else unknown.format(said.replace(" {}", ""))
         for said, value in found.items()
         if value is None or not value <= CLOSE
     )
@@ -84,10 +85,10 @@ def _limit(measured: Measurement) -> str:
             "has no closed form here."
         )
     away, ridge = measured.kernel_start.whitened, measured.kernel_start.ridge
-    where = f"within {_percent(away)} of" if away <= CLOSE else f"{_percent(away)} away from"
+    where = f"within {percent(away)} of" if away <= CLOSE else f"{percent(away)} away from"
     return (
         f"At width {measured.width:,} this network's kernel is {where} its limit in the ridge-whitened sense "
-        f"(ridge {ridge:.2g}), and its average entry within {_percent(measured.kernel_start.frobenius)}."
+        f"(ridge {ridge:.2g}), and its average entry within {percent(measured.kernel_start.frobenius)}."
     )
 
 
@@ -99,8 +100,8 @@ def _training(measured: Measurement) -> list[str]:
         said.append("The network is dead: no output has a gradient, so nothing it does is learnt.")
     if measured.kernel_drift is not None and measured.weight_movement is not None:
         said.append(
-            f"During training the kernel moved {_percent(measured.kernel_drift)} and the weights "
-            f"{_percent(measured.weight_movement)}; the training error ended at {measured.train_error:.3g}, the test "
+            f"During training the kernel moved {percent(measured.kernel_drift)} and the weights "
+            f"{percent(measured.weight_movement)}; the training error ended at {measured.train_error:.3g}, the test "
             f"error at {measured.test_error:.3g} (kernel ridge regression: {measured.ridge_test_error:.3g})."
         )
     distances = {
@@ -108,7 +109,7 @@ def _training(measured: Measurement) -> list[str]:
         "the limit kernel's predictor at the same training time": measured.to_ntk,
         "kernel ridge regression": measured.to_ridge,
     }
-    parts = [f"{_percent(one.relative)} from {name}" for name, one in distances.items() if one is not None]
+    parts = [f"{percent(one.relative)} from {name}" for name, one in distances.items() if one is not None]
     if parts:
         said.append(f"Its test outputs are {', '.join(parts)}.")
     return said
@@ -118,10 +119,10 @@ def _influence(measured: Measurement) -> str:
     if influence_supported(measured):
         near = measured.kernel_start is not None and measured.kernel_start.whitened <= CLOSE
         whose = "the limit kernel or the network's own" if near else "the network's own kernel"
-        return f"Influence by NTK is supported, with {whose}: kernel and outputs stayed within {_percent(CLOSE)}."
+        return f"Influence by NTK is supported, with {whose}: kernel and outputs stayed within {percent(CLOSE)}."
     return (
-        f"Influence by NTK is not supported, because {' and '.join(obstacles(measured))}; at most {_percent(CLOSE)} is "
-        "asked for."
+        f"Influence by NTK is not supported, because {' and '.join(obstacles(measured))}; at most {percent(CLOSE)} is "
+        "allowed."
     )
 
 
@@ -130,22 +131,18 @@ def _widths(criteria: tuple[Criterion, ...]) -> str:
     for one in criteria:
         least = one.log10_sufficient if one.log10_expected is None else one.log10_expected
         named = "" if one.name in MEANINGS[one.name] else f" ({one.name})"
-        said[one.reachable].append(f"{MEANINGS[one.name]}{named} asks for about 10^{max(least, 0):.1f}")
+        said[one.reachable].append(f"{MEANINGS[one.name]}{named} needs about {power_of_ten(max(least, 0.0))}")
     parts = [
         f"{word}: {', '.join(said[key])}" for key, word in ((True, "reachable"), (False, "out of reach")) if said[key]
     ]
     return f"Widths at initialisation, {'; '.join(parts)}."
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:,.0f} %"
-
-
 RIDGES = tuple(10.0 ** (k / 2) for k in range(-10, 3))
 """Ridges tried first, as multiples of the mean diagonal of the kernel; widened while the choice lies on an edge."""
 
 NEARLY = 1.1
-"""A leave-one-out error up to so many times the smallest counts as good as that."""
+"""Leave-one-out errors up to this multiple of the smallest count as equally good."""
 
 FIRST_WIDTH = 1_000
 SHORT = Training("descent", rate=1.0, epochs=300, l2=0.0)

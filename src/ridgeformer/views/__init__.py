@@ -4,7 +4,6 @@
 and heat maps, `page` renders and writes, `ridgeformer.core.words` writes numbers and counts.
 """
 
-from ridgeformer.views.audit_page import audit_page, render, write
 from ridgeformer.views.figures import GREY, PALETTE, Figure, bars, broken, curve, draw, heat_map, log_axis, styled
 from ridgeformer.views.page import render_page, write_page
 from ridgeformer.views.parts import Facts, Fragment, Page, Part, Picture, Section, Strip, Table, Thumbnail, thumbnail
@@ -22,17 +21,14 @@ __all__ = [
     "Strip",
     "Table",
     "Thumbnail",
-    "audit_page",
     "bars",
     "broken",
     "curve",
     "draw",
     "heat_map",
     "log_axis",
-    "render",
     "render_page",
     "styled",
     "thumbnail",
-    "write",
     "write_page",
 ]

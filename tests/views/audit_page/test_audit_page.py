@@ -8,8 +8,8 @@ import pytest
 from markupsafe import escape
 
 from ridgeformer.auditing.settings import Skipped
-from ridgeformer.views import Page, Picture, Strip, Table, audit_page, render
-from ridgeformer.views.audit_page import claims_section, settings_section
+from ridgeformer.views import Page, Picture, Strip, Table
+from ridgeformer.views.audit_page import audit_page, claims_section, settings_section
 from ridgeformer.views.audit_page.fit import (
     compiled_section,
     data_section,
@@ -50,7 +50,7 @@ def test_sections_in_order_and_every_figure_says_what_to_see(name):
 
 def test_the_page_is_complete_in_itself_and_small_enough():
     audit = small_audit("digits")
-    text = render(audit)
+    text = render_page(audit_page(audit))
     own = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
     for sentence in audit.sentences:
         rest = sentence.partition(": ")[2]
@@ -62,7 +62,7 @@ def test_the_page_is_complete_in_itself_and_small_enough():
 def test_names_from_outside_are_escaped():
     wine = small_audit("wine")
     dataset = replace(wine.data.dataset, name="<script>alert(1)</script>")
-    text = render(replace(wine, data=replace(wine.data, dataset=dataset)))
+    text = render_page(audit_page(replace(wine, data=replace(wine.data, dataset=dataset))))
     assert "<script>alert(1)" not in text
     assert "&lt;script&gt;alert(1)" in text
 
@@ -139,7 +139,7 @@ def test_what_was_left_out_says_why():
     bad = replace(wine, **dict.fromkeys(("regime", "attribution", "malleability"), Skipped("row 3 is all zeros.")))
     assert words(regime_section(bad)).count("row 3 is all zeros") == 1
     assert words(influence_section(bad)).count("row 3 is all zeros") == 2
-    assert "row 3 is all zeros" in render(bad)
+    assert "row 3 is all zeros" in render_page(audit_page(bad))
 
 
 def test_claims_lead_to_their_cards_and_useful_ones_come_first():

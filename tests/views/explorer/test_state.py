@@ -62,7 +62,7 @@ def test_a_route_without_a_solver_takes_its_first():
     [
         ("colour=red", "unknown setting in the address: 'colour'"),
         ("steps=3&steps=4", "twice"),
-        ("steps=many", "a number was expected"),
+        ("steps=many", "a finite number was expected"),
         ("steps=2.5", "whole number"),
         ("steps=1e999", "finite"),
         ("ridge=nan", "finite"),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ridgeformer.auditing import Audit
 from ridgeformer.claims import CLAIMS
 from ridgeformer.core.words import count, number
 from ridgeformer.views.audit_page.fit import compiled_section, data_section, fits_section, size_section
 from ridgeformer.views.audit_page.networks import influence_section, regime_section
-from ridgeformer.views.page import render_page, write_page
 from ridgeformer.views.parts import Form, Page, Section, Table
 
-__all__ = ["audit_page", "claims_section", "render", "settings_section", "write"]
+__all__ = ["audit_page", "claims_section", "settings_section"]
 
 
 def audit_page(audit: Audit) -> Page:
@@ -38,16 +35,6 @@ def audit_page(audit: Audit) -> Page:
         colophon=f"Made by ridgeformer {audit.versions['ridgeformer']} with seed {audit.settings.seed} in "
         f"{sum(audit.seconds.values()):.0f} seconds. This file is self-contained and makes no network requests.",
     )
-
-
-def render(audit: Audit) -> str:
-    """Return the page of an audit as HTML."""
-    return render_page(audit_page(audit))
-
-
-def write(audit: Audit, directory: Path) -> Path:
-    """Write the page of an audit as `report.html` into a directory and return its path."""
-    return write_page(audit_page(audit), directory / "report.html")
 
 
 def claims_section(audit: Audit) -> Section:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 from itertools import groupby
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -51,8 +52,21 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+Result = TypeVar("Result")
+
 QUERIES = 5
 """Queries shown in the stream: supports never read them, so their number changes the picture only."""
+
+
+def shared(*unused: str, most: int = 16) -> Callable[[Callable[[State], Result]], Callable[[State], Result]]:
+    """Return a decorator: states of one problem, whatever their `unused` settings, share the last results."""
+    fixed = {name: getattr(State, name) for name in unused}
+
+    def decorate(function: Callable[[State], Result]) -> Callable[[State], Result]:
+        cached = lru_cache(maxsize=most)(function)
+        return wraps(function)(lambda state: cached(replace(state.problem, **fixed)))
+
+    return decorate
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,17 +162,13 @@ def _algorithm(name: str, steps: int, spectrum: tuple[float, float]) -> Algorith
     return resolve(name, steps=steps, **({"spectrum": spectrum} if issubclass(VALUES[name], Accelerated) else {}))
 
 
+@shared()
 def compiled(state: State) -> CompiledTransformer:
     """Return the transformer of a state.
 
     Some algorithms need bounds on the spectrum and "pca" needs directions: both are taken from the training rows, as
     one would for data at hand. Nothing else of the data is in the weights.
     """
-    return _compiled(state.problem)
-
-
-@lru_cache(maxsize=16)
-def _compiled(state: State) -> CompiledTransformer:
     task = load_regression(state)
     options: dict[str, Any] = {}
     if state.width is not None:
@@ -169,17 +179,13 @@ def _compiled(state: State) -> CompiledTransformer:
     return compile(kernel, algorithm, attention=state.attention, features=task.X.shape[1], ridge=state.ridge, **options)
 
 
+@shared()
 def run(state: State) -> ModelRun:
     """Compile, run and compare with the theoretical bound.
 
     Raises:
         InputError: what the library refuses, in its own words.
     """
-    return _run(state.problem)
-
-
-@lru_cache(maxsize=16)
-def _run(state: State) -> ModelRun:
     task, model = load_regression(state), compiled(state)
     (evidence,) = gather(model, task.X, task.y[:, None], task.Xq)
     average = NadarayaWatsonRegressor(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
@@ -205,24 +211,16 @@ def _run(state: State) -> ModelRun:
     )
 
 
+@shared("steps", "width", "sketch")
 def spectrum(state: State) -> Spectra:
     """Return the eigenvalues of the kernel matrix and what they say about dimension and width."""
-    return _spectrum(replace(state.problem, steps=State.steps, width=None, sketch=State.sketch))
-
-
-@lru_cache(maxsize=16)
-def _spectrum(state: State) -> Spectra:
     kernel, rows, _ = exact_problem(state, load_regression(state))
     return examine_spectra(rows, kernel(rows, rows), state.ridge)
 
 
+@shared("steps", "width", "sketch")
 def leave_one_out(state: State) -> LeaveOneOut:
     """Return the leave-one-out influence of every training point on every query, with all features."""
-    return _leave_one_out(replace(state.problem, steps=State.steps, width=None, sketch=State.sketch))
-
-
-@lru_cache(maxsize=16)
-def _leave_one_out(state: State) -> LeaveOneOut:
     task = load_regression(state)
     kernel, rows, queries = exact_problem(state, task)
     found = influence(kernel, rows, task.y, queries, state.ridge)
@@ -293,7 +291,6 @@ class StreamView:
         kind: "embedding", "attention" or "gated".
         written: Channels it wrote.
         number, last: Which sublayer of how many.
-        heads: Names of its heads, if it is attention.
     """
 
     values: Array
@@ -305,7 +302,6 @@ class StreamView:
     written: frozenset[str]
     number: int
     last: int
-    heads: tuple[str, ...]
 
     @property
     def channels(self) -> list[tuple[str, list[int]]]:
@@ -325,17 +321,13 @@ class AttentionPattern:
     supports: int
 
 
-@lru_cache(maxsize=4)
-def _walk(state: State) -> Walk:
+@shared(most=4)
+def walk(state: State) -> Walk:
+    """Return the run of a state, to be looked at sublayer by sublayer."""
     run(state)  # raises what the library refuses
     task = load_regression(state)
     chosen = np.unique(np.linspace(0, len(task.Xq) - 1, QUERIES).round().astype(int))
     return Walk(compiled(state), task.X, task.y[:, None], task.Xq[torch.from_numpy(chosen)])
-
-
-def walk(state: State) -> Walk:
-    """Return the run of a state, to be looked at sublayer by sublayer."""
-    return _walk(state.problem)
 
 
 def look(state: State) -> StreamView:
@@ -344,18 +336,17 @@ def look(state: State) -> StreamView:
     last = len(found.instructions)
     number = min(state.sublayer, last)
     instruction = found.instructions[number - 1] if number else None
-    attention = isinstance(instruction, Attend)
+    kind = "attention" if isinstance(instruction, Attend) else "gated"
     return StreamView(
         values=found.after(number).numpy(),
         tokens=_token_names(found.tokens),
         columns=_holders(found.model, instruction),
         title=f"{found.sections[number - 1]}: {instruction.name}" if instruction else "the embedding",
         formula=instruction.caption if instruction else "features, targets and constants, as the tokens bring them",
-        kind="embedding" if instruction is None else ("attention" if attention else "gated"),
+        kind="embedding" if instruction is None else kind,
         written=instruction.writes if instruction else frozenset(),
         number=number,
         last=last,
-        heads=tuple(head.name for head in instruction.heads) if isinstance(instruction, Attend) else (),
     )
 
 

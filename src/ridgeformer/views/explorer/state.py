@@ -165,7 +165,7 @@ def _number(name: str, text: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise InputError(f"the address gives {name}={text[:40]!r}; a number was expected.") from None
+        number = math.nan
     if not math.isfinite(number):
         raise InputError(f"the address gives {name}={text[:40]!r}; a finite number was expected.")
     return number

@@ -21,7 +21,7 @@ const answer = {
   keys() {
     const entry = (name, colour, style) => html("span", {}, html("i", { style: `border-color: ${colour}; border-style: ${style}` }), name);
     const found = [entry("the network now", "var(--tv-mark)", "solid"), entry("exact ridge regression", "var(--tv-exact)", "dashed"), entry("one softmax head", "var(--tv-average)", "dotted")];
-    if (data.at) found.push(html("span", {}, "drag a point up or down: the network runs again, here"));
+    if (data.at) found.push(html("span", {}, "drag a point up or down to rerun the network in this page"));
     find(".tv-keys").replaceChildren(...found);
   },
 

@@ -5,12 +5,12 @@ const attention = {
     const { time } = state, sublayer = sublayers[time - 1], heads = sublayer && data.modules[sublayer.module].heads;
     find(".tv-attention").classList.toggle("tv-none", !heads);
     if (!heads) {
-      find(".tv-attention-note").textContent = sublayer ? "this sublayer has none: gated units work on every token by itself" : "the embedding reads nobody";
+      find(".tv-attention-note").textContent = sublayer ? "none in this sublayer: gated units act on each token separately" : "the embedding reads no other token";
       find(".tv-weight").textContent = "";
       find(".tv-heads").replaceChildren(...(sublayer ? [this.units(data.modules[sublayer.module].units)] : []));
       return;
     }
-    find(".tv-attention-note").textContent = `who reads whom: readers are rows, sources columns${heads.length > 1 ? `; ${heads.length} heads` : ""}`;
+    find(".tv-attention-note").textContent = `rows are readers, columns are sources${heads.length > 1 ? `; ${heads.length} heads` : ""}`;
     find(".tv-heads").replaceChildren(...heads.map(head => this.card(head, time)));
     find(".tv-weight").textContent = this.example(heads, time);
   },
@@ -31,7 +31,7 @@ const attention = {
   row(head, time) {
     const n = tokens.length, i = state.token, P = engine.pattern(time, head), mask = engine.allowed(head), X = engine.states[time - 1];
     const sources = visible.filter(j => mask[i * n + j]).toSorted((a, b) => Math.abs(P[i * n + b]) - Math.abs(P[i * n + a]));
-    if (!sources.length) return html("p", {}, `${tokens[i].label} reads nobody here.`);
+    if (!sources.length) return html("p", {}, `${tokens[i].label} reads no token here.`);
     const largest = Math.abs(P[i * n + sources[0]]) || 1, soft = head.kind === "softmax";
     const body = sources.slice(0, LISTED).map(j => html("tr", { style: `--share: ${(Math.abs(P[i * n + j]) / largest).toFixed(3)}; --sign: var(--tv-${P[i * n + j] < 0 ? "neg" : "pos"})` },
       html("th", { scope: "row" }, tokens[j].label), ...(soft ? [html("td", {}, show(engine.score(head, X, i, j), 3))] : []), html("td", { class: "tv-bar" }, show(P[i * n + j], 3))));
@@ -79,7 +79,7 @@ const attention = {
   sentence(head, P, i, sources) {
     const n = tokens.length, top = sources.filter(j => P[i * n + j] !== 0).toSorted((a, b) => Math.abs(P[i * n + b]) - Math.abs(P[i * n + a]));
     const listed = top.slice(0, 4).map(j => `${tokens[j].label} ${show(P[i * n + j], 3)}`).join(", ");
-    return `${tokens[i].label} reads ${listed || "nobody"}${top.length > 4 ? ` and ${top.length - 4} more` : ""} (head ${head.name})`;
+    return `${tokens[i].label} reads ${listed || "no token"}${top.length > 4 ? ` and ${top.length - 4} more` : ""} (head ${head.name})`;
   },
 
   /** The arithmetic of one weight that is worth reading: the chosen token's largest, on another token if there is one. */
@@ -96,7 +96,7 @@ const attention = {
   weight(head, time, P, i, j) {
     const value = P[i * tokens.length + j], X = engine.states[time - 1], W = engine.width;
     const who = `${tokens[i].label} reads ${tokens[j].label} (head ${head.name})\n`;
-    if (!head.scores.length) return `${who}no scores: all it may read weigh the same\nweight = ${show(value)}`;
+    if (!head.scores.length) return `${who}no scores: all tokens it may read have equal weight\nweight = ${show(value)}`;
     const parts = head.scores.map(([reader, source, weight]) => [weight, X[i * W + reader], X[j * W + source]]).filter(([, a, b]) => a * b !== 0);
     const sum = parts.slice(0, 3).map(part => part.map(number => (number < 0 ? `(${show(number, 3)})` : show(number, 3))).join("·")).join(" + ") + (parts.length > 3 ? ` + ${parts.length - 3} more` : "");
     const score = engine.score(head, X, i, j), product = `${sum || "0"} = ${show(score)}`;
@@ -108,6 +108,6 @@ const attention = {
 
   units(units) {
     const kinds = Object.entries(Object.groupBy(units, unit => unit.gate)).map(([gate, list]) => `${list.length} with gate ${gate}`);
-    return html("p", { class: "tv-note" }, `${units.length} gated unit${units.length > 1 ? "s" : ""}: ${kinds.join(", ")}. Choose a cell to see the products.`);
+    return html("p", { class: "tv-note" }, `${units.length} gated unit${units.length > 1 ? "s" : ""}: ${kinds.join(", ")}. Select a cell to see the products.`);
   },
 };

@@ -198,7 +198,7 @@ const repeat = () => {
   const gap = largest(engine.predictions.map((value, n) => value - engine.given.predictions[n])) / (largest(engine.given.predictions) || 1);
   engine.reset();
   root.dataset.gap = gap;
-  find(".tv-repeat").textContent = `What you see is PyTorch's own run. This page also repeated all ${sublayers.length} sublayers from the weights alone, in ${spent.toFixed(0)} ms: predictions differ by at most ${show(gap, 2)} of the largest one. Keys: ← → one sublayer, with Shift one step, space plays, Home and End; inside the grid, arrows move from cell to cell.`;
+  find(".tv-repeat").textContent = `These numbers were computed by PyTorch. This page recomputed all ${sublayers.length} sublayers from the weights in ${spent.toFixed(0)} ms: predictions differ by at most ${show(gap, 2)} of the largest one. Keys: ← → one sublayer, with Shift one step, space plays, Home and End; inside the grid, arrows move from cell to cell.`;
 };
 
 if (data.channels.some(channel => channel.size === "features" && channel.columns.length > 40)) state.shut.add("features");

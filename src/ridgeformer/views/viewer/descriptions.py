@@ -63,9 +63,9 @@ def _reading(heads: tuple[Head, ...]) -> str:
 
 def _weighing(head: Head) -> str:
     if not head.scores:
-        return "all with the same weight"
+        return "all with equal weight"
     pairs = listed(left if left == right else f"{left} with {right}" for left, right, _ in head.scores)
-    return f"weighed by {'the softmax' if head.kind == 'softmax' else 'products'} of {pairs}"
+    return f"weighted by {'the softmax' if head.kind == 'softmax' else 'products'} of {pairs}"
 
 
 def _plural(role: str) -> str:

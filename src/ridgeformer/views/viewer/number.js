@@ -55,7 +55,7 @@ const number = {
 
   list(terms, written, time) {
     const largest = Math.abs(terms[0].product), shown = terms.slice(0, LISTED), rest = terms.slice(LISTED);
-    const list = html("ol", { class: "tv-terms", "aria-label": "What was added, the largest first" });
+    const list = html("ol", { class: "tv-terms", "aria-label": "Terms added, largest first" });
     for (const term of shown) {
       const style = `--share: ${(Math.abs(term.product) / largest).toFixed(3)}; --sign: var(--tv-${term.product < 0 ? "neg" : "pos"})`;
       const row = "head" in term ? this.attended(term, time) : this.gated(term, time);
@@ -98,7 +98,7 @@ const number = {
   onward(token, column, time) {
     const next = engine.readers(time, token, column, 3);
     if (!next.length) return [];
-    const node = html("p", { class: "tv-note" }, "Travels on to ");
+    const node = html("p", { class: "tv-note" }, "Used next in ");
     next.forEach((step, n) => {
       const holder = engine.holder(step.time, step.column);
       if (n) node.append(", ");

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify
-from ridgeformer.compiler.certificate.problem import ReferenceProblem, carried_features, pose
+from ridgeformer.compiler.certificate.problem import carried_features, pose
 from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.checks import as_tensor, whole
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
-from ridgeformer.language.program import Channel, Record
+from ridgeformer.language.program import Record
 from ridgeformer.language.roles import QUERY, SUPPORT, Tokens
 from ridgeformer.views.viewer.descriptions import formulas, sentence, title
 
@@ -205,6 +205,8 @@ def trace_view(
     problem = pose(model.spec, carried_features(model), *(given.detach().double() for given in (X, y, Xq)))
     certificate = certify(model, X, y, Xq) if certificate is None else certificate
     stream, predictions = _run(model, X, y, Xq)
+    bound = certificate.curves.get("prediction per step")
+    record = next(i for _, i in model.program.timeline() if isinstance(i, Record) and i.name == "f")
     modules = list(dict.fromkeys(sublayer for _, _, sublayer in model.schedule if sublayer is not None))
     return TraceView(
         name=name,
@@ -216,13 +218,13 @@ def trace_view(
         sublayers=_sublayers(model, modules),
         modules=tuple(sparse_sublayer(module) for module in modules),
         stream=stream,
-        reading=_reading(model),
+        reading=(model.layout.columns[record.channel], record.scale),
         targets=_array(y),
         predictions=predictions,
         exact=_array(problem.f),
         smoother=_array(torch.linalg.solve(problem.A, problem.cross.T).T),
-        averager=_averager(model, problem),
-        bound=_bound(certificate),
+        averager=_array(model.spec.attention.weights(problem.queries, problem.system.X)),
+        bound=None if bound is None else np.asarray(bound.bound[0], dtype=np.float64),
         smallest=SMALLEST_DIVISOR[model.spec.torch_dtype],
         verdict=certificate.verdict,
         holds=certificate.holds,
@@ -277,17 +279,11 @@ def _channels(model: CompiledTransformer) -> tuple[ShownChannel, ...]:
     found = []
     for name, channel in model.program.channels.items():
         given = tuple(role.value for role in channel.on) if channel.source == "targets" else ()
-        group = _group(channel, momentary=alive[name] is not None)
+        group: Group = "state" if alive[name] is None else "scratch"
+        if channel.source == "features" or isinstance(channel.source, float):
+            group = "features" if channel.source == "features" else "constants"
         found.append(ShownChannel(name, channel.meaning, group, channel.size, model.layout.columns[name], given))
     return tuple(found)
-
-
-def _group(channel: Channel, *, momentary: bool) -> Group:
-    if channel.source == "features":
-        return "features"
-    if isinstance(channel.source, float):
-        return "constants"
-    return "scratch" if momentary else "state"
 
 
 def _sublayers(model: CompiledTransformer, modules: list[AttentionSublayer | GatedMLP]) -> tuple[ShownSublayer, ...]:
@@ -329,20 +325,6 @@ def _answered(model: CompiledTransformer) -> list[int]:
             number = model.spec.steps if section == "readout" else int(section.split()[1])
             step = found[-1] = number - instruction.lag
     return found
-
-
-def _reading(model: CompiledTransformer) -> tuple[tuple[int, ...], float]:
-    record = next(i for _, i in model.program.timeline() if isinstance(i, Record) and i.name == "f")
-    return model.layout.columns[record.channel], record.scale
-
-
-def _averager(model: CompiledTransformer, problem: ReferenceProblem) -> Array:
-    return _array(model.spec.attention.weights(problem.queries, problem.system.X))
-
-
-def _bound(certificate: Certificate) -> Array | None:
-    curve = certificate.curves.get("prediction per step")
-    return None if curve is None else np.asarray(curve.bound[0], dtype=np.float64)
 
 
 def _positions(at: Any, X: Tensor, Xq: Tensor) -> tuple[Array, Array] | None:
