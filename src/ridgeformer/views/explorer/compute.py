@@ -188,7 +188,10 @@ def run(state: State) -> ModelRun:
     """
     task, model = load_regression(state), compiled(state)
     (evidence,) = gather(model, task.X, task.y[:, None], task.Xq)
-    average = NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
+    if state.kernel == "gaussian":
+        average = (model.spec.attention.weights(task.Xq, task.X) @ task.y).numpy()
+    else:
+        average = NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
     promise = promise_of(evidence) if "alpha" in evidence.values else None
 
     def shown(values: Tensor) -> Array:
