@@ -33,7 +33,7 @@ from ridgeformer.solving import Fit, Status, UnansweredWarning, solve
 from ridgeformer.solving.engines import ENGINES, build_engine, stored, tiles, triangle
 from ridgeformer.solving.preconditioners import PRECONDITIONERS
 from ridgeformer.solving.ridge_path import ridge_path
-from ridgeformer.solving.solve import TOLERANCE
+from ridgeformer.solving.solver import TOLERANCE
 
 __all__ = ["Problem", "attack", "draw", "judge", "judge_path"]
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
     from ridgeformer.solving import Fit, Status
-    from ridgeformer.solving.solve import solve
+    from ridgeformer.solving.solver import solve
 
 __all__ = [
     "AttentionKernelClassifier",

@@ -11,7 +11,7 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, Kernel, ReluNTK
-from ridgeformer.solving import ExtremeEigenvalues, RidgeSystem, UnansweredWarning, fit, solve
+from ridgeformer.solving import ExtremeEigenvalues, RidgeSystem, UnansweredWarning, solve
 from ridgeformer.solving.engines import Tiles, Triangle
 from ridgeformer.solving.run import Run
 from tests.solving.solver_case import plan
@@ -143,7 +143,7 @@ def test_advice_on_an_infinite_condition_number_is_a_sentence():
     for method in ("chebyshev", "cg", "richardson"):
         run = Run(RidgeSystem(DotProduct(), X, 1e-300, y=X), plan(resolve(method)), 1e-10)
         run.steps, run.spectrum = 3, ExtremeEigenvalues(0.0, math.inf, math.inf)
-        assert "raise the ridge" in fit._advice(run, subnormal=False)
+        assert "raise the ridge" in run.advice(subnormal=False)
 
 
 @pytest.mark.parametrize("method", ["auto", "direct", "cg", "pcg", "mixed_pcg", "mixed_direct", "nystrom", "chebyshev"])

@@ -16,11 +16,12 @@ Values are evaluated in float64 and correct to a few units in the last place; `r
 Identifiers such as W2 or B3 name rows of the project's list of claims.
 """
 
-from ridgeformer.bounds.effective_dimension import (
+from ridgeformer.bounds.dimension import (
     effective_dimension,
     gaussian_sketch_relative_error,
     pca_relative_error,
     pca_relative_error_bound,
+    shrinkage,
     smallest_pca_width,
     width_for_relative_error,
     width_from_effective_dimension,
@@ -56,15 +57,15 @@ from ridgeformer.bounds.posterior import (
     prediction_error_from_variance,
     solution_error_bound,
 )
-from ridgeformer.bounds.resolvent import resolvent_error_bound, resolvent_error_floor
 from ridgeformer.bounds.roundoff import UNIT_ROUNDOFF, residual_norm_bound, residual_roundoff, rounding_gamma
-from ridgeformer.bounds.shrinkage import shrinkage
 from ridgeformer.bounds.width_rank import (
     in_sample_bound,
     pca_expected_squared_error,
     pca_prediction_bound,
     pca_prediction_factor,
     pca_saturation,
+    resolvent_error_bound,
+    resolvent_error_floor,
     simple_prediction_bound,
     sketch_error_floor,
     tail_mass,

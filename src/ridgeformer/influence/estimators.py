@@ -25,7 +25,7 @@ from ridgeformer.influence.exact import as_rows
 from ridgeformer.influence.influences import Influence
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
-from ridgeformer.solving.preconditioners.nystrom import NystromFactor
+from ridgeformer.solving.preconditioners.builders import NystromFactor
 from ridgeformer.solving.system import scaled_system
 
 __all__ = [

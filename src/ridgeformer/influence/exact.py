@@ -17,7 +17,7 @@ from ridgeformer.influence.influences import Influence
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import RidgeSystem
 from ridgeformer.solving.direct import inverse_diagonal, solve_directly, solve_with_factor
-from ridgeformer.solving.solve import check_arguments
+from ridgeformer.solving.solver import check_arguments
 from ridgeformer.solving.system import check_memory, scaled_system
 
 __all__ = [

@@ -10,7 +10,7 @@ from ridgeformer.solving.fit import Fit, Predictions, UnansweredWarning
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
 from ridgeformer.solving.run import Status
-from ridgeformer.solving.solve import solve
+from ridgeformer.solving.solver import solve
 from ridgeformer.solving.system import RidgeSystem
 
 __all__ = [

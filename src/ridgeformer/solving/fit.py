@@ -92,7 +92,7 @@ class Fit:
         return cls(
             alpha=alpha.reshape(y.shape),
             status=run.status,
-            advice=_advice(run, subnormal=run.steps > 0 and bool(small.any())),
+            advice=run.advice(subnormal=run.steps > 0 and bool(small.any())),
             steps=run.steps,
             residuals=torch.stack(run.relative),
             residual_norm=run.residual.norm(dim=0) * unit,
@@ -406,51 +406,3 @@ def _unanswered(answered: Tensor, dtype: torch.dtype) -> str:
         f"Rows {_named(~answered)} have no prediction: a logit or the prediction itself is beyond {dtype}. Scale these "
         "rows as the training rows were scaled, or raise the temperature."
     )
-
-
-def _advice(run: Run, *, subnormal: bool) -> str:
-    """Return one sentence on how a run ended, with the numbers, and what to do.
-
-    Args:
-        run: the run.
-        subnormal: whether coefficients lie below the normal range of the precision they are returned in.
-    """
-    system, spectrum = run.system, run.spectrum
-    assert spectrum is not None
-    reached = float(run.relative_norms(run.residual).max())
-    at = f"the relative residual is {reached:.1e} (asked: {run.tol:.0e})"
-    match run.status:
-        case Status.CONVERGED:
-            return f"Converged: {at}."
-        case Status.SUBSET:
-            assert run.fit_error is not None
-            return (
-                "Fitted on centres only: over the training rows the fit differs from that of all rows by at most about "
-                f"{float((run.fit_error * system.unit).max()):.1e} in root mean square (estimated). Take more centres, "
-                "or algorithm='auto' for all rows."
-            )
-        case Status.STOPPED:
-            return f"Stopped by the callback after {run.steps} steps: {at}."
-        case Status.DIVERGED:
-            bounds = spectrum.low, spectrum.high
-            why = run.plan.algorithm.advise_diverged(bounds, spectrum.high_safe, system.ridge)
-            return f"Diverged after {run.steps} steps: {why}"
-        case Status.BREAKDOWN if subnormal:
-            return (
-                f"Coefficients underflow: {at}. Multiply the targets by a power of ten, or use float64 if this is "
-                "float32."
-            )
-        case Status.BREAKDOWN:
-            ridge, floor = system.ridge, system.kernel_roundoff
-            tiny = f"; the ridge {ridge:.1e} is below the round-off {floor:.1e} of the kernel matrix"
-            return (
-                f"Round-off stops progress: {at}{tiny if ridge < floor else ''}. Use float64 if this is float32; else "
-                "raise ridge or tol."
-            )
-    kappa = max(spectrum.high / max(spectrum.low, 1e-300), 1.0)
-    if not kappa < 1e15:
-        remedy = "The condition number is beyond what float64 resolves: raise the ridge."
-    else:
-        matrix = "preconditioned condition number" if spectrum.preconditioned else "condition number"
-        remedy = run.plan.algorithm.advise_more_steps(run.tol, kappa, matrix)
-    return f"Stopped after {run.steps} steps: {at}. {remedy}"

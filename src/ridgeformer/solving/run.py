@@ -98,6 +98,51 @@ class Run:
             return False
         return True
 
+    def advice(self, *, subnormal: bool) -> str:
+        """Return one sentence on how it ended, with the numbers, and what to do.
+
+        `subnormal` says whether coefficients lie below the normal range of the precision they are returned in.
+        """
+        system, spectrum = self.system, self.spectrum
+        assert spectrum is not None
+        reached = float(self.relative_norms(self.residual).max())
+        at = f"the relative residual is {reached:.1e} (asked: {self.tol:.0e})"
+        match self.status:
+            case Status.CONVERGED:
+                return f"Converged: {at}."
+            case Status.SUBSET:
+                assert self.fit_error is not None
+                return (
+                    "Fitted on centres only: over the training rows the fit differs from that of all rows by at most "
+                    f"about {float((self.fit_error * system.unit).max()):.1e} in root mean square (estimated). Take "
+                    "more centres, or algorithm='auto' for all rows."
+                )
+            case Status.STOPPED:
+                return f"Stopped by the callback after {self.steps} steps: {at}."
+            case Status.DIVERGED:
+                bounds = spectrum.low, spectrum.high
+                why = self.plan.algorithm.advise_diverged(bounds, spectrum.high_safe, system.ridge)
+                return f"Diverged after {self.steps} steps: {why}"
+            case Status.BREAKDOWN if subnormal:
+                return (
+                    f"Coefficients underflow: {at}. Multiply the targets by a power of ten, or use float64 if this is "
+                    "float32."
+                )
+            case Status.BREAKDOWN:
+                ridge, floor = system.ridge, system.kernel_roundoff
+                tiny = f"; the ridge {ridge:.1e} is below the round-off {floor:.1e} of the kernel matrix"
+                return (
+                    f"Round-off stops progress: {at}{tiny if ridge < floor else ''}. Use float64 if this is float32; "
+                    "else raise ridge or tol."
+                )
+        kappa = max(spectrum.high / max(spectrum.low, 1e-300), 1.0)
+        if not kappa < 1e15:
+            remedy = "The condition number is beyond what float64 resolves: raise the ridge."
+        else:
+            matrix = "preconditioned condition number" if spectrum.preconditioned else "condition number"
+            remedy = self.plan.algorithm.advise_more_steps(self.tol, kappa, matrix)
+        return f"Stopped after {self.steps} steps: {at}. {remedy}"
+
 
 def refine(run: Run, one_pass: Callable[[], bool]) -> None:
     """Repeat a pass, which advances the run and says whether it finished, while the float64 residual halves.

@@ -16,8 +16,7 @@ from ridgeformer.kernels import FeatureKernel, Kernel, LogitKernel
 from ridgeformer.solving.engines.attention import Attention
 from ridgeformer.solving.engines.base import Engine
 from ridgeformer.solving.engines.dask_tiles import DaskTiles
-from ridgeformer.solving.engines.features import Features
-from ridgeformer.solving.engines.stored import Stored
+from ridgeformer.solving.engines.stored import Features, Stored
 from ridgeformer.solving.engines.tiles import Tiles
 from ridgeformer.solving.engines.triangle import Triangle
 

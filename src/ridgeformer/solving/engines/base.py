@@ -12,7 +12,7 @@ from torch import Tensor
 from ridgeformer.kernels import Kernel
 
 if TYPE_CHECKING:
-    from ridgeformer.solving.preconditioners.base import Preconditioner
+    from ridgeformer.solving.preconditioners.builders import Preconditioner
 
 __all__ = ["Engine", "LinAlgError"]
 

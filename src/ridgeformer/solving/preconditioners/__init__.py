@@ -6,10 +6,7 @@ A new one is a file with a builder class, and one line in `PRECONDITIONERS`.
 from __future__ import annotations
 
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.solving.preconditioners.base import Builder, Preconditioner
-from ridgeformer.solving.preconditioners.identity import Identity
-from ridgeformer.solving.preconditioners.jacobi import Jacobi
-from ridgeformer.solving.preconditioners.nystrom import Nystrom
+from ridgeformer.solving.preconditioners.builders import Builder, Identity, Jacobi, Nystrom, Preconditioner
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedCholesky
 
 __all__ = [

@@ -15,7 +15,7 @@ from ridgeformer.core.checks import whole
 from ridgeformer.solving.engines import Engine
 from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
-from ridgeformer.solving.preconditioners.base import Preconditioner
+from ridgeformer.solving.preconditioners.builders import Preconditioner
 from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods
 from ridgeformer.solving.system import RidgeSystem
 

@@ -1,4 +1,4 @@
-"""How many directions the ridge leaves alive, and how wide a model that keeps the best ones must be."""
+"""How much of each eigendirection a ridge keeps, how many directions that leaves, and how wide a model must be."""
 
 from __future__ import annotations
 
@@ -8,18 +8,49 @@ from typing import SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from ridgeformer.bounds._inputs import Numbers, as_count, as_eps, as_spectrum, nonnegative, spectrum_tail
-from ridgeformer.bounds.shrinkage import shrinkage
+from ridgeformer.bounds._inputs import (
+    Array,
+    Numbers,
+    as_count,
+    as_eps,
+    as_ridge,
+    as_spectrum,
+    nonnegative,
+    spectrum_tail,
+)
 
 __all__ = [
     "effective_dimension",
     "gaussian_sketch_relative_error",
     "pca_relative_error",
     "pca_relative_error_bound",
+    "shrinkage",
     "smallest_pca_width",
     "width_for_relative_error",
     "width_from_effective_dimension",
 ]
+
+
+def shrinkage(spectrum: Numbers, ridge: SupportsFloat) -> Array:
+    """Return s/(s + ridge) for each eigenvalue s: the part of a target along it that the fit reproduces.
+
+    Every width, rank and resolvent bound here is made of this one function: it rises with s, is concave,
+    and stays below 1. Nothing overflows on the way, so spectra of any scale are welcome.
+
+    Args:
+        spectrum: Eigenvalues >= 0 of the kernel matrix, in any order.
+        ridge: The regularisation l > 0.
+
+    Returns:
+        The factors, in the order of `spectrum`.
+
+    Example:
+        >>> shrinkage([3.0, 1.0, 0.0], ridge=1.0).tolist()
+        [0.75, 0.5, 0.0]
+    """
+    s, ridge = as_spectrum(spectrum), as_ridge(ridge)
+    small, large = np.minimum(s, ridge), np.maximum(s, ridge)
+    return np.where(s < ridge, small, large) / large / (1.0 + small / large)
 
 
 def effective_dimension(spectrum: Numbers, ridge: SupportsFloat) -> float:

@@ -1,20 +1,58 @@
-"""Randomised Nystrom: deflate the largest eigenvalues, found by a random sketch of K [Halko2011]."""
+"""Preconditioners: approximations of A^-1 on columns, and the builders that make them for a system."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from ridgeformer.core.checks import whole
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
-from ridgeformer.solving.preconditioners.base import Preconditioner
 from ridgeformer.solving.system import RidgeSystem
 
-__all__ = ["Nystrom", "NystromFactor"]
+__all__ = ["Builder", "Identity", "Jacobi", "Nystrom", "NystromFactor", "Preconditioner"]
+
+Preconditioner = Callable[[Tensor], Tensor]
+"""P^-1 applied to columns; symmetric positive definite."""
+
+
+@runtime_checkable
+class Builder(Protocol):
+    """Builds P^-1 for a system; randomised ones draw from the generator they are given."""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
+
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+        """Return P^-1 as a function on columns."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """P = I, which makes preconditioned conjugate gradients plain."""
+
+    name: ClassVar[str] = "identity"
+
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+        """Return the identity map."""
+        return lambda r: r
+
+
+@dataclass(frozen=True)
+class Jacobi:
+    """P = diag(K) + ridge. Helps when the diagonal varies much; can hurt otherwise (claim B4)."""
+
+    name: ClassVar[str] = "jacobi"
+
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+        """Return division by diag(K) + ridge."""
+        scale = (system.diagonal + system.ridge)[:, None]
+        return lambda r: r / scale
 
 
 @dataclass(frozen=True)
