@@ -167,7 +167,7 @@ def compiled(state: State) -> CompiledTransformer:
     """Return the transformer of a state.
 
     Some algorithms need bounds on the spectrum and "pca" needs directions: both are taken from the training rows, as
-    one would for data at hand. Nothing else of the data is in the weights.
+    one would in practice. Nothing else of the data is in the weights.
     """
     task = load_regression(state)
     options: dict[str, Any] = {}
@@ -267,7 +267,7 @@ class Walk:
         self._lock = Lock()
 
     def after(self, number: int) -> Tensor:
-        """Return the stream after so many sublayers."""
+        """Return the stream after this number of sublayers."""
         with self._lock, torch.no_grad():
             while len(self._streams) <= number:
                 sublayer = self._sublayers[len(self._streams) - 1]
