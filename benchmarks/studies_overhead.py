@@ -10,7 +10,7 @@ from harness import race, report
 from joblib import Memory
 
 from ridgeformer.studies import STUDIES, run
-from ridgeformer.studies.overhead import nothing
+from ridgeformer.studies.registry import nothing
 
 TASKS, LIMIT = len(STUDIES["overhead"].presets["paper"]), 20.0
 

@@ -12,6 +12,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -46,14 +47,17 @@ SIGNPOSTS = (
     ("conjugate gradients", "algorithms/conjugate_gradients.py", "ConjugateGradients"),
     ("the Gaussian kernel", "kernels/gaussian.py", "Gaussian"),
     ("the names that stand for algorithms", "algorithms/__init__.py", "resolve"),
-    ("the choice of engine, precision and preconditioner", "solving/planner.py", "choose_plan"),
-    ("the weights of attention-only (vanilla) transformers", "compiler/programs/vanilla.py", "vanilla"),
+    ("the choice of engine, precision and preconditioner", "solving/plan.py", "Planner"),
+    ("the weights of attention-only (vanilla) transformers", "compiler/vanilla.py", "VanillaAttention"),
     ("the certificate of a compiled transformer", "compiler/certificate/certify.py", "certify"),
     ("the first sentence of an audit", "auditing/answer.py", "_quality"),
     ("the preparation of data", "datasets/split.py", "Split"),
     ("the audit page", "views/audit_page/__init__.py", "audit_page"),
 )
 """Where to look: what, in which file, under which name."""
+
+INLINE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<lambda>")
+"""Frames that belong to the function around them."""
 
 COLOURS = {"solve": "#3b6fb6", "compile": "#2e8b57", "audit": "#c8642b"}
 
@@ -85,47 +89,46 @@ class Way:
     Attributes:
         entered: Packages entered from the verb's file, in order. A call counts if its nearest caller inside ridgeformer
             is in that file; calls into `core` and into the file's own package do not count.
-        records: Dataclasses that such calls, into any package, and the verb itself return, in order of appearance,
-            except kernels and algorithms, the two values that the caller chose.
+        records: Dataclasses returned, alone or in a tuple, by calls from the verb's own function or by the verb, in order
+            of appearance, except kernels and algorithms, the two values that the caller chose.
+        objects: Instances of other classes of ridgeformer returned in the same way.
         reached: All packages that ran, at any depth.
     """
 
     entered: list[str] = dataclasses.field(default_factory=list)
     records: list[str] = dataclasses.field(default_factory=list)
+    objects: list[str] = dataclasses.field(default_factory=list)
     reached: set[str] = dataclasses.field(default_factory=set)
 
 
-def trace(pipeline: Path, run: Callable[[], object]) -> Way:
-    """Run something and return its way; `pipeline` is the file of the verb."""
-    from ridgeformer.algorithms import Algorithm
-    from ridgeformer.kernels import Kernel
-
+def trace(verb: str, pipeline: Path, run: Callable[[], object]) -> Way:
+    """Run something and return its way; `pipeline` is the file of the verb, whose function has its name."""
     way, home = Way(), pipeline.relative_to(PACKAGE).parts[0]
 
     def room(frame: FrameType | None) -> str | None:
         name = frame.f_code.co_filename if frame else ""
         return Path(name).relative_to(PACKAGE).parts[0].removesuffix(".py") if name.startswith(str(PACKAGE)) else None
 
-    def from_pipeline(frame: FrameType) -> bool:
+    def caller_of(frame: FrameType) -> FrameType | None:
         caller = frame.f_back
-        while caller is not None and room(caller) is None:
+        while caller is not None and (room(caller) is None or caller.f_code.co_name in INLINE):
             caller = caller.f_back
-        return caller is not None and caller.f_code.co_filename == str(pipeline)
+        return caller
 
     def watch(frame: FrameType, event: str, value: Any) -> None:
         here = room(frame) if event in ("call", "return") else None
         if here is None or frame.f_code.co_name in ("<module>", "__getattr__"):
             return
         way.reached.add(here)
-        verb = frame.f_code.co_filename == str(pipeline)
-        if not verb and not from_pipeline(frame):
-            return
-        if event == "call" and not verb and here not in ("core", home) and way.entered[-1:] != [here]:
+        caller = caller_of(frame)
+        inside = caller is not None and caller.f_code.co_filename == str(pipeline)
+        if event == "call" and inside and here not in ("core", home) and way.entered[-1:] != [here]:
             way.entered.append(here)
-        if event == "return" and dataclasses.is_dataclass(value) and not isinstance(value, Kernel | Algorithm):
-            name = type(value).__name__
-            if type(value).__module__.startswith("ridgeformer") and name not in way.records:
-                way.records.append(name)
+        if event == "return" and verb in (_function(frame, pipeline), _function(caller, pipeline)):
+            for kind in _kinds(value):
+                names = way.records if dataclasses.is_dataclass(kind) else way.objects
+                if kind.__name__ not in names:
+                    names.append(kind.__name__)
 
     sys.setprofile(watch)
     try:
@@ -133,6 +136,21 @@ def trace(pipeline: Path, run: Callable[[], object]) -> Way:
     finally:
         sys.setprofile(None)
     return way
+
+
+def _function(frame: FrameType | None, pipeline: Path) -> str:
+    return frame.f_code.co_name if frame is not None and frame.f_code.co_filename == str(pipeline) else ""
+
+
+def _kinds(value: object) -> list[type]:
+    """Return the ridgeformer classes of a value or of the entries of a tuple, except kernels, algorithms and enums."""
+    from ridgeformer.algorithms import Algorithm
+    from ridgeformer.kernels import Kernel
+
+    if isinstance(value, tuple):
+        return [kind for one in value for kind in _kinds(one)]
+    own = type(value).__module__.startswith("ridgeformer") and not isinstance(value, Kernel | Algorithm | Enum)
+    return [type(value)] if own else []
 
 
 def ways() -> dict[str, Way]:
@@ -148,18 +166,18 @@ def ways() -> dict[str, Way]:
     kernel, algorithm = rf.Exponential(temperature=0.5), rf.ConjugateGradients(steps=4)
     runs: dict[str, tuple[str, Callable[[], object]]] = {
         "solve": ("solving/solve.py", lambda: rf.solve(kernel, X, y, ridge=0.1, algorithm=algorithm)),
-        "compile": ("compiler/compile.py", lambda: rf.compile("softmax", features=13, ridge=0.1, steps=4)),
-        "audit": ("auditing/audit.py", lambda: rf.audit(data, preset("quick"))),
+        "compile": ("compiler/compile.py", lambda: rf.compile(kernel, algorithm, features=13, ridge=0.1)),
+        "audit": ("auditing/run.py", lambda: rf.audit(data, preset("quick"))),
     }
     for _, run in list(runs.values())[:2]:
         run()  # modules are imported by now
-    return {verb: trace(PACKAGE / file, run) for verb, (file, run) in runs.items()}
+    return {verb: trace(verb, PACKAGE / file, run) for verb, (file, run) in runs.items()}
 
 
 def draw(found: dict[str, Way]) -> str:
     """Return the picture: a row a layer, the highest on top, and a dot for each verb that reaches a package."""
     rows = [[name for name in row if name in ROLES] for row in reversed(layers())]
-    width, height, gap, left = 960, 58, 14, 20
+    width, height, gap, left = 960, 72, 12, 20
     parts = []
     for number, row in enumerate(rows):
         y = 46 + number * (height + gap)
@@ -173,6 +191,8 @@ def draw(found: dict[str, Way]) -> str:
                 f'<text x="{x + 12:.0f}" y="{y + 37 + 13 * line}" class="role">{text}</text>'
                 for line, text in enumerate(lines[:2])
             ]
+            files = [file.partition("/")[2] for _, file, _ in SIGNPOSTS if file.startswith(f"{name}/")]
+            parts += [f'<text x="{x + 12:.0f}" y="{y + 65}" class="file">{", ".join(files)}</text>'] if files else []
             reaching = [verb for verb, way in found.items() if name in way.reached]
             parts += [
                 f'<circle cx="{x + box - 14 - 15 * dot:.0f}" cy="{y + 16}" r="5" fill="{COLOURS[verb]}"/>'
@@ -186,7 +206,7 @@ def draw(found: dict[str, Way]) -> str:
     bottom = 46 + len(rows) * (height + gap)
     style = (
         "text{font-family:sans-serif;fill:#1c2733}.name{font-size:14px;font-weight:600}.role{font-size:11px}"
-        ".box{fill:#f3f6fa;stroke:#9fb0c3}"
+        ".file{font-size:10px;font-family:monospace;fill:#52667a}.box{fill:#f3f6fa;stroke:#9fb0c3}"
     )
     note = f'<text x="{width - left}" y="28" text-anchor="end" class="role">a package imports from rows below it</text>'
     return (
@@ -206,10 +226,11 @@ def tables(found: dict[str, Way]) -> str:
     """Return the generated part of the page: where to look, and the three ways."""
     lines = ["| looking for | file | name |", "|---|---|---|"]
     lines += [f"| {what} | `{file}` | `{name}` |" for what, file, name in SIGNPOSTS]
-    lines += ["", "| verb | packages entered from its file | records |", "|---|---|---|"]
+    lines += ["", "| verb | packages entered from its file | records | other objects |", "|---|---|---|---|"]
     for verb, way in found.items():
         entered = " → ".join(f"`{name}`" for name in way.entered) or "none"
-        lines.append(f"| `{verb}` | {entered} | {', '.join(f'`{name}`' for name in way.records)} |")
+        records, objects = (", ".join(f"`{name}`" for name in names) or "none" for names in (way.records, way.objects))
+        lines.append(f"| `{verb}` | {entered} | {records} | {objects} |")
     return "\n".join(lines)
 
 

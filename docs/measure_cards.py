@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ridgeformer.studies import reproduce
 from ridgeformer.views import Page, Section, Table
+from ridgeformer.views.study_pages import reproduce
 
 HERE = Path(__file__).parent
 STUDIES = ("ntk-distance", "malleability")

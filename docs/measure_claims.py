@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ridgeformer.claims import CLAIMS, Finding, run_claims
-from ridgeformer.claims.words import key_figure, provenance, summary, trial_line
+from ridgeformer.claims import CLAIMS, Judgement, run_claims
+from ridgeformer.views.claims_page import key_figure, provenance, summary, trial_line
 
 HERE = Path(__file__).parent
 
 
-def card(finding: Finding) -> list[str]:
+def card(finding: Judgement) -> list[str]:
     """Return a claim as Markdown: statement, correction, figures, trials, counterexample."""
     claim, evidence = finding.claim, finding.evidence
-    lines = [f"## {claim.id}: {claim.title}", "", f"Verdict: **{claim.said}**.", ""]
+    lines = [f"## {claim.id}: {claim.title}", "", f"Verdict: **{claim.full_verdict}**.", ""]
     lines += [f"Origin: {provenance(claim).replace('|', '/')}.", ""]
     lines += ["As stated:", claim.stated, "", f"$${claim.formula}$$", ""]
     if claim.corrected:
@@ -30,7 +30,7 @@ def card(finding: Finding) -> list[str]:
         lines += ["", claim.counterexample.arithmetic, ""]
     if evidence:
         lines += ["| measured | |", "|---|---|"]
-        figures = (*evidence.figures, *evidence.readings)
+        figures = (*evidence.figures, *evidence.interpretations)
         lines += [f"| {figure.name.replace('|', '/')} | {figure.value:.6g} |" for figure in figures]
         lines += ["", *(f"- As stated: {trial_line(trial)}" for trial in evidence.stated)]
         lines += [*(f"- Corrected: {trial_line(trial)}" for trial in evidence.corrected), ""]
@@ -43,7 +43,8 @@ def main() -> None:
     lines = ["# The ledger", "", "Written by `make figures` from a run of every check.", "", summary(findings), ""]
     lines += ["| id | claim | verdict | figure |", "|---|---|---|---|"]
     lines += [
-        f"| {f.claim.id} | {f.claim.title} | {f.claim.said} | {key_figure(f).replace('|', '/')} |" for f in findings
+        f"| {f.claim.id} | {f.claim.title} | {f.claim.full_verdict} | {key_figure(f).replace('|', '/')} |"
+        for f in findings
     ]
     for finding in findings:
         lines += ["", *card(finding)]

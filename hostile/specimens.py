@@ -27,8 +27,7 @@ from ridgeformer.datasets.decoding import decode_idx
 from ridgeformer.datasets.fetching import fetch_set
 from ridgeformer.datasets.image_set import Arrays, ImageSet, RawFile, digest_of
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
-from ridgeformer.studies import Status, Store, Task
-from ridgeformer.studies.task import Outcome
+from ridgeformer.studies import Store, StudyTask, TaskOutcome, TaskStatus
 
 __all__ = ["Files", "Specimen", "specimens"]
 
@@ -206,9 +205,9 @@ def _store() -> Specimen:
     with tempfile.TemporaryDirectory() as folder:
         with Store(Path(folder) / "store.db") as store:
             for x in range(12):
-                task = Task("overhead", 1, "ridgeformer.studies.overhead:nothing", {"x": x}, seed=0)
+                task = StudyTask("overhead", 1, "ridgeformer.studies.registry:nothing", {"x": x}, seed=0)
                 store.claim(task.key)
-                store.record(task, Outcome(Status.DONE, json.dumps([{"value": x / 7}]), seconds=0.5))
+                store.record(task, TaskOutcome(TaskStatus.DONE, json.dumps([{"value": x / 7}]), seconds=0.5))
         with sqlite3.connect(Path(folder) / "store.db") as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.close()

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ridgeformer.claims import CLAIMS, Claim
-from ridgeformer.claims.words import provenance
+from ridgeformer.views.claims_page import provenance
 
 MARK = re.compile(r"^<!-- claim (\w+) -->$", re.M)
 RECORDS = {claim.id: claim for claim in CLAIMS}
@@ -27,5 +27,5 @@ def card(claim: Claim) -> str:
     if claim.condition:
         lines += ["*When.* " + claim.condition, ""]
     lines += [f"Origin: {provenance(claim)}. Try it: `ridgeformer claims {claim.id}`."]
-    head = f'??? quote "{claim.id} as published: {claim.said}. {claim.title}"'
+    head = f'??? quote "{claim.id} as published: {claim.full_verdict}. {claim.title}"'
     return "\n".join([head, "", *(f"    {line}" if line else "" for line in lines), ""])

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeformer.claims import Claim, Evidence, Figure, Origin, Trial, Verdict, concluding, judge, outcome
+from ridgeformer.claims import Claim, Evidence, Figure, Trial, Verdict, judge, outcome
 
 HOLDS, FAILS, UNTRIED = Trial("A <= B", 10, 0), Trial("A <= B", 10, 3), Trial("A <= B", 0, 0)
 SMALL, LARGE = "the error is small", "the error is large"
 
 
 def says(conclusion, trial, kept=1.0):
-    return concluding(conclusion, trial, kept=kept)
+    return (replace(trial, conclusion=conclusion, kept=kept),)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def says(conclusion, trial, kept=1.0):
         (Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, UNTRIED)), None),
         (Evidence(stated=(UNTRIED,)), None),
         (Evidence(stated=(FAILS, UNTRIED)), None),
-        (Evidence(readings=(Figure("one", 1.0), Figure("other", 2.0))), Verdict.UNDEFINED),
-        (Evidence(readings=(Figure("one", 1.0), Figure("other", 1.001))), None),
-        (Evidence(readings=(Figure("one", 1.0), Figure("other", 2.0)), corrected=(FAILS,)), None),
+        (Evidence(interpretations=(Figure("one", 1.0), Figure("other", 2.0))), Verdict.UNDEFINED),
+        (Evidence(interpretations=(Figure("one", 1.0), Figure("other", 1.001))), None),
+        (Evidence(interpretations=(Figure("one", 1.0), Figure("other", 2.0)), corrected=(FAILS,)), None),
         (Evidence(), None),
     ],
 )
@@ -51,9 +51,7 @@ def test_outcome(evidence, expected):
 
 def test_a_record_is_held_to_the_rule_and_not_to_a_field():
     """The same made-up claim is amended or false as its correction keeps some of the published cases or none."""
-    claim = Claim(
-        "X1", "made up", Origin.IMPLIED, "t", "s", "f", Verdict.AMENDED, check=lambda cases: Evidence(), corrected="c"
-    )
+    claim = Claim("X1", "made up", "t", "s", "f", Verdict.AMENDED, check=lambda cases: Evidence(), corrected="c")
     some = Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, HOLDS, kept=0.5))
     none = replace(some, corrected=says(SMALL, HOLDS, kept=0.0))
     assert judge(claim, some).agrees

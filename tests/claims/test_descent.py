@@ -7,7 +7,7 @@ import torch
 
 from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.claims import descent
-from ridgeformer.claims.matrices import Numbers
+from ridgeformer.claims.checks import Numbers
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct
 from ridgeformer.solving import PRECONDITIONERS, RidgeSystem

@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ridgeformer.claims.leave_one_out._influence import labelled_digits
-from ridgeformer.claims.leave_one_out.i3_sign_flips import flips, one_factor_changed, rate_by_size
+from ridgeformer.claims.leave_one_out import flips, labelled_digits, one_factor_changed, rate_by_size
 from ridgeformer.influence import Influence, leave_one_out
 from ridgeformer.kernels import DotProduct
 

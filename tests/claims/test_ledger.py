@@ -5,13 +5,24 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeformer.claims import CLAIMS, NORMAL_CASES, Evidence, Figure, Origin, Trial, Verdict, judge, run_claims
-from ridgeformer.claims.linearised import l3_row_normalisation, l16_taylor
-from ridgeformer.claims.route_b import b4_preconditioning
-from ridgeformer.claims.search import ROUND_OFF
+from ridgeformer.claims import (
+    CLAIMS,
+    NORMAL_CASES,
+    Evidence,
+    Figure,
+    Origin,
+    Trial,
+    Verdict,
+    corrected,
+    judge,
+    run_claims,
+)
+from ridgeformer.claims.checks import ROUND_OFF
+from ridgeformer.claims.linearised import functions, spectra
+from ridgeformer.claims.route_b import preconditioning
 from tests.claims.findings import BY_ID, finding
 
-LOOSE = {b4_preconditioning.SLUIS.words, l3_row_normalisation.UPPER.words, l16_taylor.REMAINDER.words}
+LOOSE = {preconditioning._b4_sluis.words, spectra._l3_upper.words, functions._l16_remainder.words}
 """Bounds that are proved and not attained."""
 
 
@@ -74,13 +85,16 @@ def test_what_is_not_true_is_seen_to_fail(name):
 @pytest.mark.parametrize("name", CHECKED)
 def test_figures_are_numbers_and_plots_can_be_drawn(name):
     evidence = finding(name).evidence
-    assert all(math.isfinite(figure.value) for figure in (*evidence.figures, *evidence.readings))
-    assert evidence.figures or evidence.readings
-    for curve in evidence.plot.curves if evidence.plot else ():
-        assert len(curve.x) == len(curve.y) > 1
-        assert all(map(math.isfinite, (*curve.x, *curve.y)))
-        assert not (evidence.plot.log_x and min(curve.x) <= 0)
-        assert not (evidence.plot.log_y and min(curve.y) <= 0)
+    assert all(math.isfinite(figure.value) for figure in (*evidence.figures, *evidence.interpretations))
+    assert evidence.figures or evidence.interpretations
+    if evidence.plot:
+        plot = evidence.plot
+        assert all(map(math.isfinite, plot.at))
+        assert not ("x" in plot.log and min(plot.at) <= 0)
+        for values in [*plot.solid.values(), *plot.dashed.values()]:
+            assert 1 < len(values) <= len(plot.at)
+            assert all(map(math.isfinite, values))
+            assert not ("y" in plot.log and min(values) <= 0)
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=IDS)
@@ -110,11 +124,11 @@ def test_statements_that_are_not_on_the_supplied_pages_are_not_passed_off_as_quo
 def test_every_check_that_searches_or_draws_takes_its_number_of_cases_from_the_run(name):
     """A quarter of the cases stands in for the fifty times of --deep; what is drawn once is tried with twice."""
     claim, now = BY_ID[name], tried(finding(name).evidence)
-    fewer = tried(claim.check(NORMAL_CASES // 4))
+    fewer = tried(claim.examine(NORMAL_CASES // 4))
     if claim.computed:
         assert fewer == now
     else:
-        assert fewer < now or now < tried(claim.check(2 * NORMAL_CASES))
+        assert fewer < now or now < tried(claim.examine(2 * NORMAL_CASES))
 
 
 def test_what_is_only_computed_says_why():
@@ -132,8 +146,7 @@ def test_an_amendment_keeps_some_of_the_published_cases(name):
 
 
 def test_a_check_that_supports_nothing_is_a_problem():
-    broken = Evidence(stated=(Trial("A", 5, 5),), corrected=(Trial("B", 5, 1),))
-    claim = replace(BY_ID["W2"], check=lambda cases: broken)
+    claim = replace(BY_ID["W2"], check=lambda cases: [Trial("A", 5, 5), corrected(Trial("B", 5, 1))])
     (found,) = run_claims([claim])
     assert found.outcome is None
     assert "the correction fails: B" in found.problems
@@ -145,8 +158,8 @@ def test_a_claim_without_evidence_cannot_pass_as_checked():
 
 
 def test_a_verdict_names_its_criterion_where_criteria_disagree():
-    assert BY_ID["L4"].said == "false under the multiplicative criterion"
-    assert BY_ID["W1"].said == "false"
+    assert BY_ID["L4"].full_verdict == "false under the multiplicative criterion"
+    assert BY_ID["W1"].full_verdict == "false"
     figures = {figure.name: figure.value for figure in finding("L4").evidence.figures}
     assert figures["attention, m = 4e5: multiplicative"] < 0.5  # met
     assert figures["attention, m = 4e5: additive"] > 1  # not met: refuted by extrapolation alone

@@ -4,13 +4,14 @@ import torch
 
 from ridgeformer import bounds
 from ridgeformer.algorithms import Chebyshev, Richardson
-from ridgeformer.claims.route_a import a1_one_head, a3_neumann, a5_depth, a6_vanilla, a7_leakage
-from ridgeformer.claims.route_a.a1_one_head import A1
-from ridgeformer.claims.route_a.a3_neumann import A3
-from ridgeformer.claims.route_a.a9_causal_mask import A9, masked_descent, masks
-from ridgeformer.claims.tasks import unit_task
+from ridgeformer.claims.checks import Numbers, unit_task
+from ridgeformer.claims.route_a import depth, heads, running
+from ridgeformer.claims.route_a.depth import A3
+from ridgeformer.claims.route_a.heads import A1
+from ridgeformer.claims.route_a.running import A9, masked_descent, masks
+from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.kernels import DotProduct
+from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
 from ridgeformer.solving import solve
 from tests.claims.findings import finding
@@ -45,7 +46,7 @@ def test_a1_one_head_that_carries_powers_does_it_by_prony(supports, error):
     k, weights = len(x), np.exp(query * x) / np.exp(query * x).sum()
     answer = np.array([weights @ x**i for i in range(2 * k)] + [weights @ (x**i * y) for i in range(k)])
     exact = np.exp(query * x) @ np.linalg.solve(np.exp(np.outer(x, x)) + ridge * np.eye(k), y)
-    assert abs(a1_one_head.token_wise(answer, k) - exact) < error
+    assert abs(heads.token_wise(answer, k) - exact) < error
 
 
 def test_a1_the_restricted_form_fails_and_the_unrestricted_one_does_not():
@@ -92,9 +93,9 @@ def test_a3_the_norm_of_an_exponential_kernel_is_at_least_the_number_of_supports
 
 
 def test_a3_the_search_tries_the_partial_sums_of_the_series():
-    theta = cases(a3_neumann.RATE)
-    left, right = a3_neumann.RATE.sides(theta)
-    take = a3_neumann.Numbers(theta)
+    theta = cases(depth._a3_rate)
+    left, right = depth._a3_rate.sides(Numbers(theta))
+    take = depth.Numbers(theta)
     F = take.matrix(4, 4)
     ratio, y = take.between(0.05, 0.999), take.vector(4)
     for case in range(10):
@@ -121,19 +122,19 @@ def test_a5_the_counts_are_those_of_solve():
             ones = torch.ones_like(exact)
             return solve(DotProduct(), X, ones, 1.0, algorithm=algorithm, tol=1e-15, callback=near).steps
 
-        assert a5_depth._gradient_descent_steps(kappa) == steps(Richardson(step_size=2 / (1.0 + kappa)))
-        assert a5_depth._chebyshev_steps(kappa) == steps(Chebyshev(spectrum=(1.0, kappa)))
+        assert depth._gradient_descent_steps(kappa) == steps(Richardson(step_size=2 / (1.0 + kappa)))
+        assert depth._chebyshev_steps(kappa) == steps(Chebyshev(spectrum=(1.0, kappa)))
 
 
 @pytest.mark.parametrize(
     ("inequality", "factor"),
-    [(a5_depth.RATE, bounds.richardson_error_factor), (a5_depth.CHEBYSHEV, bounds.chebyshev_error_factor)],
+    [(depth._a5_rate, bounds.richardson_error_factor), (depth._a5_chebyshev, bounds.chebyshev_error_factor)],
 )
 def test_a5_the_search_is_of_the_projects_own_bounds(inequality, factor):
     theta = cases(inequality)
-    _, kappa, exact = a5_depth._case(theta)
-    _, right = inequality.sides(theta)
-    expected = [factor(float(k), a5_depth.STEPS) * float(e.norm()) for k, e in zip(kappa, exact, strict=True)]
+    _, kappa, exact = depth._case(Numbers(theta))
+    _, right = inequality.sides(Numbers(theta))
+    expected = [factor(float(k), depth.A5_STEPS) * float(e.norm()) for k, e in zip(kappa, exact, strict=True)]
     assert right.tolist() == pytest.approx(expected)
 
 
@@ -152,19 +153,17 @@ def test_a6_the_rate_is_an_eigenvalue_bound():
 
 
 def test_a6_the_search_takes_the_step_of_the_network():
-    theta = cases(a6_vanilla.RATE, 3)
-    left, right = a6_vanilla.RATE.sides(theta)
-    take = a6_vanilla.Numbers(theta)
+    theta = cases(depth._a6_rate, 3)
+    left, right = depth._a6_rate.sides(Numbers(theta))
+    take = depth.Numbers(theta)
     ridge = take.positive()
     anchor, X, error = ridge * (1 + take.positive()), 1.5 * torch.tanh(take.matrix(4, 2)), take.vector(4)
     for case in range(3):
         K, small = torch.exp(X[case] @ X[case].T), float(ridge[case])
         A, D = K + small * torch.eye(4, dtype=torch.float64), K.sum(1) + anchor[case]
         # from alpha = 0 the error is -alpha*, so the targets that start it are -A error
-        model = a6_vanilla.compile(
-            a6_vanilla.Exponential(1.0), a6_vanilla.Richardson(steps=1), attention="vanilla", features=2, ridge=small,
-            sink=float(anchor[case].log()),
-        )  # fmt: skip
+        sink = float(anchor[case].log())
+        model = compile(Exponential(1.0), Richardson(steps=1), attention="vanilla", features=2, ridge=small, sink=sink)
         alpha = model.trace(X[case], -A @ error[case], X[case]).alpha[0, :, 0]
         measured = (D * (alpha + error[case]).square()).sum().sqrt()
         assert float(left[case]) == pytest.approx(float(measured))
@@ -173,7 +172,7 @@ def test_a6_the_search_takes_the_step_of_the_network():
         )
 
 
-@pytest.mark.parametrize(("mask", "leaks"), [(a7_leakage.PUBLISHED, True), (a7_leakage.OURS, False)])
+@pytest.mark.parametrize(("mask", "leaks"), [(running.PUBLISHED, True), (running.OURS, False)])
 def test_a7_who_reaches_whom_by_counting_paths(mask, leaks):
     """A support reads the aggregator, the aggregator the query: two layers, one path."""
     tokens = Tokens({SUPPORT: 2, AGGREGATOR: 1, QUERY: 1})

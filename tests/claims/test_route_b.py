@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from ridgeformer import bounds
-from ridgeformer.claims.route_b import b2_rate, b3_inexact, b4_preconditioning, b6_subspaces, posterior
-from ridgeformer.claims.route_b.b4_preconditioning import B4
-from ridgeformer.claims.route_b.b5_aggregator_scalars import inner_product
+from ridgeformer.claims.checks import Numbers
+from ridgeformer.claims.route_b import construction, preconditioning, rates
+from ridgeformer.claims.route_b.construction import inner_product
+from ridgeformer.claims.route_b.preconditioning import B4
 from ridgeformer.core.seeds import torch_generator
 
 
@@ -20,13 +21,13 @@ def cases(inequality, count=20):
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_b2_the_searches_are_of_the_projects_own_bounds(steps):
-    rate, prediction = b2_rate.RATES[steps - 1], b2_rate.RATES[steps + 2]
+    rate, prediction = rates.RATES[steps - 1], rates.RATES[steps + 2]
     theta = cases(rate)
-    left, right = rate.sides(theta)
-    off, allowed = prediction.sides(theta)
-    take = b2_rate.Numbers(theta)
-    eigenvalues, kappas = b2_rate.eigenvalues_and_kappa(take, b2_rate.SIZE)
-    exact, k = take.vector(b2_rate.SIZE), take.vector(b2_rate.SIZE)
+    left, right = rate.sides(Numbers(theta))
+    off, allowed = prediction.sides(Numbers(theta))
+    take = Numbers(theta)
+    eigenvalues, kappas = rates.eigenvalues_and_kappa(take, rates.B2_SIZE)
+    exact, k = take.vector(rates.B2_SIZE), take.vector(rates.B2_SIZE)
     for case in range(len(theta)):
         A, kappa = np.diag(eigenvalues[case].numpy()), float(kappas[case])
         assert kappa == pytest.approx(np.linalg.cond(A))
@@ -53,8 +54,8 @@ def _cg(A, b, steps, M=None):
 
 
 def test_b2_the_posterior_searches_are_of_the_projects_own_bounds():
-    theta = cases(posterior.POSTERIOR[0])
-    answer = posterior._answer(theta)
+    theta = cases(rates.POSTERIOR[0])
+    answer = rates._answer(Numbers(theta))
     for case in range(len(theta)):
         r, ridge = float(answer.residual[case]), float(answer.ridge[case])
         energy, own = float(answer.energy[case]), float(answer.own[case])
@@ -65,13 +66,13 @@ def test_b2_the_posterior_searches_are_of_the_projects_own_bounds():
             bounds.prediction_error_from_diagonal(r, ridge, own),
             bounds.prediction_error_from_variance(r, ridge, energy, own),
         )
-        searched = [float(inequality.sides(theta)[1][case]) for inequality in posterior.POSTERIOR]
+        searched = [float(inequality.sides(Numbers(theta))[1][case]) for inequality in rates.POSTERIOR]
         assert searched == pytest.approx([float(bound) for bound in expected])
 
 
 def test_b2_the_posterior_answers_come_from_a_kernel():
     """The Gram matrix of supports and query is positive semidefinite, which the last two bounds need."""
-    answer = posterior._answer(cases(posterior.POSTERIOR[0]))
+    answer = rates._answer(Numbers(cases(rates.POSTERIOR[0])))
     K = torch.diag_embed(answer.A - answer.ridge[:, None])
     gram = torch.cat(
         [torch.cat([K, answer.k[..., None]], -1), torch.cat([answer.k, answer.own[:, None]], -1)[:, None]], 1
@@ -81,13 +82,13 @@ def test_b2_the_posterior_answers_come_from_a_kernel():
 
 
 def test_b3_the_search_is_of_the_projects_own_bound():
-    theta = cases(b3_inexact.RESIDUAL)
-    left, right = b3_inexact.RESIDUAL.sides(theta)
-    gap, allowed = b3_inexact.GAP.sides(theta)
-    take = b3_inexact.Numbers(theta)
-    eigenvalues, _ = b3_inexact.eigenvalues_and_kappa(take, b3_inexact.SIZE)
-    b, eps = take.vector(b3_inexact.SIZE).numpy(), take.between(1e-4, 0.3)
-    directions = take.matrix(b3_inexact.STEPS, b3_inexact.SIZE).numpy()
+    theta = cases(rates._b3_residual)
+    left, right = rates._b3_residual.sides(Numbers(theta))
+    gap, allowed = rates._b3_gap.sides(Numbers(theta))
+    take = Numbers(theta)
+    eigenvalues, _ = rates.eigenvalues_and_kappa(take, rates.B3_SIZE)
+    b, eps = take.vector(rates.B3_SIZE).numpy(), take.between(1e-4, 0.3)
+    directions = take.matrix(rates.B3_STEPS, rates.B3_SIZE).numpy()
     for case in range(len(theta)):
         A, size = eigenvalues[case].numpy(), float(eigenvalues[case].max())
         alpha, r = np.zeros_like(b[case]), b[case].copy()
@@ -127,14 +128,14 @@ def test_b4_by_hand():
 
 
 def test_b4_the_search_preconditions_as_the_textbook_does():
-    theta = cases(b4_preconditioning.RATE)
-    A, _ = b4_preconditioning._case(b4_preconditioning.Numbers(theta))
+    theta = cases(preconditioning._b4_rate)
+    A, *_ = preconditioning._case(Numbers(theta))
     generator = torch_generator(0, "b4")
     M = 0.5 + torch.rand(len(theta), 4, generator=generator, dtype=torch.float64)
     exact = torch.randn(len(theta), 4, generator=generator, dtype=torch.float64)
-    ours = b4_preconditioning._preconditioned(A, M, exact)
+    ours = preconditioning._preconditioned(A, M, exact)
     for a, m, e, alpha in islice(zip(A.numpy(), M.numpy(), exact.numpy(), ours.numpy(), strict=True), 10):
-        np.testing.assert_allclose(alpha, _cg(a, a @ e, b4_preconditioning.STEPS, m), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(alpha, _cg(a, a @ e, preconditioning.STEPS, m), rtol=1e-6, atol=1e-9)
 
 
 def test_b5_an_aggregator_gathers_and_broadcasts():
@@ -143,9 +144,9 @@ def test_b5_an_aggregator_gathers_and_broadcasts():
 
 
 def test_b6_a_shared_column_would_be_seen(monkeypatch):
-    network = b6_subspaces.NETWORKS["linear", "cg"]
-    layout = b6_subspaces.compile(*network, features=6, ridge=0.5).layout
-    assert b6_subspaces._shared(*network)[0] == 0
+    network = construction.NETWORKS["linear", "cg"]
+    layout = construction.compile(*network, features=6, ridge=0.5).layout
+    assert construction._shared(*network)[0] == 0
     moved = replace(layout, columns={**layout.columns, "s": layout.columns["p"]})
-    monkeypatch.setattr(b6_subspaces, "compile", lambda *_, **__: SimpleNamespace(layout=moved))
-    assert b6_subspaces._shared(*network)[0] == 1
+    monkeypatch.setattr(construction, "compile", lambda *_, **__: SimpleNamespace(layout=moved))
+    assert construction._shared(*network)[0] == 1

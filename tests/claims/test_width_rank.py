@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from ridgeformer.claims import Verdict
-from ridgeformer.claims.width_rank import w9_relative_error, w10_sketch_bias
+from ridgeformer.claims.checks import Numbers
+from ridgeformer.claims.width_rank import effective_dimension, networks
 from tests.claims.findings import BY_ID, finding
 
 
@@ -93,19 +94,19 @@ def test_w9_the_relative_error_by_square_roots():
     values, Q = np.linalg.eigh(K + 0.3 * np.eye(4))
     root = (Q * np.sqrt(values)) @ Q.T
     direct = np.linalg.norm(root @ (np.linalg.inv(K + 0.3 * np.eye(4)) - np.linalg.inv(Kh + 0.3 * np.eye(4))) @ root, 2)
-    found = w9_relative_error.relative_error(*map(torch.from_numpy, (K, Kh)), torch.tensor(0.3, dtype=torch.float64))
+    found = effective_dimension.relative_error(*map(torch.from_numpy, (K, Kh)), torch.tensor(0.3, dtype=torch.float64))
     assert float(found) == pytest.approx(direct)
     assert direct <= np.linalg.norm(K - Kh, 2) / 0.3
 
 
 def test_w10_the_search_runs_conjugate_gradients_on_the_sketch():
-    theta = torch.randn(3, w10_sketch_bias.FREE, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    left, _ = w10_sketch_bias.TOTAL.sides(theta)
-    K, h, ridge, y = w10_sketch_bias._case(theta)
+    theta = torch.randn(3, networks._w10_total.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    left, _ = networks._w10_total.sides(Numbers(theta))
+    K, h, ridge, y = networks._case(Numbers(theta))
     for case in range(3):
         A, b, alpha = np.diag(h[case].numpy() + float(ridge[case])), y[case].numpy(), np.zeros(4)
         r, p = b, b
-        for _ in range(w10_sketch_bias.STEPS):
+        for _ in range(networks.W10_STEPS):
             gamma = r @ r / (p @ A @ p)
             alpha, new = alpha + gamma * p, r - gamma * A @ p
             r, p = new, new + new @ new / (r @ r) * p

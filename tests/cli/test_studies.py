@@ -68,8 +68,6 @@ def test_a_damaged_store_is_one_line_and_exit_code_2(run, tmp_path, content):
 
 def test_wrong_names(run):
     assert "did you mean 'depth-accuracy'" in run("studies", "show", "depth-acuracy")[2]
-    code, _, err = run("reproduce", "overhead", "--out", "x")
-    assert (code, "has no page" in err) == (2, True)
     assert "did you mean 'rows'" in run("reproduce", "condition-numbers", "--set", "row=5")[2]
     assert "--set rows: name=value" in run("reproduce", "condition-numbers", "--set", "rows")[2]
 
@@ -115,7 +113,7 @@ def test_reproduce_with_other_parameters_and_seeds(run, tmp_path):
         "--out", "k",
     )  # fmt: skip
     assert code == 0
-    assert "0 of 24 readings" in " ".join(out.split())
+    assert "0 of 24 interpretations" in " ".join(out.split())
     lines = (tmp_path / "k" / "results.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * 2 * 6
     assert {line.split(",")[2] for line in lines[1:]} == {"60"}

@@ -10,7 +10,7 @@ from hostile.tally import Tally
 from ridgeformer.compiler import saving
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.datasets import dataset, npy, tables
-from ridgeformer.studies.store import Row
+from ridgeformer.studies.store import StoredResult
 
 LOOK_FOR = 1000
 """Cases among which those that a check is for are found."""
@@ -51,7 +51,7 @@ class Same(str):
     [
         ("softmax model", "bits flipped", saving, "_checksum", lambda *given: Same(), files.DAMAGED),
         ("npz stored", "bits flipped", zipfile.ZipExtFile, "_update_crc", lambda *given: None, files.DAMAGED),
-        ("study store", "UPDATE", Row, "intact", True, files.DAMAGED),
+        ("study store", "UPDATE", StoredResult, "intact", True, files.DAMAGED),
         ("softmax model", "deep JSON", saving, "explained", lambda *given: nullcontext(), "no foreign exception"),
         ("npy matrix", "overwritten", dataset, "_check_rows", lambda *given: None, "no foreign exception"),
         ("npz stored", "zip bomb", npy, "check_unpacked", lambda *given: None, files.MEMORY),

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from ridgeformer import studies
-from ridgeformer.studies import Status
-from ridgeformer.studies.budgets import OverTimeError, time_limit
+from ridgeformer.studies import TaskStatus
+from ridgeformer.studies.task import OverTimeError, time_limit
 from tests.studies import tiny_studies
 from tests.studies.tiny_studies import study
 
@@ -22,7 +22,7 @@ def test_over_time(tmp_path, options):
     tasks = study("dawdle", [1, 0], seconds=0.4)
     report = studies.run(tasks, store=tmp_path / "a.db", preset="quick", **options)
     (failure,) = report.failures
-    assert (failure.status, failure.point) == (Status.OVER_TIME, {"x": 1})
+    assert (failure.status, failure.point) == (TaskStatus.OVER_TIME, {"x": 1})
     assert failure.error == "it took more than 0.4 s"
     assert failure.seconds < 5
 
@@ -33,7 +33,7 @@ def test_over_memory(tmp_path, function, options):
     tasks = study(function, [4000, 1], memory=600 << 20)
     report = studies.run(tasks, store=tmp_path / "a.db", preset="quick", **options)
     (failure,) = report.failures
-    assert (failure.status, failure.point) == (Status.OVER_MEMORY, {"x": 4000})
+    assert (failure.status, failure.point) == (TaskStatus.OVER_MEMORY, {"x": 4000})
     assert failure.error == "it asked for more than 600 MiB"
 
 

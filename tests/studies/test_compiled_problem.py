@@ -4,22 +4,22 @@ import pytest
 import torch
 
 from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.studies.compiled_problem import TEMPERATURE, pose_with_condition_number
+from ridgeformer.studies.compiled_problem import TEMPERATURE, problem_with_condition_number
 
 
 @pytest.mark.parametrize("decay", ["log", "linear", "power"])
 @pytest.mark.parametrize("kappa", [1.9, 100.0, 1e4])
 def test_linear_attention_has_the_condition_number_asked_for(decay, kappa):
-    posed = pose_with_condition_number("linear", 30, 12, kappa, decay, seed=1)
-    A = DotProduct()(posed.X) + posed.ridge * torch.eye(30, dtype=torch.float64)
+    problem = problem_with_condition_number("linear", 30, 12, kappa, decay, seed=1)
+    A = DotProduct()(problem.X) + problem.ridge * torch.eye(30, dtype=torch.float64)
     assert float(torch.linalg.cond(A, 2)) == pytest.approx(kappa, rel=1e-6)
-    assert float(posed.X.norm(dim=1).max()) == pytest.approx(1)
+    assert float(problem.X.norm(dim=1).max()) == pytest.approx(1)
 
 
 def test_softmax_attention_stays_below_it():
-    posed = pose_with_condition_number("softmax", 30, 12, 1e3, "log", seed=1)
-    K = Exponential(TEMPERATURE)(posed.X)
-    values = torch.linalg.eigvalsh(K) + posed.ridge
-    assert posed.ends == pytest.approx((float(values[0]), float(values[-1])))
-    assert posed.ends[1] / posed.ends[0] <= 1e3
-    assert 1 + float(torch.linalg.matrix_norm(K, ord=2)) / posed.ridge == pytest.approx(1e3)
+    problem = problem_with_condition_number("softmax", 30, 12, 1e3, "log", seed=1)
+    K = Exponential(TEMPERATURE)(problem.X)
+    values = torch.linalg.eigvalsh(K) + problem.ridge
+    assert problem.extremes == pytest.approx((float(values[0]), float(values[-1])))
+    assert problem.extremes[1] / problem.extremes[0] <= 1e3
+    assert 1 + float(torch.linalg.matrix_norm(K, ord=2)) / problem.ridge == pytest.approx(1e3)

@@ -7,10 +7,9 @@ from ridgeformer import datasets
 from ridgeformer.core.errors import UnknownNameError
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets import Dataset
-from ridgeformer.studies import condition_numbers, tables
-from ridgeformer.studies.condition_numbers import PREPARATIONS, PUBLISHED, STUDY, make_cards, make_page, measure
+from ridgeformer.studies.condition_numbers import PREPARATIONS, PUBLISHED, make_cards, measure
 from ridgeformer.studies.result_cards import CardVerdict
-from ridgeformer.views import render_page
+from ridgeformer.studies.study import load_once
 
 SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}
 N = 60
@@ -31,9 +30,9 @@ def images(monkeypatch):
         )  # fmt: skip
 
     monkeypatch.setattr(datasets, "load", load)
-    condition_numbers._load.cache_clear()
+    load_once.cache_clear()
     yield load
-    condition_numbers._load.cache_clear()
+    load_once.cache_clear()
 
 
 @pytest.mark.parametrize("data", SHAPES)
@@ -79,30 +78,6 @@ def test_every_reading_has_its_card_and_a_published_number_is_recognised(images,
     rows[0]["kappa"] = rows[6]["kappa"] = rows[12]["kappa"] = PUBLISHED[data]  # raw, at the rank, all three samples
     first = make_cards(rows)[0]
     assert (first.verdict, first.choices["truncation"]) == (CardVerdict.REPRODUCED, "rank")
-
-
-def test_the_page_names_the_nearest_reading(images):
-    rows = rows_of("mnist")
-    for row in rows:
-        if (row["preparation"], row["truncation"]) == ("unit", "99.0% of the energy"):
-            row["kappa"] = 1.2e3
-    means = tables.intervals(tables._as_table(rows), STUDY.within).to_pylist()
-    page = make_page(rows, means)
-    assert f"kappa of X X' with {N}, unit rows cut at 99.0% of the energy: 1.2e+03" in page.answer[0]
-    assert page.sections[0].table.rows[0][2:4] == ("1200", "1200")
-    assert "every reading" in render_page(page)
-
-
-def test_the_page_asks_for_one_reading_of_both_numbers(images):
-    rows = rows_of("mnist", seeds=2) + rows_of("cifar10", seeds=2)
-    for row in rows:
-        if (row["preparation"], row["truncation"]) == ("raw", "95.0% of the energy"):
-            row["kappa"] = PUBLISHED[row["data"]] * 1.05
-    means = tables.intervals(tables._as_table(rows), STUDY.within).to_pylist()
-    said = make_page(rows, means).answer
-    assert len(said) == 3
-    assert f"kappa of X X' with {N}, raw rows cut at 95.0% of the energy, within a factor of 1.1" in said[2]
-    assert "1 of 60 readings reproduce both" in said[2]
 
 
 def test_other_data_stand_beside_the_number_of_mnist():

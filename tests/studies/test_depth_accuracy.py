@@ -1,14 +1,12 @@
 """The depth study: its numbers are those of the certificates, its page says what was measured."""
 
-import numpy as np
 import pytest
 import torch
 
 import ridgeformer as rf
 from ridgeformer import bounds
-from ridgeformer.studies.compiled_problem import pose_with_condition_number
-from ridgeformer.studies.depth_accuracy import ENOUGH, FEATURES, STUDY, SUPPORTS, make_page, measure
-from ridgeformer.views import render_page
+from ridgeformer.studies.compiled_problem import problem_with_condition_number
+from ridgeformer.studies.depth_accuracy import ENOUGH, FEATURES, STUDY, SUPPORTS, measure
 
 
 def rows_of(**params):
@@ -26,13 +24,13 @@ def test_every_step_of_every_method_is_under_its_bound(attention, algorithm, kap
 
 
 def test_linear_cg_against_a_direct_solve():
-    posed = pose_with_condition_number("linear", SUPPORTS, FEATURES, 100.0, "log", seed=3)
-    A = posed.X @ posed.X.T + posed.ridge * torch.eye(SUPPORTS, dtype=torch.float64)
-    exact = torch.linalg.solve(A, posed.y)
+    problem = problem_with_condition_number("linear", SUPPORTS, FEATURES, 100.0, "log", seed=3)
+    A = problem.X @ problem.X.T + problem.ridge * torch.eye(SUPPORTS, dtype=torch.float64)
+    exact = torch.linalg.solve(A, problem.y)
     model = rf.compile(
-        rf.kernels.DotProduct(), rf.algorithms.ConjugateGradients(steps=12), features=FEATURES, ridge=posed.ridge
+        rf.kernels.DotProduct(), rf.algorithms.ConjugateGradients(steps=12), features=FEATURES, ridge=problem.ridge
     )
-    alpha = model.trace(posed.X, posed.y, posed.X[:1]).alpha[:, :, 0]
+    alpha = model.trace(problem.X, problem.y, problem.X[:1]).alpha[:, :, 0]
     norm = (exact @ A @ exact).sqrt()
     errors = [float(((a - exact) @ A @ (a - exact)).sqrt() / norm) for a in alpha]
     rows = rows_of(attention="linear", algorithm="cg", kappa=100.0, dtype="float64", steps=12)
@@ -46,28 +44,3 @@ def test_the_depth_is_the_first_step_below_enough():
     assert len(rows) == 14
     assert rows[0]["depth"] == next(row["step"] for row in rows if row["error"] <= ENOUGH)
     assert rows_of(attention="linear", algorithm="cg", kappa=10.0, dtype="float64", steps=3)[0]["depth"] is None
-
-
-def page_rows(seed=0):
-    points = [p for p in STUDY.presets["quick"].points if p["kappa"] <= 100 and p["dtype"] == "float64"]
-    return [
-        {**point, "seed": seed, **row}
-        for point in points
-        if (point["attention"], point["algorithm"]) in {("linear", "cg"), ("linear", "richardson")}
-        for row in measure(**point, seed=seed)
-    ]
-
-
-def test_the_page_states_powers_and_counts_what_broke():
-    from ridgeformer.studies import tables
-
-    rows = page_rows()
-    means = tables.intervals(tables._as_table(rows), STUDY.within).to_pylist()
-    page = make_page(rows, means)
-    assert "4 compiled transformers ran" in page.answer[0]
-    assert "at every step" in page.answer[0]
-    power = float(page.answer[2].split("to the power ")[1].split(";")[0])
-    assert np.isclose(power, 1.0, atol=0.1), "gradient descent"
-    assert "<script" in render_page(page)
-    rows[5]["error"] = rows[5]["bound"] * 2
-    assert f"but for 1 of {len(rows)} steps" in make_page(rows, means).answer[0]

@@ -1,6 +1,5 @@
 """The interventions study: its rows are the library's, and its page says what the rows say."""
 
-import pyarrow as pa
 import pytest
 
 from ridgeformer import datasets
@@ -8,8 +7,7 @@ from ridgeformer.datasets import Split
 from ridgeformer.influence import AttentionFeatures, Network, UnitRows, intervene
 from ridgeformer.influence.attacks import FGSM
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.studies.interventions import STUDY, make_page, measure
-from ridgeformer.studies.tables import intervals
+from ridgeformer.studies.interventions import STUDY, measure
 
 POINT = {"data": "digits", "rows": 40, "test_rows": 20, "attack": "fgsm", "eps": 0.3, "rounds": 2, "ridge": 1e-2}
 
@@ -24,15 +22,6 @@ def test_rows_are_those_of_the_library():
     assert found["attention", "adversarial"]["accuracy"] == made.adversarial.accuracy
     assert found["attention", "transformed"]["flips"] == made.transformed.changed.flips_top
     assert found["attention", "untouched"]["flips"] is None
-
-
-def test_the_page_says_what_the_rows_say():
-    rows = [POINT | {"seed": seed} | row for seed in (0, 1) for row in measure(**POINT, seed=seed)]
-    page = make_page(rows, intervals(pa.Table.from_pylist(rows), STUDY.within).to_pylist())
-    untouched = [row["accuracy"] for row in rows if (row["model"], row["intervention"]) == ("relu", "untouched")]
-    assert page.answer[0].startswith(f"relu: {100 * sum(untouched) / 2:.1f} % of the queries right")
-    assert len(page.sections[1].table.rows) == 8
-    assert all(len(row) == len(page.sections[1].table.head) for row in page.sections[1].table.rows)
 
 
 @pytest.mark.parametrize("preset", STUDY.presets)

@@ -1,12 +1,13 @@
 """The loss surface: its centre is the loss of the trained network, its bends are those of the surface."""
 
 import pytest
+import torch
 
-from ridgeformer import datasets
+from ridgeformer import datasets, errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split
 from ridgeformer.regime import Architecture, Training, train
-from ridgeformer.studies.loss_surface import STUDY, make_page, measure
+from ridgeformer.studies.loss_surface import STUDY, choose_directions, curvature, measure
 
 POINT = {"data": "digits", "rows": 30, "width": 8, "loss": "mse", "epochs": 20, "side": 3}
 
@@ -35,17 +36,35 @@ def test_the_bends_are_second_differences_of_the_surface():
             assert rows[0.0, 0.0][name] == pytest.approx(second / step**2, rel=0.05)
 
 
-def test_the_page_says_how_far_the_loss_rises():
-    rows = [
-        POINT | {"directions": kind, "reach": 0.5, "seed": 0} | row
-        for kind in ("random", "hessian") for row in measure(**POINT, directions=kind, reach=0.5, seed=2)
-    ]  # fmt: skip
-    page = make_page(rows, rows)
-    surface = [row["height"] for row in rows if (row["directions"], row["model"]) == ("hessian", "relu")]
-    assert f"{surface[4]:.3g} at the trained weights to {max(surface):.3g}" in page.answer[0]
-    assert [len(picture.figure["data"][0]["z"]) for picture in page.sections[0].pictures] == [3] * 4
-
-
 @pytest.mark.parametrize("preset", STUDY.presets)
 def test_presets(preset):
     assert len(STUDY.tasks(preset)) == len(STUDY.presets[preset])
+
+
+START = torch.randn(4, 3, generator=torch_generator(0, "start"), dtype=torch.float64)
+
+
+def height(weights):
+    return weights.pow(4).sum() + (weights[0] * weights[1]).sum()
+
+
+@pytest.mark.parametrize("name", ["random", "hessian"])
+def test_they_are_orthonormal_and_the_same_again(name):
+    u, v = choose_directions(height, START, name, seed=4)
+    gram = torch.stack([u.flatten(), v.flatten()]) @ torch.stack([u.flatten(), v.flatten()]).T
+    torch.testing.assert_close(gram, torch.eye(2, dtype=torch.float64))
+    torch.testing.assert_close(choose_directions(height, START, name, seed=4)[1], v)
+
+
+def test_the_steepest_are_the_eigenvectors_of_the_hessian():
+    H = torch.autograd.functional.hessian(height, START).reshape(12, 12)
+    values = torch.linalg.eigvalsh(H)
+    u, v = choose_directions(height, START, "hessian", seed=4)
+    assert curvature(height, START, u) == pytest.approx(float(values[-1]))
+    assert curvature(height, START, v) == pytest.approx(float(values[-2]))
+    torch.testing.assert_close(H @ u.flatten(), values[-1] * u.flatten())
+
+
+def test_an_unknown_name():
+    with pytest.raises(errors.UnknownNameError, match="unknown directions"):
+        choose_directions(height, START, "steepest", seed=0)

@@ -3,10 +3,11 @@
 import pytest
 
 from ridgeformer import datasets, errors
+from ridgeformer.core.statistics import proportion_interval
 from ridgeformer.datasets import Split
 from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, UnitRows, network_malleability
 from ridgeformer.influence.attacks import FGSM
-from ridgeformer.studies.malleability import CENTRE, STUDY, measure
+from ridgeformer.studies.malleability import CENTRE, COLUMNS, STUDY, gap, make_cards, measure
 
 SMALL = {"data": "digits", "classes": "all", "rows": 40, "test_rows": 10} | CENTRE | {"width": 64}
 
@@ -84,3 +85,59 @@ def test_both_real_datasets_have_a_preset_with_two_five_and_ten_classes_and_a_tr
 def test_more_rounds_of_adversarial_training_change_more():
     one, four = (measure(**(SMALL | {"rounds": rounds}), seed=5) for rounds in (1, 4))
     assert one != four
+
+
+# -- cards and gaps ------------------------------------------------------------------------------------
+
+CONTROLS = ("attack", "noise", "redrawn", "adaptive")
+START = STUDY.presets["quick"].points[0]
+SHIFT = (-0.02, 0.0, 0.02)
+
+
+def rates(point, model):
+    """Attention flips 40 % and ReLU 10 %; with eps in unit rows it is the other way round."""
+    high = (model == "attention") != (point["units"] == "rows")
+    return 0.4 if high else 0.1
+
+
+def made_rows():
+    found = []
+    for point in STUDY.presets["quick"].points:
+        for seed, shift in enumerate(SHIFT):
+            for model in ("relu", "attention"):
+                values = {f"{c}_{column}": rates(point, model) + shift for c in CONTROLS for column in COLUMNS}
+                if point["kernel"] == "infinite":
+                    values |= {f"redrawn_{column}": None for column in COLUMNS}
+                found.append(point | {"seed": seed, "model": model, "length": 4.0, "attacked": 50} | values)
+    return found
+
+
+def made_means(rows):
+    return [row for row in rows if row["seed"] == 1]  # the middle of three is their mean
+
+
+def test_gaps_are_paired_by_seed():
+    found = gap(made_rows(), START, "attack_flips_top")
+    assert found == pytest.approx((30.0, 30.0, 30.0))
+    assert found.sign == 1
+
+
+def test_cards_compare_with_the_published_tables_and_name_the_data():
+    cards = {(card.table, card.row): card for card in make_cards(made_rows(), START)}
+    found = cards["flips, mnist, all classes, FGSM", "attention - relu"]
+    assert (found.published, found.ours) == pytest.approx((30.5, 30.0))
+    assert found.verdict == "reproduced"
+    assert found.choices["data"] == "digits"
+    relu = cards["flips, mnist, all classes, FGSM", "relu, %"]
+    assert (relu.published, relu.ours) == pytest.approx((4.1, 10.0))
+    assert relu.verdict == "not reproduced"
+    assert ("flips, mnist, all classes, PGD, after adversarial training, rounds: 1", "attention, %") in cards
+    assert len(cards) == 3 * 8
+
+
+def test_no_flip_in_any_seed_is_not_certain_and_so_not_a_verdict():
+    """Once 0 of 10 in every seed had the interval 0 to 0."""
+    rows = [row | {"attacked": 10, "attack_flips_top": 0.0} for row in made_rows()]
+    relu = next(card for card in make_cards(rows, START) if card.row == "relu, %")
+    assert (relu.ours, relu.low, relu.verdict) == (0.0, 0.0, "inconclusive")
+    assert relu.high == pytest.approx(100 * proportion_interval(0, 30)[1])

@@ -7,8 +7,7 @@ import pytest
 
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.statistics import mean_interval
-from ridgeformer.studies.result_cards import CardVerdict, cards_section, make_card, verdict_of
-from ridgeformer.views import Page, render_page
+from ridgeformer.studies.result_cards import CardVerdict, make_card, verdict_of
 
 OPEN = {"ridge": "1e-3 of the mean diagonal", "rows": "200"}
 
@@ -67,13 +66,3 @@ def test_a_card_has_student_s_interval_and_leaves_out_lost_seeds():
     assert (card.low, card.high) == mean_interval([1.9, 2.0, 2.1])
     assert json.loads(json.dumps(card.as_dict()))["verdict"] == "same direction" == CardVerdict.SAME_DIRECTION
     assert make_card("t", "r", 1.0, [], OPEN).ours is None
-
-
-def test_shared_choices_are_said_once():
-    cards = [make_card("t", f"r{k}", 1.0, [1.0, 1.01], OPEN | {"loss": loss}) for k, loss in enumerate(("mse", "ce"))]
-    section = cards_section("Cards", cards, ("First.",))
-    assert section.sentences[0] == "First."
-    assert "ridge: 1e-3" in section.sentences[1]
-    assert [row[-2] for row in section.table.rows] == ["loss: mse", "loss: ce"]
-    assert "reproduced" in render_page(Page("t", "s", (), (section,)))
-    assert cards_section("Cards", []).table.rows == ()

@@ -13,13 +13,13 @@ import torch
 
 from ridgeformer import studies
 from ridgeformer.core.errors import DataFileError, RidgeformerError
-from ridgeformer.studies import Status, Store, Task
-from ridgeformer.studies.store import SELECT, Row
-from ridgeformer.studies.task import Outcome
+from ridgeformer.studies import Store, StudyTask, TaskStatus
+from ridgeformer.studies.store import SELECT, StoredResult
+from ridgeformer.studies.task import TaskOutcome
 from tests.studies import tiny_studies
 from tests.studies.tiny_studies import GRUMPY, STUDY, study
 
-TASK = Task("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 1}, seed=0)
+TASK = StudyTask("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 1}, seed=0)
 
 
 @pytest.fixture
@@ -32,10 +32,10 @@ def full(tmp_path):
 def test_exact_values_come_back(tmp_path):
     values = '[{"a":0.1,"b":1e-310,"c":NaN,"d":Infinity,"e":"é"}]'
     with Store(tmp_path / "a.db") as store:
-        assert store.record(TASK, Outcome(Status.DONE, values, seconds=1.5))
-        assert not store.record(TASK, Outcome(Status.FAILED, error="later"))
+        assert store.record(TASK, TaskOutcome(TaskStatus.DONE, values, seconds=1.5))
+        assert not store.record(TASK, TaskOutcome(TaskStatus.FAILED, error="later"))
         (row,) = store.results("tiny")
-    assert (row.values, row.point, row.seconds, row.status) == (values, {"x": 1}, 1.5, Status.DONE)
+    assert (row.values, row.point, row.seconds, row.status) == (values, {"x": 1}, 1.5, TaskStatus.DONE)
     assert row.rows[0]["a"] == 0.1
 
 
@@ -106,7 +106,7 @@ def test_claims_are_exclusive_and_recorded_tasks_cannot_be_claimed(tmp_path):
         assert one.claim(TASK.key)
         assert not two.claim(TASK.key)
         assert two.free_dead_claims() == 0
-        one.record(TASK, Outcome(Status.DONE))
+        one.record(TASK, TaskOutcome(TaskStatus.DONE))
         assert not two.claim(TASK.key)
         assert one.claim("other")
     with Store(tmp_path / "a.db") as three:
@@ -148,7 +148,7 @@ def test_forgetting_failures_keeps_results(tmp_path):
     studies.run(GRUMPY, store=tmp_path / "a.db", preset="quick")
     with Store(tmp_path / "a.db") as store:
         assert store.forget_failures([task.key for task in GRUMPY.tasks("quick")]) == 1
-        assert set(store.statuses("tiny").values()) == {Status.DONE}
+        assert set(store.statuses("tiny").values()) == {TaskStatus.DONE}
 
 
 def test_nothing_in_the_store_is_a_pickle(full):
@@ -193,7 +193,8 @@ def test_a_store_on_a_read_only_disk_is_read_and_not_written(shelf, tmp_path, lo
                 keeper = stack.enter_context(closing(sqlite3.connect(shelf / "a.db")))
                 keeper.execute("SELECT count(*) FROM results").fetchone()
                 assert store.record(
-                    Task("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 99}, seed=0), Outcome(Status.DONE)
+                    StudyTask("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 99}, seed=0),
+                    TaskOutcome(TaskStatus.DONE),
                 )
                 copies = {name: (shelf / name).read_bytes() for name in ("a.db", "a.db-wal")}
             shelf = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -224,7 +225,7 @@ def reseal(full, **changes):
     """Change a result and give it the digest of what it holds now."""
     with closing(sqlite3.connect(full)) as db:
         values = db.execute(SELECT).fetchone()
-        row = replace(Row(*values), **changes)
+        row = replace(StoredResult(*values), **changes)
         names = ", ".join(f'"{name}" = ?' for name in changes)
         db.execute(f"UPDATE results SET {names}, digest = ? WHERE key = ?", [*changes.values(), row.seal(), row.key])
         db.commit()

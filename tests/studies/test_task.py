@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from ridgeformer.core.errors import InputError
-from ridgeformer.studies import Result, Status, Task
+from ridgeformer.studies import Result, StudyTask, TaskStatus
 from ridgeformer.studies.task import as_json, execute, find_object
 from tests.studies.tiny_studies import study
 
-TASK = Task("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 1, "y": 0.5}, seed=0)
+TASK = StudyTask("tiny", 1, "tests.studies.tiny_studies:draw", {"x": 1, "y": 0.5}, seed=0)
 
 
 def test_the_key_depends_on_everything_that_matters_and_on_no_order():
@@ -55,7 +55,7 @@ def test_results_that_cannot_be_stored_are_failures(monkeypatch, returned, messa
     monkeypatch.setattr("tests.studies.tiny_studies.grumpy", lambda x, seed: returned)
     (task,) = study("grumpy", [1]).tasks("quick")
     outcome = execute(task)
-    assert outcome.status == Status.FAILED
+    assert outcome.status == TaskStatus.FAILED
     assert message in outcome.error.splitlines()[-1]
 
 

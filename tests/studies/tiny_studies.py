@@ -100,6 +100,6 @@ def claim_and_wait(store, ready):
 def context():
     """Processes that start in milliseconds, from one server that has imported everything."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([__name__, "ridgeformer.studies.runners.processes", "distributed.nanny"])
+    found.set_forkserver_preload([__name__, "ridgeformer.studies.runners", "distributed.nanny"])
     forkserver.ensure_running()
     return found

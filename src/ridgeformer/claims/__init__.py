@@ -1,25 +1,34 @@
 """Every theorem of the source documents as a check that runs, with the corrected statement where one is needed.
 
-One package a source, one claim a file. A new claim is a file with a `Claim` and a line in its package's list.
+The ledger lists all claims with the module of each. A new claim is a check and a `Claim` in the module of its theme,
+and its name in `ledger.CLAIMS`.
 """
 
-from ridgeformer.claims import leave_one_out, linearised, route_a, route_b, width_rank
-from ridgeformer.claims.cases import DEEP_CASES, NORMAL_CASES, drawn
+from ridgeformer.claims.checks import (
+    DEEP_CASES,
+    NORMAL_CASES,
+    Inequality,
+    drawn,
+    holds,
+    inequality,
+    search,
+    try_to_break,
+    within,
+)
 from ridgeformer.claims.claim import (
     Claim,
     Counterexample,
-    Curve,
     Evidence,
     Figure,
     Origin,
     Plot,
     Trial,
     Verdict,
-    concluding,
+    corrected,
+    interpretation,
     outcome,
 )
-from ridgeformer.claims.ledger import Finding, judge, run_claims
-from ridgeformer.claims.search import Found, Inequality, search, try_to_break
+from ridgeformer.claims.ledger import CLAIMS, Judgement, as_dict, judge, run_claims
 
 __all__ = [
     "CLAIMS",
@@ -27,30 +36,24 @@ __all__ = [
     "NORMAL_CASES",
     "Claim",
     "Counterexample",
-    "Curve",
     "Evidence",
     "Figure",
-    "Finding",
-    "Found",
     "Inequality",
+    "Judgement",
     "Origin",
     "Plot",
     "Trial",
     "Verdict",
-    "concluding",
+    "as_dict",
+    "corrected",
     "drawn",
+    "holds",
+    "inequality",
+    "interpretation",
     "judge",
     "outcome",
     "run_claims",
     "search",
     "try_to_break",
+    "within",
 ]
-
-CLAIMS: tuple[Claim, ...] = (
-    *width_rank.CLAIMS,
-    *route_a.CLAIMS,
-    *route_b.CLAIMS,
-    *linearised.CLAIMS,
-    *leave_one_out.CLAIMS,
-)
-"""The ledger, in order."""

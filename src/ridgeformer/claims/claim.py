@@ -1,29 +1,18 @@
 """A claim: what a source says, what is true, and a check that decides between them.
 
-A check returns evidence, which is figures and trials. `outcome` works the verdict out from the evidence by one rule
-for all claims, and the ledger compares it with the verdict on record: a record cannot drift from what the code finds.
+A check yields its evidence: trials, figures and a plot. `outcome` derives the verdict from the evidence by one rule for
+all claims, and the ledger compares it with the verdict on record: a record cannot drift from what the code finds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeAlias
 
-__all__ = [
-    "Claim",
-    "Counterexample",
-    "Curve",
-    "Evidence",
-    "Figure",
-    "Origin",
-    "Plot",
-    "Trial",
-    "Verdict",
-    "concluding",
-    "outcome",
-]
+__all__ = ["Claim", "Counterexample", "Evidence", "Figure", "Origin", "Plot", "Trial", "Verdict", "outcome"]
 
 
 class Verdict(StrEnum):
@@ -35,7 +24,7 @@ class Verdict(StrEnum):
     FALSE = "false"
     """A conclusion fails, and no change that was tried restores it on the cases it was published for."""
     UNDEFINED = "undefined"
-    """The source does not define the quantity: readings that it allows disagree."""
+    """The source does not define the quantity: interpretations that it allows disagree."""
     PENDING = "pending"
     """Needs work that is not there yet; counted, never passed off as checked."""
 
@@ -63,6 +52,7 @@ class Figure:
     name: str
     value: float
     shown: str = ""
+    role: str = "figure"
 
     @property
     def agrees(self) -> bool:
@@ -87,6 +77,7 @@ class Trial:
         conclusion: What is concluded, in a few words: a corrected trial with a stated one's conclusion restores it.
         kept: Of a corrected trial: the fraction of the published cases that its changed condition leaves; 1 where only
             a constant or a formula changed.
+        role: "stated" for a trial of the claim as published, "corrected" for one of the corrected statement.
     """
 
     statement: str
@@ -96,6 +87,7 @@ class Trial:
     seed: int | None = None
     conclusion: str = ""
     kept: float = 1.0
+    role: str = "stated"
 
     @property
     def holds(self) -> bool:
@@ -108,55 +100,73 @@ class Trial:
         return self.violations > 0
 
 
-def concluding(conclusion: str, *trials: Trial, kept: float = 1.0) -> tuple[Trial, ...]:
-    """Return the trials with what they conclude, and for a changed condition the fraction of published cases kept.
-
-    Example:
-        >>> concluding("the error is small", Trial("m + 1 >= d_eff/eps", 10, 0), kept=0.25)[0].kept
-        0.25
-    """
-    return tuple(replace(trial, conclusion=conclusion, kept=kept) for trial in trials)
+def corrected(trial: Trial) -> Trial:
+    """Return a trial of the corrected statement."""
+    return replace(trial, role="corrected")
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One line of a claim's plot."""
-
-    name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    dashed: bool = False
+def interpretation(name: str, value: float) -> Figure:
+    """Return the value of the claim's quantity under one of the interpretations that its source allows."""
+    return Figure(name, value, role="interpretation")
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A claim's plot: curves, axes, and what to see in it."""
+    """Curves over one horizontal axis, as plain data.
 
-    curves: tuple[Curve, ...]
+    Attributes:
+        x, y: What the axes measure.
+        at: Where along the horizontal axis the values are.
+        solid: Values by the name of their curve: what was measured.
+        dashed: The same for bounds, published statements and other comparisons.
+        caption: What to see in it.
+        log: The logarithmic axes: "", "x", "y" or "xy".
+    """
+
     x: str
     y: str
-    caption: str
-    log_x: bool = False
-    log_y: bool = False
+    at: Sequence[int | float]
+    solid: Mapping[str, Sequence[int | float]]
+    dashed: Mapping[str, Sequence[int | float]] = field(default_factory=dict)
+    caption: str = ""
+    log: str = ""
+
+
+Pieces: TypeAlias = Iterable[Trial | Figure | Plot]
+"""What a check yields."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a check found.
+    """The evidence of a check.
 
     Attributes:
         stated: Trials of the claim as its source states it; empty if it cannot be tried as it stands.
         corrected: Trials of the corrected statement; for a true claim, of what the project builds on it.
-        readings: Values of one quantity under the readings that a source allows.
+        interpretations: Values of one quantity under the interpretations that the source allows.
         figures: Measured numbers, the first of which goes into the ledger's line.
         plot: What to look at.
     """
 
     stated: tuple[Trial, ...] = ()
     corrected: tuple[Trial, ...] = ()
-    readings: tuple[Figure, ...] = ()
+    interpretations: tuple[Figure, ...] = ()
     figures: tuple[Figure, ...] = ()
     plot: Plot | None = None
+
+    @classmethod
+    def of(cls, pieces: Pieces) -> Evidence:
+        """Return what a check yielded, sorted by role."""
+        found: list[Trial | Figure | Plot] = list(pieces)
+        trials = [one for one in found if isinstance(one, Trial)]
+        figures = [one for one in found if isinstance(one, Figure)]
+        return cls(
+            stated=tuple(trial for trial in trials if trial.role == "stated"),
+            corrected=tuple(trial for trial in trials if trial.role == "corrected"),
+            interpretations=tuple(figure for figure in figures if figure.role == "interpretation"),
+            figures=tuple(figure for figure in figures if figure.role == "figure"),
+            plot=next((one for one in found if isinstance(one, Plot)), None),
+        )
 
 
 @dataclass(frozen=True)
@@ -184,7 +194,7 @@ class Claim:
         corrected: What is true, in words; empty if the claim stands as it is.
         corrected_formula: The same as a formula (LaTeX).
         condition: Under which condition the true statement holds.
-        check: Makes the evidence; takes the number of cases of each search, and scales its draws with it (`drawn`).
+        check: Yields the evidence; takes the number of cases of each search, and scales its draws with it (`drawn`).
         computed: Why a deeper run has nothing more to try; empty for a check that searches or draws.
         counterexample: Arrays to verify by hand.
         pending: Why the check cannot run yet.
@@ -192,12 +202,12 @@ class Claim:
 
     id: str
     source: str
-    origin: Origin
     title: str
     stated: str
     formula: str
     verdict: Verdict
-    check: Callable[[int], Evidence]
+    check: Callable[[int], Pieces]
+    origin: Origin = Origin.QUOTED
     quote: str = ""
     computed: str = ""
     under: str = ""
@@ -207,8 +217,12 @@ class Claim:
     counterexample: Counterexample | None = None
     pending: str = ""
 
+    def examine(self, cases: int) -> Evidence:
+        """Run the check."""
+        return Evidence.of(self.check(cases))
+
     @property
-    def said(self) -> str:
+    def full_verdict(self) -> str:
         """The verdict, with the criterion it is about if there is one."""
         return self.verdict.value + (f" under {self.under}" if self.under else "")
 
@@ -230,16 +244,17 @@ def outcome(evidence: Evidence) -> Verdict | None:
         >>> fails, holds = Trial("A <= B", 100, 1, conclusion="A <= B"), Trial("A <= C", 100, 0)
         >>> outcome(Evidence(stated=(holds,))), outcome(Evidence(stated=(fails,), corrected=(holds,)))
         (<Verdict.TRUE: 'true'>, <Verdict.FALSE: 'false'>)
-        >>> restored = concluding("A <= B", Trial("A <= B where A >= 0", 100, 0), kept=0.5)
-        >>> outcome(Evidence(stated=(fails,), corrected=restored))
+        >>> restored = Trial("A <= B where A >= 0", 100, 0, conclusion="A <= B", kept=0.5)
+        >>> outcome(Evidence(stated=(fails,), corrected=(restored,)))
         <Verdict.AMENDED: 'amended'>
         >>> outcome(Evidence(stated=(fails,), corrected=(fails,))) is None
         True
     """
     if not all(trial.holds for trial in evidence.corrected):
         return None
-    if evidence.readings:
-        return Verdict.UNDEFINED if _disagree(evidence.readings) else None
+    if evidence.interpretations:
+        values = [reading.value for reading in evidence.interpretations]
+        return Verdict.UNDEFINED if max(values) - min(values) > 0.01 * max(map(abs, values)) else None
     if not evidence.stated or not all(trial.cases for trial in evidence.stated):
         return None
     restored = {trial.conclusion for trial in evidence.corrected if trial.conclusion and trial.kept > 0}
@@ -247,8 +262,3 @@ def outcome(evidence: Evidence) -> Verdict | None:
     if not failed:
         return Verdict.TRUE
     return Verdict.AMENDED if restored.issuperset(failed) else Verdict.FALSE
-
-
-def _disagree(readings: tuple[Figure, ...]) -> bool:
-    values = [reading.value for reading in readings]
-    return max(values) - min(values) > 0.01 * max(map(abs, values))

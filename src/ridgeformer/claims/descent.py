@@ -13,7 +13,7 @@ from itertools import count, islice
 import torch
 from torch import Tensor
 
-from ridgeformer.claims.matrices import Numbers
+from ridgeformer.claims.checks import Numbers
 
 __all__ = ["Steps", "a_norm", "chebyshev", "conjugate_gradients", "each_step", "eigenvalues_and_kappa", "richardson"]
 

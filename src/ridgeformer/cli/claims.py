@@ -11,7 +11,7 @@ from ridgeformer.cli.console import Html, Json, Target, known_data, out, plain_t
 from ridgeformer.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from ridgeformer.claims import Claim, Finding
+    from ridgeformer.claims import Claim, Judgement
     from ridgeformer.claims.on_data import Applied
 
 __all__ = ["claims"]
@@ -40,9 +40,8 @@ def claims(
         raise InputError("--data evaluates the claims on your data; leave out claim names, --deep and --html.")
     with importing():
         from ridgeformer import datasets
-        from ridgeformer.claims import DEEP_CASES, NORMAL_CASES
+        from ridgeformer.claims import DEEP_CASES, NORMAL_CASES, as_dict
         from ridgeformer.claims.on_data import apply_claims
-        from ridgeformer.claims.words import as_dict
         from ridgeformer.views.claims_page import write_claims_page
         from ridgeformer.views.page import require_place
 
@@ -76,7 +75,7 @@ def _chosen(names: list[str]) -> list[Claim]:
     return [known[name.upper()] for name in names] or list(CLAIMS)
 
 
-def _run(chosen: list[Claim], cases: int, quiet: bool) -> list[Finding]:
+def _run(chosen: list[Claim], cases: int, quiet: bool) -> list[Judgement]:
     from ridgeformer.claims import run_claims
 
     with progress_bar(quiet) as progress:
@@ -84,12 +83,12 @@ def _run(chosen: list[Claim], cases: int, quiet: bool) -> list[Finding]:
         return list(run_claims(chosen, cases, lambda claim: progress(next(done), len(chosen), f"checking {claim.id}")))
 
 
-def _show_ledger(findings: list[Finding]) -> None:
-    from ridgeformer.claims.words import key_figure, summary
+def _show_ledger(findings: list[Judgement]) -> None:
+    from ridgeformer.views.claims_page import key_figure, summary
 
     console, rows = out(), []
     for finding in findings:
-        verdict = f"[{COLOURS[finding.claim.verdict.name]}]{finding.claim.said}[/]"
+        verdict = f"[{COLOURS[finding.claim.verdict.name]}]{finding.claim.full_verdict}[/]"
         verdict += "" if finding.agrees else " [bold red]WRONG[/]"
         rows.append((finding.claim.id, finding.claim.title, verdict, key_figure(finding), f"{finding.seconds:.1f} s"))
     console.print(plain_table(("", "claim", "verdict", "figure", "time"), rows, right=("time",)))
@@ -102,8 +101,8 @@ def _show_ledger(findings: list[Finding]) -> None:
         console.print("Explain one with: ridgeformer claims W4", style="dim")
 
 
-def _explain(finding: Finding) -> None:
-    from ridgeformer.claims.words import provenance, trial_line
+def _explain(finding: Judgement) -> None:
+    from ridgeformer.views.claims_page import provenance, trial_line
     from ridgeformer.views.terminal import draw_curves
 
     console, claim, evidence = out(), finding.claim, finding.evidence
@@ -112,7 +111,7 @@ def _explain(finding: Finding) -> None:
         console.print(text, markup=False, soft_wrap=True, style=style)
 
     show(f"{claim.id}  {claim.title}", style="bold")
-    show(f"verdict: {claim.said}", style=COLOURS[claim.verdict.name])
+    show(f"verdict: {claim.full_verdict}", style=COLOURS[claim.verdict.name])
     for head, words, formula in (
         ("As stated", claim.stated, claim.formula),
         ("Where it comes from", provenance(claim), ""),
@@ -132,7 +131,7 @@ def _explain(finding: Finding) -> None:
         show(f"  {claim.counterexample.arithmetic}")
     if evidence:
         show("\nMeasured", style="dim")
-        for figure in (*evidence.figures, *evidence.readings):
+        for figure in (*evidence.figures, *evidence.interpretations):
             show(f"  {figure.value:<12.6g} {figure.name}")
         show("\nTried", style="dim")
         for trial in (*evidence.stated, *evidence.corrected):

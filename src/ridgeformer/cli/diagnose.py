@@ -121,7 +121,7 @@ def _working_directory() -> Iterator[None]:
 
 
 def _show_regime(found: RegimeAnswer) -> None:
-    from ridgeformer.claims import Curve, Plot
+    from ridgeformer.claims import Plot
     from ridgeformer.views.regime_page import DISTANCES, criteria_table, spectra_table, widths_table
     from ridgeformer.views.terminal import draw_curves
 
@@ -139,11 +139,9 @@ def _show_regime(found: RegimeAnswer) -> None:
             console.print(plain_table(printed.head, printed.rows))
             console.print()
         if shown and table is widths_table:
-            widths = tuple(float(width) for width, _ in found.at_widths)
-            curves = tuple(
-                Curve(name, widths, tuple(getattr(one, name) for _, one in found.at_widths)) for name in DISTANCES
-            )
-            plot = Plot(curves, "width", "distance from the limit", "", log_x=True, log_y=True)
+            widths = [width for width, _ in found.at_widths]
+            curves = {name: [getattr(one, name) for _, one in found.at_widths] for name in DISTANCES}
+            plot = Plot("width", "distance from the limit", widths, curves, log="xy")
             console.print(draw_curves(plot, min(console.width, 80)) + "\n", markup=False)
     for note in found.notes:
         console.print(note, style="dim", markup=False)

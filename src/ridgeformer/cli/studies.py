@@ -18,7 +18,7 @@ from ridgeformer.cli.console import Json, Scheduler, Workers, out, plain_table, 
 from ridgeformer.core.errors import InputError
 
 if TYPE_CHECKING:
-    from ridgeformer.studies import Progress, Report, Row, Study
+    from ridgeformer.studies import Progress, Report, StoredResult, Study
 
 __all__ = ["reproduce", "studies"]
 
@@ -148,11 +148,11 @@ def _facts(study: Study) -> dict[str, Any]:
 
 def _standing(study: Study, path: Path) -> dict[str, Any]:
     """Return the state of a store: tasks done a preset, failures, versions."""
-    from ridgeformer.studies import Status, Store
+    from ridgeformer.studies import Store, TaskStatus
 
     with Store(path, write=False) as store:
         rows, census = list(store.results(study.name, study.version)), store.census(study.name)
-    done = {row.key for row in rows if row.status == Status.DONE}
+    done = {row.key for row in rows if row.status == TaskStatus.DONE}
     return {
         "done": {name: sum(task.key in done for task in study.tasks(name)) for name in study.presets},
         "failed": [_failure(row) for row in rows if row.key not in done],
@@ -161,7 +161,7 @@ def _standing(study: Study, path: Path) -> dict[str, Any]:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A study with a page; `ridgeformer studies list` shows them.")],
+    name: Annotated[str, typer.Argument(help="A study; `ridgeformer studies list` shows them.")],
     preset: Annotated[str, typer.Option(help="Which size: quick, default or paper.")] = "quick",
     seeds: Annotated[int | None, typer.Option(help="Seeds a point, instead of the preset's number.")] = None,
     changed: Annotated[
@@ -186,7 +186,7 @@ def reproduce(
     """
     with importing():
         from ridgeformer.studies import find_study
-        from ridgeformer.studies import reproduce as run_and_show
+        from ridgeformer.views.study_pages import reproduce as run_and_show
 
     where = Path("reproduce") / name if directory is None else directory
     options = "".join(f" --set {one}" for one in changed or ()) + ("" if seeds is None else f" --seeds {seeds}")
@@ -279,7 +279,7 @@ def _print_end(report: Report, *, json: bool, page: dict[str, Any] | None = None
         raise typer.Exit(1)
 
 
-def _failure(row: Row) -> dict[str, Any]:
+def _failure(row: StoredResult) -> dict[str, Any]:
     return {"params": row.params, "seed": row.seed, "status": row.status, "error": row.error.splitlines()[-1]}
 
 

@@ -11,27 +11,27 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import synthetic
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 
-__all__ = ["TEMPERATURE", "Posed", "kernel_of", "pose_with_condition_number"]
+__all__ = ["TEMPERATURE", "CompiledProblem", "kernel_of", "problem_with_condition_number"]
 
 TEMPERATURE = 0.5
 """Of softmax attention; rows have length at most one."""
 
 
 @dataclass(frozen=True, eq=False)
-class Posed:
+class CompiledProblem:
     """Rows, targets, and the ridge that bounds the condition number of K + ridge I.
 
     Attributes:
         X: Rows; the longest has length one.
         y: Independent normal targets.
         ridge: The regularisation.
-        ends: The smallest and the largest eigenvalue of K + ridge I.
+        extremes: The smallest and the largest eigenvalue of K + ridge I.
     """
 
     X: Tensor
     y: Tensor
     ridge: float
-    ends: tuple[float, float]
+    extremes: tuple[float, float]
 
 
 def kernel_of(attention: str) -> Kernel:
@@ -39,15 +39,17 @@ def kernel_of(attention: str) -> Kernel:
     return Exponential(TEMPERATURE) if attention in ("softmax", "vanilla") else DotProduct()
 
 
-def pose_with_condition_number(attention: str, n: int, d: int, kappa: float, decay: str, seed: int) -> Posed:
+def problem_with_condition_number(
+    attention: str, n: int, d: int, kappa: float, decay: str, seed: int
+) -> CompiledProblem:
     """Return a problem of `n` rows with 1 + norm(K)/ridge = `kappa`, which bounds its condition number.
 
     The Gram matrix has d < n eigenvalues that decay as `decay` says over the same range. For linear attention K is
     singular and `kappa` is the condition number; softmax attention's kernel has full rank, and its may be smaller.
 
     Example:
-        >>> posed = pose_with_condition_number("linear", 8, 3, 100.0, "log", seed=0)
-        >>> round(posed.ends[1] / posed.ends[0], 9)
+        >>> problem = problem_with_condition_number("linear", 8, 3, 100.0, "log", seed=0)
+        >>> round(problem.extremes[1] / problem.extremes[0], 9)
         100.0
     """
     X = torch.from_numpy(synthetic(n, d, condition_number=kappa, decay=decay, seed=seed).X)
@@ -58,4 +60,4 @@ def pose_with_condition_number(attention: str, n: int, d: int, kappa: float, dec
     low, high = float(eigenvalues[0]), float(eigenvalues[-1])
     ridge = high / (kappa - 1)
     y = torch.randn(n, generator=torch_generator(seed, "targets"), dtype=torch.float64)
-    return Posed(X, y, ridge, (low + ridge, high + ridge))
+    return CompiledProblem(X, y, ridge, (low + ridge, high + ridge))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import plotly.graph_objects as go
-
 from ridgeformer import datasets
 from ridgeformer.datasets import Split
-from ridgeformer.influence import AttentionFeatures, Moment, Network, RawFeatures, influence_over_time
+from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, influence_over_time
 from ridgeformer.influence.features import Features
 from ridgeformer.regime import Training
 from ridgeformer.studies.study import Preset, Study, product
-from ridgeformer.views import PALETTE, Page, Picture, Section, styled
 
-__all__ = ["STUDY", "make_page", "measure"]
+__all__ = ["STUDY", "measure"]
 
 MODELS: dict[str, Features] = {"relu": RawFeatures(), "attention": AttentionFeatures()}
 
@@ -48,74 +45,20 @@ def measure(
         seen = influence_over_time(
             network, problem.X, problem.y, problem.Xt, problem.yt, moments, features=features, seed=seed
         )
-        found += [{"model": model, "epoch": one.epoch, **_values(one)} for one in seen]
+        found += [
+            {
+                "model": model,
+                "epoch": one.epoch,
+                "kernel_drift": one.kernel_drift,
+                "flips_since_start": one.since_start.flips_top,
+                "spearman_start": one.since_start.spearman,
+                "flips_until_end": one.until_end.flips_top,
+                "spearman_end": one.until_end.spearman,
+                "overlap_end": one.until_end.overlap,
+            }
+            for one in seen
+        ]
     return found
-
-
-def _values(one: Moment) -> dict[str, float]:
-    return {
-        "kernel_drift": one.kernel_drift,
-        "flips_since_start": one.since_start.flips_top,
-        "spearman_start": one.since_start.spearman,
-        "flips_until_end": one.until_end.flips_top,
-        "spearman_end": one.until_end.spearman,
-        "overlap_end": one.until_end.overlap,
-    }
-
-
-def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
-    """Return the page: how far the influences are from their start and end, against the epoch."""
-    first = rows[0]
-    return Page(
-        "Influence over training time",
-        f"{first['data']}; {first['rows']:,} training rows, {first['test_rows']:,} queries, width {first['width']:,}, "
-        f"{first['method']}, {first['loss']}, ridge {first['ridge']:g} tr(K)/n, {len({r['seed'] for r in rows})} seeds",
-        tuple(_sentence(means, model) for model in MODELS),
-        (
-            Section(
-                "Beside the end and the start",
-                ("Spearman's rank correlation of the influences, means over queries, after some epochs with those at "
-                 "the end of training and at its start. The kernel is that of the weights then.",),
-                pictures=(_picture(means, "spearman_end", "Spearman's rho with the end"),
-                          _picture(means, "spearman_start", "Spearman's rho with the start")),
-            ),
-            Section(
-                "Signs, and the kernel",
-                ("Share of the top tenth of the start whose influence has another sign by then, and how far the kernel "
-                 "has moved.",),
-                pictures=(_picture(means, "flips_since_start", "share of the top that changed sign"),
-                          _picture(means, "kernel_drift", "norm(K_t - K_0) / norm(K_0)")),
-            ),
-        ),
-    )  # fmt: skip
-
-
-def _sentence(means: list[dict[str, Any]], model: str) -> str:
-    curve = _curve(means, model)
-    half = next((row["epoch"] for row in curve if row["spearman_end"] >= 0.9), curve[-1]["epoch"])
-    last = curve[-1]
-    return (
-        f"{model}: training of {last['epoch']} epochs moved the kernel by {100 * last['kernel_drift']:.0f} % and "
-        f"changed the sign of {100 * last['flips_since_start']:.0f} % of the top influences (rank correlation of start "
-        f"and end {last['spearman_start']:.2f}); from epoch {half} on it is 0.9 or more with the end."
-    )
-
-
-def _curve(means: list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
-    return sorted((row for row in means if row["model"] == model), key=lambda row: row["epoch"])
-
-
-def _picture(means: list[dict[str, Any]], name: str, title: str) -> Picture:
-    figure = go.Figure()
-    for model, colour in zip(MODELS, PALETTE, strict=False):
-        curve = _curve(means, model)
-        figure.add_scatter(
-            x=[row["epoch"] + 1 for row in curve], y=[row[name] for row in curve], name=model, mode="lines+markers",
-            line_color=colour,
-        )  # fmt: skip
-    figure.update_xaxes(title="epoch + 1", type="log")
-    figure.update_yaxes(title=title)
-    return Picture(styled(figure), f"{title}, mean over seeds.", f"{title} against the epoch, for both models.")
 
 
 def _grid(data: list[str], rows: int, test_rows: int, width: int, epochs: int) -> list[dict[str, Any]]:
@@ -138,5 +81,4 @@ STUDY = Study(
     within=("model", "epoch"),
     seconds=3600.0,
     memory=4 << 30,
-    page=make_page,
 )

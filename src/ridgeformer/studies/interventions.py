@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
-
-import plotly.graph_objects as go
 
 from ridgeformer import datasets
 from ridgeformer.datasets import Split
@@ -13,15 +10,12 @@ from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, UnitR
 from ridgeformer.influence.attacks import build_attack
 from ridgeformer.influence.features import Features
 from ridgeformer.studies.study import Preset, Study, product
-from ridgeformer.views import PALETTE, Page, Picture, Section, Table, styled
 
-__all__ = ["STUDY", "make_page", "measure"]
+__all__ = ["STUDY", "measure"]
 
 MODELS: dict[str, Features] = {"relu": UnitRows(RawFeatures()), "attention": UnitRows(AttentionFeatures())}
 KINDS = ("untouched", "curated", "transformed", "adversarial")
 TAU = 0.1
-POSSIBLE = {"accuracy": (0.0, 1.0), "flips": (0.0, 1.0), "spearman": (-1.0, 1.0)}
-"""Values that a mean can have; an interval shown ends there."""
 
 
 def measure(
@@ -60,76 +54,10 @@ def measure(
     return found
 
 
-def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
-    """Return the page: what each intervention leaves, beside the untouched fit."""
-    first = rows[0]
-    return Page(
-        "Interventions: what taking out or moving the most influential points does",
-        f"{first['data']}; {first['rows']:,} training rows, {first['test_rows']:,} queries, the top tenth, "
-        f"{len({row['seed'] for row in rows})} seeds",
-        tuple(_sentence(means, model) for model in MODELS),
-        (
-            Section("Accuracy", _WHAT, pictures=(_picture(means),)),
-            Section("Accuracy, margin and influence before and after", (), _table(means)),
-        ),
+def _grid(data: list[str], rows: int, test_rows: int, attacks: list[str]) -> list[dict[str, Any]]:
+    return product(
+        data=data, rows=[rows], test_rows=[test_rows], attack=attacks, eps=[0.3], rounds=[1, 4], ridge=[1e-3]
     )
-
-
-_WHAT = (
-    "Untouched is the fit to all rows. Curated leaves the top tenth out; transformed keeps them, attacked; adversarial "
-    "attacks all rows, against the fit of the round before. Influence is the mean absolute one on the true class; "
-    "flips and Spearman's correlation compare it with that of the untouched fit, on the top rows that are left.",
-)
-
-
-def _sentence(means: list[dict[str, Any]], model: str) -> str:
-    rounds = min(row["rounds"] for row in means)
-    accuracy = {
-        row["intervention"]: 100 * row["accuracy"]
-        for row in means
-        if (row["model"], row["rounds"], row["attack"]) == (model, rounds, means[0]["attack"])
-    }
-    return (
-        f"{model}: {accuracy['untouched']:.1f} % of the queries right; {accuracy['curated']:.1f} % without the top "
-        f"tenth, {accuracy['transformed']:.1f} % with it attacked, {accuracy['adversarial']:.1f} % with all rows "
-        f"attacked."
-    )
-
-
-def _table(means: list[dict[str, Any]]) -> Table:
-    head = ("model", "intervention", "attack", "rounds", "accuracy, %", "margin", "influence", "flips, %", "Spearman")
-    body = tuple(
-        (
-            row["model"], row["intervention"], f"{row['attack']}, {row['eps']:g}", str(row["rounds"]),
-            _shown(row, "accuracy", 100.0), _shown(row, "margin"), _shown(row, "influence"),
-            _shown(row, "flips", 100.0), _shown(row, "spearman"),
-        )
-        for row in means
-    )  # fmt: skip
-    return Table(head, body)
-
-
-def _shown(row: dict[str, Any], name: str, unit: float = 1.0) -> str:
-    if row[name] is None:
-        return ""
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    if low is None or high is None:
-        return f"{unit * row[name]:.3g}"
-    least, most = POSSIBLE.get(name, (-inf, inf))
-    return f"{unit * row[name]:.3g} [{unit * max(least, low):.3g}, {unit * min(most, high):.3g}]"
-
-
-def _picture(means: list[dict[str, Any]]) -> Picture:
-    figure = go.Figure()
-    for model, colour in zip(MODELS, PALETTE, strict=False):
-        shown = [row for row in means if row["model"] == model]
-        figure.add_bar(
-            x=[f"{row['intervention']}, {row['rounds']} rounds" for row in shown],
-            y=[100 * row["accuracy"] for row in shown], name=model, marker_color=colour,
-        )  # fmt: skip
-    figure.update_yaxes(title="test accuracy, %")
-    caption = "Test accuracy of the untouched fit and of the three others; intervals are in the table."
-    return Picture(styled(figure), caption, "Bars of test accuracy for each intervention and model.")
 
 
 STUDY = Study(
@@ -138,24 +66,11 @@ STUDY = Study(
     what="What a fit is worth without its most influential points, with them attacked, and with all attacked.",
     function="ridgeformer.studies.interventions:measure",
     presets={
-        "quick": Preset(
-            product(data=["digits"], rows=[100], test_rows=[100], attack=["pgd"], eps=[0.3], rounds=[1, 4],
-                    ridge=[1e-3]),
-            seeds=5,
-        ),
-        "default": Preset(
-            product(data=["digits"], rows=[200], test_rows=[200], attack=["fgsm", "pgd"], eps=[0.3], rounds=[1, 4],
-                    ridge=[1e-3]),
-            seeds=10,
-        ),
-        "paper": Preset(
-            product(data=["mnist", "cifar10"], rows=[2000], test_rows=[500], attack=["pgd"], eps=[0.3], rounds=[1, 4],
-                    ridge=[1e-3]),
-            seeds=10,
-        ),
+        "quick": Preset(_grid(["digits"], 100, 100, ["pgd"]), seeds=5),
+        "default": Preset(_grid(["digits"], 200, 200, ["fgsm", "pgd"]), seeds=10),
+        "paper": Preset(_grid(["mnist", "cifar10"], 2000, 500, ["pgd"]), seeds=10),
     },
     within=("model", "intervention"),
     seconds=3600.0,
     memory=4 << 30,
-    page=make_page,
-)  # fmt: skip
+)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
-import plotly.graph_objects as go
 import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.core.seeds import torch_generator
+from ridgeformer.core.errors import unknown_name
+from ridgeformer.core.seeds import numpy_generator, torch_generator
 from ridgeformer.datasets import Split
 from ridgeformer.regime import Architecture, Training, train
 from ridgeformer.studies.study import Preset, Study, product
-from ridgeformer.studies.surface_directions import choose_directions, curvature
-from ridgeformer.views import Page, Picture, Section, Table, styled
 
-__all__ = ["STUDY", "make_page", "measure"]
+__all__ = ["STUDY", "choose_directions", "curvature", "measure"]
 
+Height: TypeAlias = Callable[[Tensor], Tensor]
+"""The loss at some weights; twice differentiable almost everywhere."""
+
+DIRECTIONS = ("random", "hessian")
 MODELS = {"relu": "relu", "attention": "mlp-attn"}
 
 
@@ -48,7 +53,7 @@ def measure(
     """
     problem = Split.for_networks(datasets.load(data), rows=rows, test_rows=10, seed=seed)
     training = Training("adam", loss, epochs=epochs)
-    found = []
+    found, grid = [], np.linspace(-reach, reach, side).tolist()
     for model, name in MODELS.items():
         built = Architecture(name).build(problem.X, width, problem.y.shape[1], torch_generator(seed, "network"))
         seen = built.features(problem.X)
@@ -65,64 +70,60 @@ def measure(
         with torch.no_grad():
             found += [
                 {"model": model, "a": a, "b": b, "height": float(at(weights + size * (a * u + b * v)))} | bent
-                for a in _steps(reach, side)
-                for b in _steps(reach, side)
+                for a in grid
+                for b in grid
             ]
     return found
 
 
-def _steps(reach: float, side: int) -> list[float]:
-    return [float(step) for step in np.linspace(-reach, reach, side)]
+def choose_directions(at: Height, weights: Tensor, name: str, seed: int) -> tuple[Tensor, Tensor]:
+    """Return two orthonormal directions shaped like the weights.
+
+    "random" is two Gaussian draws, orthonormalised, with no scaling neuron by neuron; "hessian" is the eigenvectors of
+    the two largest eigenvalues of the second derivative at these weights, by Lanczos from a seeded start.
+
+    Raises:
+        UnknownNameError: another name.
+
+    Example:
+        >>> at = lambda w: (torch.tensor([1.0, 9.0, 4.0]).double() * w.square()).sum()
+        >>> u, v = choose_directions(at, torch.ones(3).double(), "hessian", seed=0)
+        >>> u.abs().argmax().item(), v.abs().argmax().item()
+        (1, 2)
+    """
+    if name not in DIRECTIONS:
+        raise unknown_name("directions", name, DIRECTIONS)
+    start = numpy_generator(seed, "directions").standard_normal((weights.numel(), 2))
+    pair = np.linalg.qr(start)[0] if name == "random" else _steepest(at, weights, start[:, 0])
+    u, v = (torch.from_numpy(np.ascontiguousarray(column)).to(weights).reshape(weights.shape) for column in pair.T)
+    return u, v
 
 
-def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
-    """Return the page: a contour plot a model and kind of directions, and the curvatures."""
-    first, kinds = rows[0], sorted({row["directions"] for row in rows})
-    return Page(
-        "The loss surface around trained weights",
-        f"{first['data']}; {first['rows']:,} training rows, width {first['width']:,}, {first['loss']}, "
-        f"{first['epochs']} epochs, {len({row['seed'] for row in rows})} seeds",
-        tuple(_sentence(means, kind) for kind in kinds),
-        (
-            Section(
-                "Two directions",
-                ("The training loss, mean over seeds, where the weights w are moved by a |w| u + b |w| v. Directions "
-                 "are orthonormal and not scaled neuron by neuron: random ones, or the two of largest curvature.",),
-                pictures=tuple(_picture(means, model, kind) for kind in kinds for model in MODELS),
-            ),
-            Section("Second derivative of the loss at the trained weights", (), _table(means, kinds)),
-        ),
-    )  # fmt: skip
+def curvature(at: Height, weights: Tensor, direction: Tensor) -> float:
+    """Return the second derivative of the loss along a direction, d'Hd.
+
+    Example:
+        >>> curvature(lambda w: 3 * w.square().sum(), torch.ones(2).double(), torch.tensor([1.0, 0.0]).double())
+        6.0
+    """
+    return float((direction * _hessian_product(at, weights, direction)).sum())
 
 
-def _sentence(means: list[dict[str, Any]], kind: str) -> str:
-    parts = []
-    for model in MODELS:
-        surface = [row for row in means if (row["model"], row["directions"]) == (model, kind)]
-        centre = next(row["height"] for row in surface if row["a"] == row["b"] == 0)
-        parts.append(f"{model} from {centre:.3g} at the trained weights to {max(r['height'] for r in surface):.3g}")
-    reach = max(row["a"] for row in means)
-    return f"In {kind} directions, up to {reach:g} times the length of the weights, the loss rises: {'; '.join(parts)}."
+def _hessian_product(at: Height, weights: Tensor, direction: Tensor) -> Tensor:
+    leaf = weights.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        slope = torch.autograd.grad(at(leaf), leaf, create_graph=True)[0]
+        return torch.autograd.grad((slope * direction).sum(), leaf)[0]
 
 
-def _table(means: list[dict[str, Any]], kinds: list[str]) -> Table:
-    body = []
-    for kind in kinds:
-        for model in MODELS:
-            row = next(row for row in means if (row["model"], row["directions"]) == (model, kind))
-            body.append((kind, model, f"{row['bend_a']:.3g}", f"{row['bend_b']:.3g}"))
-    return Table(("directions", "model", "in a", "in b"), tuple(body))
+def _steepest(at: Height, weights: Tensor, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        direction = torch.from_numpy(vector.reshape(tuple(weights.shape))).to(weights)
+        return _hessian_product(at, weights, direction).double().numpy().ravel()
 
-
-def _picture(means: list[dict[str, Any]], model: str, kind: str) -> Picture:
-    surface = [row for row in means if (row["model"], row["directions"]) == (model, kind)]
-    a, b = (sorted({row[name] for row in surface}) for name in ("a", "b"))
-    height = {(row["a"], row["b"]): row["height"] for row in surface}
-    figure = go.Figure(go.Contour(x=a, y=b, z=[[height[i, j] for i in a] for j in b], colorscale="Viridis"))
-    figure.update_xaxes(title="a")
-    figure.update_yaxes(title="b", scaleanchor="x")
-    caption = f"{model}, {kind} directions."
-    return Picture(styled(figure), caption, f"Contours of the training loss of {model} in {kind} directions.")
+    size = weights.numel()
+    values, vectors = eigsh(LinearOperator((size, size), matvec=product, dtype=np.float64), k=2, which="LA", v0=start)
+    return np.asarray(vectors[:, np.argsort(values)[::-1]])
 
 
 def _grid(data: list[str], rows: int, width: int, epochs: int, side: int) -> list[dict[str, Any]]:
@@ -145,5 +146,4 @@ STUDY = Study(
     within=("model", "a", "b"),
     seconds=3600.0,
     memory=4 << 30,
-    page=make_page,
 )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from math import isnan, nan
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer import datasets
 from ridgeformer.core.errors import unknown_name
+from ridgeformer.core.statistics import mean_interval, rate_interval
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence import (
     AttentionFeatures,
@@ -22,18 +26,45 @@ from ridgeformer.influence import (
 )
 from ridgeformer.influence.attacks import Attack, build_attack
 from ridgeformer.influence.features import Features
+from ridgeformer.influence.malleable import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Training
-from ridgeformer.studies.malleability_page import make_page
-from ridgeformer.studies.study import Preset, Study
+from ridgeformer.studies.result_cards import ResultCard, make_card
+from ridgeformer.studies.study import Preset, Study, load_once
 
-__all__ = ["STUDY", "measure"]
+__all__ = [
+    "MODELS",
+    "POINT",
+    "STANDS_FOR",
+    "STUDY",
+    "Gap",
+    "attack_name",
+    "centre_of",
+    "class_names",
+    "departures",
+    "flip_rate",
+    "gap",
+    "make_cards",
+    "measure",
+]
+
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
+Point: TypeAlias = Mapping[str, Any]
 
 TAU = 0.1
 MODELS = ("relu", "attention")
 EPOCHS, WIDTH = 500, 1024
 ROUNDS = (1, 4)
 """Of adversarial training: the attack on the fit as it is, and four rounds of fitting and attacking again."""
+POINT = (
+    "data", "classes", "rows", "test_rows", "attack", "eps", "units", "clip", "preprocessing", "ridge", "kernel",
+    "width", "context", "score", "rounds",
+)  # fmt: skip
+"""The parameters of a point."""
+CHOICES = POINT[5:14]
+"""Those that the source leaves open."""
+STANDS_FOR = {"digits": "mnist"}
+"""Small datasets in place of the published ones; the cards and the page name them."""
 COLUMNS = ("flips_top", "flips_all", "pair_flips_top", "pair_flips_all", "spearman", "overlap")
 
 
@@ -81,7 +112,7 @@ def measure(
         >>> [row["model"] for row in measure(**point, seed=0)]
         ['relu', 'attention']
     """
-    problem = _problem(_load(data), classes, rows, test_rows, preprocessing, units, seed)
+    problem = _problem(load_once(data), classes, rows, test_rows, preprocessing, units, seed)
     network = _network(kernel, width, ridge, problem.y.shape[1])
     found = []
     for model in MODELS:
@@ -155,10 +186,114 @@ def _trained_against(
     )  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def _load(data: str) -> Dataset:
-    """Read a dataset once a process: fetched ones take seconds, and a task little more."""
-    return datasets.load(data)
+class Gap(NamedTuple):
+    """A mean over seeds with its 95 % interval; the mean is NaN without a value, the interval None with one."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+    @property
+    def known(self) -> bool:
+        """Whether there was a value."""
+        return not isnan(self.mean)
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval excludes zero, else 0."""
+        return 0 if self.low is None or self.high is None else int(self.low > 0) - int(self.high < 0)
+
+
+def gap(rows: Rows, point: Point, column: str) -> Gap:
+    """Return attention minus ReLU in percentage points, paired by seed."""
+    pairs = zip(_values(rows, point, "attention", column), _values(rows, point, "relu", column), strict=True)
+    found = np.array([100 * (a - r) for a, r in pairs], dtype=np.float64)
+    return Gap(float(found.mean()) if found.size else nan, *mean_interval(found))
+
+
+def flip_rate(rows: Rows, point: Point, model: str, column: str) -> Gap:
+    """Return a flip rate with an interval no narrower than the exact one of all rows counted together."""
+    values = _values(rows, point, model, column)
+    attacked = _attacked(rows, point)
+    cases = {"flips_all": point["rows"], "pair_flips_top": attacked * point["test_rows"]}
+    if not values:
+        return Gap(nan, None, None)
+    return Gap(float(np.mean(values)), *rate_interval(values, cases.get(column.removeprefix("attack_"), attacked)))
+
+
+def centre_of(rows: Rows) -> Point:
+    """Return the point with the most neighbours that differ from it in one choice."""
+    points = _points(rows)
+    return max(points, key=lambda point: sum(len(_unlike(point, other)) == 1 for other in points))
+
+
+def departures(rows: Rows, centre: Point) -> list[tuple[str, Point]]:
+    """Return the points that differ from the centre in one choice or in the classes, with that as their name."""
+    unlike = [(_unlike(point, centre), point) for point in _points(rows)]
+    return [(f"{names[0]} {point[names[0]]}", point) for names, point in unlike if len(names) == 1]
+
+
+def make_cards(rows: Rows, centre: Point) -> list[ResultCard]:
+    """Return a card for every published number that was measured, and one for every published gap."""
+    cards: list[ResultCard] = []
+    for point in _points(rows):
+        published = _published(point)
+        if published is None or any(point[name] != centre[name] for name in CHOICES):
+            continue
+        source = STANDS_FOR.get(point["data"], point["data"])
+        table = f"flips, {source}, {class_names(point)}, {point['attack'].upper()}"
+        table += f", after adversarial training, rounds: {point['rounds']}" if point["rounds"] else ""
+        choices = {name: str(point[name]) for name in ("data", "rows", *CHOICES)}
+        flips = {model: [100 * v for v in _values(rows, point, model, "attack_flips_top")] for model in MODELS}
+        interval = partial(_percent_interval, cases=_attacked(rows, point))
+        for (model, values), number in zip(flips.items(), published, strict=True):
+            cards.append(make_card(table, f"{model}, %", number, values, choices, neutral=None, interval=interval))
+        gaps = [a - r for r, a in zip(*flips.values(), strict=True)]
+        cards.append(make_card(table, "attention - relu", published[1] - published[0], gaps, choices))
+    return cards
+
+
+def attack_name(point: Point) -> str:
+    """Return the attack, and the adversarial training before it."""
+    return point["attack"] + (f", adversarial training, {point['rounds']} rounds" if point["rounds"] else "")
+
+
+def class_names(point: Point) -> str:
+    """Return the classes in words."""
+    return "all classes" if point["classes"] == "all" else point["classes"].replace(",", " v ")
+
+
+def _points(rows: Rows) -> Sequence[Point]:
+    return _distinct({name: row[name] for name in POINT} for row in rows)
+
+
+def _unlike(point: Point, other: Point) -> list[str]:
+    return [name for name in POINT if point[name] != other[name]]
+
+
+def _values(rows: Rows, point: Point, model: str, column: str) -> list[float]:
+    """Return a column at a point, one value a seed."""
+    chosen = [row for row in rows if row["model"] == model and not _unlike(point, row)]
+    return [float(row[column]) for row in sorted(chosen, key=lambda row: row["seed"]) if row[column] is not None]
+
+
+def _attacked(rows: Rows, point: Point) -> int:
+    """Return how many training rows were attacked, the same in every draw."""
+    return int(next(row["attacked"] for row in rows if not _unlike(point, row)))
+
+
+def _percent_interval(percent: NDArray[np.float64], cases: int) -> tuple[float | None, float | None]:
+    low, high = rate_interval(percent / 100, cases)
+    return (None, None) if low is None or high is None else (100 * low, 100 * high)
+
+
+def _published(point: Point) -> tuple[float, float] | None:
+    """Return the published flip rates of ReLU and attention, if there are any."""
+    source: str = STANDS_FOR.get(point["data"]) or point["data"]
+    if not point["rounds"]:
+        return FLIPS.get((source, point["classes"]), {}).get(point["attack"])
+    trained = (point["classes"], point["attack"]) == ("all", "pgd")
+    return FLIPS_AFTER_ADVERSARIAL_TRAINING.get(source) if trained else None
 
 
 CENTRE: dict[str, Any] = {
@@ -199,7 +334,7 @@ def _attacks(classes: str) -> tuple[str, ...]:
     return ("fgsm", "pgd", "mim") if classes == "all" or classes.count(",") == 1 else ("fgsm",)
 
 
-def _distinct(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _distinct(points: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for point in points:
         if point not in found:
@@ -258,5 +393,4 @@ STUDY = Study(
     within=("model",),
     seconds=3600.0,
     memory=4 << 30,
-    page=make_page,
 )

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import log
 from typing import Any
 
-import plotly.graph_objects as go
 import torch
 
-from ridgeformer import datasets
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.datasets import Dataset, Split
+from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Architecture, Measurement, Training
 from ridgeformer.regime import measure as measure_network
 from ridgeformer.regime.tangent_kernel import stable_rate
-from ridgeformer.studies.result_cards import CardVerdict, ResultCard, cards_section, make_card
-from ridgeformer.studies.study import Preset, Study, product
-from ridgeformer.views import PALETTE, Page, Picture, Section, Table, styled
+from ridgeformer.studies.result_cards import ResultCard, make_card
+from ridgeformer.studies.study import Preset, Study, load_once, product
 
-__all__ = ["PUBLISHED", "SETTINGS", "STUDY", "make_cards", "make_page", "measure"]
+__all__ = ["PUBLISHED", "SETTINGS", "STUDY", "make_cards", "measure"]
 
 TABLE = "NTK distance"
 MODELS = {"relu": "2L-ReLU", "mlp-attn": "MLP-Attn"}
@@ -40,14 +36,14 @@ SOURCES = {data for data, _ in PUBLISHED}
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One reading of how the source trained its networks and what it compared them with.
+class TrainingSetting:
+    """One interpretation of how the source trained its networks and what it compared them with.
 
     Attributes:
         what: In words.
         scale: Of the initial weights.
         method, loss, l2: As in `regime.Training`; the rate of full-batch descent is half of what is stable.
-        reading: The value that is the distance: to ridge regression, or to the kernel trained as long.
+        compared_with: The distance measured: to ridge regression, or to the kernel trained as long.
     """
 
     what: str
@@ -55,15 +51,16 @@ class Setting:
     method: str
     loss: str
     l2: float
-    reading: str
+    compared_with: str = "to_ridge"
 
 
+DESCENT = "gradient descent, squared error"
 SETTINGS = {
-    "published": Setting("Adam, cross-entropy, L2, small start", 0.01, "adam", "cross_entropy", 1e-3, "to_ridge"),
-    "adam-mse": Setting("Adam, squared error, L2, small start", 0.01, "adam", "mse", 1e-3, "to_ridge"),
-    "descent-small": Setting("gradient descent, squared error, small start", 0.01, "descent", "mse", 0.0, "to_ntk"),
-    "descent-unit": Setting("gradient descent, squared error, unit start", 1.0, "descent", "mse", 0.0, "to_ntk"),
-    "descent-l2": Setting("gradient descent, squared error, L2, unit start", 1.0, "descent", "mse", 1e-3, "to_ridge"),
+    "published": TrainingSetting("Adam, cross-entropy, L2, small start", 0.01, "adam", "cross_entropy", 1e-3),
+    "adam-mse": TrainingSetting("Adam, squared error, L2, small start", 0.01, "adam", "mse", 1e-3),
+    "descent-small": TrainingSetting(f"{DESCENT}, small start", 0.01, "descent", "mse", 0.0, "to_ntk"),
+    "descent-unit": TrainingSetting(f"{DESCENT}, unit start", 1.0, "descent", "mse", 0.0, "to_ntk"),
+    "descent-l2": TrainingSetting(f"{DESCENT}, L2, unit start", 1.0, "descent", "mse", 1e-3),
 }
 
 
@@ -80,7 +77,7 @@ def measure(
         (True, False)
     """
     chosen = SETTINGS[setting]
-    problem = Split.for_networks(_load(data), rows=rows, test_rows=test_rows, seed=seed)
+    problem = Split.for_networks(load_once(data), rows=rows, test_rows=test_rows, seed=seed)
     architecture = Architecture(model, scale=chosen.scale)
     training = Training(chosen.method, chosen.loss, epochs=epochs, l2=chosen.l2)
     if chosen.method != "adam":
@@ -89,14 +86,8 @@ def measure(
     found = measure_network(
         problem, architecture, training, width=width, seed=seed, linearise=False, dtype=getattr(torch, dtype)
     )
-    distance = getattr(found, chosen.reading)
+    distance = getattr(found, chosen.compared_with)
     return {"distance": None if distance is None else distance.absolute, **_flat(found)}
-
-
-@lru_cache(maxsize=1)
-def _load(data: str) -> Dataset:
-    """Read a dataset once a process: reading images takes longer than training on a few of them."""
-    return datasets.load(data)
 
 
 def _largest(problem: Split, architecture: Architecture) -> float:
@@ -118,13 +109,13 @@ def _flat(found: Measurement) -> dict[str, Any]:
     return values | {name: getattr(found, name) for name in plain}
 
 
-def make_cards(rows: list[dict[str, Any]]) -> list[ResultCard]:
+def make_cards(rows: Sequence[Mapping[str, Any]]) -> list[ResultCard]:
     """Return the cards: how the distance changes with width under each setting, and the table's entries.
 
     On data that the source did not use only the direction is compared, with that of MNIST.
     """
     cards = []
-    for data in _unique(rows, "data"):
+    for data in sorted({row["data"] for row in rows}):
         for model in MODELS:
             for setting in SETTINGS:
                 chosen = [row for row in rows if (row["data"], row["model"], row["setting"]) == (data, model, setting)]
@@ -133,10 +124,12 @@ def make_cards(rows: list[dict[str, Any]]) -> list[ResultCard]:
     return cards
 
 
-def _cards(data: str, model: str, setting: str, rows: list[dict[str, Any]]) -> list[ResultCard]:
+def _cards(data: str, model: str, setting: str, rows: Sequence[Mapping[str, Any]]) -> list[ResultCard]:
     published = PUBLISHED[data if data in SOURCES else "mnist", model]
     choices = _choices(data, setting, rows[0])
-    by_width = {width: [row for row in rows if row["width"] == width] for width in _unique(rows, "width")}
+    by_width = {
+        width: [row for row in rows if row["width"] == width] for width in sorted({row["width"] for row in rows})
+    }
     first, last = min(by_width), max(by_width)
     ends = {width: {row["seed"]: row["distance"] for row in by_width[width]} for width in (first, last)}
     changes = [_log_ratio(ends[last].get(seed), ends[first].get(seed)) for seed in ends[first]]
@@ -151,7 +144,7 @@ def _cards(data: str, model: str, setting: str, rows: list[dict[str, Any]]) -> l
     return cards
 
 
-def _choices(data: str, setting: str, row: dict[str, Any]) -> dict[str, str]:
+def _choices(data: str, setting: str, row: Mapping[str, Any]) -> dict[str, str]:
     chosen = SETTINGS[setting]
     stand_in = {} if data in SOURCES else {"data": f"{data} in place of MNIST: the direction alone is compared"}
     compared = {
@@ -160,7 +153,7 @@ def _choices(data: str, setting: str, row: dict[str, Any]) -> dict[str, str]:
     }
     return stand_in | {
         "training": f"{setting}: {chosen.what}, {row['epochs']} epochs",
-        "kernel predictor": compared[chosen.reading],
+        "kernel predictor": compared[chosen.compared_with],
         "ridge": f"{row['ridge']:.3g}",
         "sample": f"{row['rows']:,} rows train, {row['test_rows']:,} test",
         "label coding": "+1 and -1, one column a class",
@@ -171,100 +164,6 @@ def _choices(data: str, setting: str, row: dict[str, Any]) -> dict[str, str]:
 
 def _log_ratio(last: float | None, first: float | None) -> float | None:
     return log(last / first) if last and first else None
-
-
-def make_page(rows: list[dict[str, Any]], means: list[dict[str, Any]]) -> Page:
-    """Return the page: what became of the claim, its cards, and what else moves with width."""
-    cards = make_cards(rows)
-    lost = sum(bool(row["dead"]) for row in rows), sum(bool(row["diverged"]) for row in rows)
-    seeds = max(row["seed"] for row in rows) + 1
-    return Page(
-        "Distance to the kernel predictor against width",
-        f"{', '.join(_unique(rows, 'data'))}; widths {min(_unique(rows, 'width')):,} to "
-        f"{max(_unique(rows, 'width')):,}; {seeds} seeds",
-        (*_answer(cards), f"{len(rows):,} networks were trained; {lost[0]} are dead, {lost[1]} diverged."),
-        (
-            cards_section(
-                "Result cards", cards,
-                ("The claim is that the distance falls with width for ReLU and rises for attention. The source leaves "
-                 "the training and the predictor open, so every reading has its card.",),
-            ),
-            Section(
-                "Distances",
-                ("Means over seeds with 95 % intervals (Student's t).",),
-                pictures=tuple(_picture(means, data) for data in _unique(rows, "data")),
-            ),
-            Section(
-                "What moved",
-                ("Kernel at initialisation against its limit (average entry and ridge-whitened), and what training "
-                 "changed. A distance that rises while kernel and weights stand still is not the kernel regime lost.",),
-                _moved(means),
-            ),
-        ),
-    )  # fmt: skip
-
-
-def _answer(cards: list[ResultCard]) -> Iterable[str]:
-    """Say for each network under how many readings its direction came out as published."""
-    for name in MODELS.values():
-        found = [card.verdict for card in cards if f", {name}: ln" in card.row]
-        same = found.count(CardVerdict.REPRODUCED) + found.count(CardVerdict.SAME_DIRECTION)
-        yield (
-            f"{name}: under {same} of {len(found)} readings the distance changes with width in the published "
-            f"direction, under {found.count(CardVerdict.OPPOSITE)} in the opposite one, under "
-            f"{len(found) - same - found.count(CardVerdict.OPPOSITE)} neither way for certain."
-        )
-
-
-def _picture(means: list[dict[str, Any]], data: str) -> Picture:
-    figure = go.Figure()
-    for setting, colour in zip(SETTINGS, PALETTE, strict=True):
-        for model, dash in (("relu", "dot"), ("mlp-attn", "solid")):
-            curve = sorted(
-                (
-                    row
-                    for row in means
-                    if (row["data"], row["setting"], row["model"]) == (data, setting, model) and row["distance"]
-                ),
-                key=lambda row: row["width"],
-            )
-            if not curve:
-                continue
-            spread = {
-                "array": [(row["distance_high"] or row["distance"]) - row["distance"] for row in curve],
-                "arrayminus": [row["distance"] - (row["distance_low"] or row["distance"]) for row in curve],
-            }
-            figure.add_scatter(
-                x=[row["width"] for row in curve], y=[row["distance"] for row in curve], error_y=spread,
-                name=f"{MODELS[model]}, {setting}", mode="lines+markers", line={"color": colour, "dash": dash},
-            )  # fmt: skip
-    figure.update_xaxes(title="width m", type="log")
-    figure.update_yaxes(title="distance of test outputs", type="log")
-    caption = f"{data}. Solid: attention, dotted: ReLU; one colour a reading."
-    return Picture(styled(figure), caption, f"Distance to the kernel predictor against width on {data}.")
-
-
-def _moved(means: list[dict[str, Any]]) -> Table:
-    head = ("data", "network", "setting", "width", "distance", "relative", "average entry", "whitened", "kernel drift",
-            "weight movement", "test error")  # fmt: skip
-    order = list(SETTINGS)
-    rows = tuple(
-        (
-            row["data"], MODELS[row["model"]], row["setting"], f"{row['width']:,}",
-            *(_number(row[name]) for name in ("distance", f"{SETTINGS[row['setting']].reading}_relative",
-              "frobenius_start", "whitened_start", "kernel_drift", "weight_movement", "test_error")),
-        )
-        for row in sorted(means, key=lambda row: (row["data"], row["model"], order.index(row["setting"]), row["width"]))
-    )  # fmt: skip
-    return Table(head, rows)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
-
-
-def _unique(rows: Iterable[dict[str, Any]], name: str) -> list[Any]:
-    return sorted({row[name] for row in rows})
 
 
 def _grid(
@@ -297,5 +196,4 @@ STUDY = Study(
     },
     seconds=6 * 3600.0,
     memory=8 << 30,
-    page=make_page,
 )

@@ -13,13 +13,35 @@ from ridgeformer.studies import (
     loss_surface,
     malleability,
     ntk_distance,
-    overhead,
     width_rank,
 )
-from ridgeformer.studies.study import Study
+from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.studies.task import find_object
 
-__all__ = ["STUDIES", "find_study"]
+__all__ = ["STUDIES", "find_study", "nothing"]
+
+
+def nothing(number: int, seed: int) -> dict[str, Any]:
+    """Return its number.
+
+    Example:
+        >>> nothing(3, seed=0)
+        {'value': 3}
+    """
+    return {"value": number}
+
+
+OVERHEAD = Study(
+    name="overhead",
+    version=1,
+    what="Tasks that do nothing, to see what the mechanism costs and whether a cluster answers.",
+    function="ridgeformer.studies.registry:nothing",
+    presets={
+        "quick": Preset(product(number=range(100))),
+        "default": Preset(product(number=range(1000))),
+        "paper": Preset(product(number=range(10_000))),
+    },
+)
 
 STUDIES: dict[str, Study] = {
     study.name: study
@@ -32,13 +54,13 @@ STUDIES: dict[str, Study] = {
         interventions.STUDY,
         influence_over_time.STUDY,
         loss_surface.STUDY,
-        overhead.STUDY,
+        OVERHEAD,
     )
 }
 """Studies by name; a new one is one file and one line here."""
 
 
-def find_study(name: Any) -> Study:
+def find_study(name: Study | str) -> Study:
     """Return a study by name, or what "module:STUDY" names; a study is returned as it is.
 
     Raises:

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.statistics import mean_interval
-from ridgeformer.views import Section, Table
 
-__all__ = ["CardVerdict", "ResultCard", "cards_section", "make_card", "verdict_of"]
+__all__ = ["CardVerdict", "ResultCard", "make_card", "verdict_of"]
 
 
 class CardVerdict(StrEnum):
@@ -57,7 +56,13 @@ class ResultCard:
 
 
 def verdict_of(
-    published: Any, ours: Any, low: Any, high: Any, *, neutral: float | None = 0.0, tolerance: float = 0.1
+    published: int | float,
+    ours: int | float | None,
+    low: int | float | None,
+    high: int | float | None,
+    *,
+    neutral: int | float | None = 0.0,
+    tolerance: float = 0.1,
 ) -> CardVerdict:
     """Return the verdict on a published number, by equivalence: a wide interval can never reproduce anything.
 
@@ -123,34 +128,3 @@ def make_card(
     low, high = interval(values)
     verdict = verdict_of(published, ours, low, high, neutral=neutral, tolerance=tolerance)
     return ResultCard(table, row, published, ours, low, high, dict(choices), verdict)
-
-
-def cards_section(title: str, cards: Iterable[ResultCard], sentences: Iterable[str] = ()) -> Section:
-    """Return the cards as a section of a page; choices that all cards share are said once, above the table."""
-    cards = tuple(cards)
-    shared = {
-        name: choice for name, choice in (cards[0].choices if cards else {}).items() if _everywhere(cards, name, choice)
-    }
-    said = (f"Choices where the source is silent: {_listed(shared)}.",) if shared else ()
-    rows = tuple(
-        (
-            card.table,
-            card.row,
-            f"{card.published:.4g}",
-            "nothing measured" if card.ours is None else f"{card.ours:.4g}",
-            "one seed" if card.low is None else f"{card.low:.4g} to {card.high:.4g}",
-            _listed({name: choice for name, choice in card.choices.items() if name not in shared}),
-            card.verdict.value,
-        )
-        for card in cards
-    )
-    head = ("table", "number", "published", "ours", "95 % interval", "choices", "verdict")
-    return Section(title, (*sentences, *said), Table(head, rows))
-
-
-def _everywhere(cards: tuple[ResultCard, ...], name: str, choice: str) -> bool:
-    return all(card.choices.get(name) == choice for card in cards)
-
-
-def _listed(choices: Mapping[str, str]) -> str:
-    return "; ".join(f"{name}: {choice}" for name, choice in choices.items())

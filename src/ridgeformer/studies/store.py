@@ -27,9 +27,9 @@ from torch import Tensor
 
 from ridgeformer.core.errors import DataFileError, RidgeformerError
 from ridgeformer.core.reading import explained, open_regular, read_regular
-from ridgeformer.studies.task import Outcome, Status, Task, as_json
+from ridgeformer.studies.task import StudyTask, TaskOutcome, TaskStatus, as_json
 
-__all__ = ["LIBRARY", "Row", "Store"]
+__all__ = ["LIBRARY", "Store", "StoredResult"]
 
 LIBRARY = version_of("ridgeformer")
 """The version of this library, looked up once."""
@@ -53,14 +53,14 @@ CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL);
 
 
 @dataclass(frozen=True)
-class Row:
+class StoredResult:
     """One stored result.
 
     Attributes:
         key: What it is found by.
-        study, version, function, root, seed: As in `Task`.
+        study, version, function, root, seed: As in `StudyTask`.
         params, values: As JSON text.
-        status, error, seconds: As in `Outcome`.
+        status, error, seconds: As in `TaskOutcome`.
         tensors: SHA-256 of the safetensors file, empty without one.
         library: Version of ridgeformer that computed it.
         digest: SHA-256 of all the rest.
@@ -99,7 +99,7 @@ class Row:
         try:
             point, rows = json.loads(self.params), json.loads(self.values)
             readable = isinstance(point, dict) and isinstance(rows, list) and all(isinstance(r, dict) for r in rows)
-            return readable and self.status in list(Status) and self.digest == self.seal()
+            return readable and self.status in list(TaskStatus) and self.digest == self.seal()
         except (ValueError, TypeError, RecursionError):
             return False
 
@@ -108,8 +108,8 @@ class Row:
         return hashlib.sha256(as_json([getattr(self, name) for name in COLUMNS[:-1]]).encode()).hexdigest()
 
 
-COLUMNS = tuple(field.name for field in fields(Row))
-TYPES = [{"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Row)]
+COLUMNS = tuple(field.name for field in fields(StoredResult))
+TYPES = [{"str": str, "int": int, "float": float}[str(field.type)] for field in fields(StoredResult)]
 SELECT = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM results"
 TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -132,14 +132,14 @@ class Store:
 
     Example:
         >>> with tempfile.TemporaryDirectory() as here, Store(Path(here) / "demo.db") as store:
-        ...     task = Task("demo", 1, "math:sqrt", {"x": 4.0}, seed=0)
-        ...     store.claim(task.key), store.record(task, Outcome(Status.DONE, '[{"root":2.0}]'))
+        ...     task = StudyTask("demo", 1, "math:sqrt", {"x": 4.0}, seed=0)
+        ...     store.claim(task.key), store.record(task, TaskOutcome(TaskStatus.DONE, '[{"root":2.0}]'))
         ...     [row.rows for row in store.results("demo")]
         (True, True)
         [[{'root': 2.0}]]
     """
 
-    def __init__(self, path: Any, *, write: bool = True) -> None:
+    def __init__(self, path: str | Path, *, write: bool = True) -> None:
         self.path = Path(path)
         self._claims = self.path.with_name(self.path.name + ".claims")
         self._tensors = self.path.with_name(self.path.name + ".tensors")
@@ -198,10 +198,10 @@ class Store:
                 self._drop(lock)
         return freed
 
-    def record(self, task: Task, outcome: Outcome) -> bool:
+    def record(self, task: StudyTask, outcome: TaskOutcome) -> bool:
         """Store an outcome in one transaction; False if there was one already, which is kept."""
         checksum = self._write_tensors(task.key, outcome.tensors) if outcome.tensors else ""
-        row = Row(
+        row = StoredResult(
             task.key, task.study, task.version, task.function, as_json(dict(task.params)), task.root, task.seed,
             str(outcome.status), outcome.values, outcome.error, checksum, outcome.seconds, self._library,
         )  # fmt: skip
@@ -214,19 +214,19 @@ class Store:
             self._db.execute("COMMIT")
         return added
 
-    def statuses(self, study: str) -> dict[str, Status]:
+    def statuses(self, study: str) -> dict[str, TaskStatus]:
         """Return how each recorded task of a study ended, by key."""
         with _plain_errors(self.path):
             found = self._db.execute("SELECT key, status FROM results WHERE study = ?", (study,))
-            return {key: Status(status) for key, status in found}
+            return {key: TaskStatus(status) for key, status in found}
 
-    def results(self, study: str, version: int | None = None) -> Iterator[Row]:
+    def results(self, study: str, version: int | None = None) -> Iterator[StoredResult]:
         """Yield the recorded results of a study, of one version or of all."""
         with _plain_errors(self.path):
             for values in self._db.execute(
                 SELECT + " WHERE study = ? AND (? IS NULL OR version = ?) ORDER BY key", (study, version, version)
             ):
-                yield Row(*values)
+                yield StoredResult(*values)
 
     def census(self, study: str) -> dict[tuple[int, str], int]:
         """Return how many results there are of each version of a study and of the library."""
@@ -239,10 +239,10 @@ class Store:
     def forget_failures(self, keys: Iterable[str]) -> int:
         """Remove recorded failures, so that they are tried again; results stay. Return how many."""
         with _plain_errors(self.path):
-            wanted = [(key, str(Status.DONE)) for key in keys]
+            wanted = [(key, str(TaskStatus.DONE)) for key in keys]
             return self._db.executemany("DELETE FROM results WHERE key = ? AND status != ?", wanted).rowcount
 
-    def tensors(self, row: Row) -> dict[str, Tensor]:
+    def tensors(self, row: StoredResult) -> dict[str, Tensor]:
         """Return the named tensors of a result.
 
         Raises:
@@ -371,7 +371,7 @@ def _check_content(path: Path) -> None:
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
         for values in db.execute(SELECT):
-            if [type(value) for value in values] != TYPES or not Row(*values).intact:
+            if [type(value) for value in values] != TYPES or not StoredResult(*values).intact:
                 raise sqlite3.DatabaseError(f"the result {str(values[0])[:12]!r} is not what was written")
 
 

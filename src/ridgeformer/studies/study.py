@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
+from ridgeformer import datasets
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.studies.task import Task, as_json
+from ridgeformer.datasets import Dataset
+from ridgeformer.studies.task import StudyTask, as_json
 
-__all__ = ["Preset", "Study", "product"]
+__all__ = ["Preset", "Study", "load_once", "product"]
+
+
+@lru_cache(maxsize=1)
+def load_once(data: str) -> Dataset:
+    """Load a dataset once a process: reading images takes longer than many a task on some of them."""
+    return datasets.load(data)
 
 
 def product(**axes: Sequence[Any]) -> list[dict[str, Any]]:
@@ -76,7 +85,6 @@ class Study:
         seed: Of the whole study; every task's own is spawned from it.
         seconds: Time budget of a task.
         memory: Memory budget of a task, in bytes.
-        page: For `reproduce`: from the rows of `table` and those of `intervals` to a `report.Page`; None is none.
     """
 
     name: str
@@ -88,9 +96,8 @@ class Study:
     seed: int = 0
     seconds: float | None = None
     memory: int | None = None
-    page: Callable[[list[dict[str, Any]], list[dict[str, Any]]], Any] | None = field(default=None, compare=False)
 
-    def with_options(self, preset: Any, *, seeds: Any = None, **axes: Sequence[Any]) -> Study:
+    def with_options(self, preset: str, *, seeds: int | None = None, **axes: Sequence[Any]) -> Study:
         """Return the study with a preset whose number of seeds or parameters are others; stored results stay valid.
 
         Raises:
@@ -108,7 +115,7 @@ class Study:
             chosen = replace(chosen, seeds=whole(seeds, "seeds", 1))
         return replace(self, presets={**self.presets, preset: chosen})
 
-    def tasks(self, preset: Any) -> list[Task]:
+    def tasks(self, preset: str) -> list[StudyTask]:
         """Return the tasks of a preset, in the order of the grid.
 
         Raises:
@@ -125,7 +132,7 @@ class Study:
         chosen = self.presets[preset]
         whole(chosen.seeds, "seeds", 1)
         tasks = [
-            Task(self.name, self.version, self.function, point, seed, self.seed, self.seconds, self.memory)
+            StudyTask(self.name, self.version, self.function, point, seed, self.seed, self.seconds, self.memory)
             for point in chosen.points
             for seed in range(chosen.seeds)
         ]

@@ -16,16 +16,16 @@ from pyarrow import csv, parquet
 from ridgeformer.core.errors import InputError, RidgeformerError, unknown_name
 from ridgeformer.core.statistics import LEVEL, mean_interval, proportion_interval
 from ridgeformer.studies.registry import find_study
-from ridgeformer.studies.store import Row, Store
+from ridgeformer.studies.store import Store, StoredResult
 from ridgeformer.studies.study import Study
-from ridgeformer.studies.task import Status, as_json
+from ridgeformer.studies.task import TaskStatus, as_json
 
 __all__ = ["export", "intervals", "table"]
 
 FORMATS: dict[str, Callable[[pa.Table, Path], object]] = {"csv": csv.write_csv, "parquet": parquet.write_table}
 
 
-def table(study: Study | str, store: Any, *, preset: str | None = None, version: int | None = None) -> pa.Table:
+def table(study: Study | str, store: str | Path, *, preset: str | None = None, version: int | None = None) -> pa.Table:
     """Return one row for every row of every result: parameters, seed, values; failures have none.
 
     The order is that of the parameters' values, so that two stores with the same results give the same table.
@@ -46,7 +46,7 @@ def table(study: Study | str, store: Any, *, preset: str | None = None, version:
     if preset is not None:
         keys = {task.key for task in study.tasks(preset)}
         found = [row for row in found if row.key in keys]
-    found = sorted((row for row in found if row.status == Status.DONE), key=_order)
+    found = sorted((row for row in found if row.status == TaskStatus.DONE), key=_order)
     params = list(dict.fromkeys(name for row in found for name in row.point))
     rows = [
         dict.fromkeys(params) | row.point | {"seed": row.seed} | _apart(values, [*params, "seed"])
@@ -101,7 +101,7 @@ def _interval(drawn: NDArray[np.float64], level: float, *, counted: bool) -> tup
     return mean_interval(drawn, level=level)
 
 
-def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:
+def export(rows: pa.Table, path: str | Path, *, format: str = "csv") -> Path:
     """Write a table as csv or parquet, in one step, and return the path.
 
     Raises:
@@ -126,7 +126,7 @@ def export(rows: pa.Table, path: Any, *, format: str = "csv") -> Path:
     return path
 
 
-def _order(row: Row) -> list[tuple[str, str, float, str]]:
+def _order(row: StoredResult) -> list[tuple[str, str, float, str]]:
     """Return what rows are sorted by: each parameter in its turn, numbers by size, then the seed."""
     pairs = [*row.point.items(), ("seed", row.seed)]
     return [

@@ -1,9 +1,12 @@
-"""One task: a named function, its parameters and a seed; run anywhere, it gives the same outcome, bit for bit."""
+"""One task of a study: a named function, its parameters, a seed and budgets; the same bits wherever it runs."""
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
+import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
@@ -12,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +26,22 @@ from torch import Tensor
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import is_out_of_memory
 from ridgeformer.core.seeds import spawn
-from ridgeformer.studies.budgets import OverTimeError, memory_limit, time_limit
 
-__all__ = ["Outcome", "Result", "Status", "Task", "as_json", "execute", "find_object"]
+__all__ = [
+    "OverTimeError",
+    "Result",
+    "StudyTask",
+    "TaskOutcome",
+    "TaskStatus",
+    "as_json",
+    "execute",
+    "find_object",
+    "memory_limit",
+    "time_limit",
+]
 
 
-class Status(StrEnum):
+class TaskStatus(StrEnum):
     """How a task ended."""
 
     DONE = "done"
@@ -38,7 +52,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Task:
+class StudyTask:
     """One point of a study.
 
     Attributes:
@@ -87,7 +101,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """How a task ended, ready to be stored.
 
     Attributes:
@@ -98,18 +112,18 @@ class Outcome:
         seconds: Time it took.
     """
 
-    status: Status
+    status: TaskStatus
     values: str = "[]"
     error: str = ""
     tensors: bytes = b""
     seconds: float = 0.0
 
 
-def execute(task: Task) -> Outcome:
+def execute(task: StudyTask) -> TaskOutcome:
     """Run a task on one thread, within its budgets; whatever it raises becomes its outcome.
 
     Example:
-        >>> task = Task("demo", 1, "ridgeformer.studies.task:as_json", {"value": 1}, seed=0)
+        >>> task = StudyTask("demo", 1, "ridgeformer.studies.task:as_json", {"value": 1}, seed=0)
         >>> execute(task).error.splitlines()[-1]          # the function takes no seed
         "TypeError: ...got an unexpected keyword argument 'seed'"
     """
@@ -118,18 +132,18 @@ def execute(task: Task) -> Outcome:
         function = find_object(task.function)  # importing its module is not on the task's budget
         with one_thread(), time_limit(task.seconds), memory_limit(task.memory):
             values, tensors = _plain(function(**task.params, seed=task.spawned))
-        outcome = Outcome(Status.DONE, values, tensors=tensors)
+        outcome = TaskOutcome(TaskStatus.DONE, values, tensors=tensors)
     except OverTimeError:
-        outcome = Outcome(Status.OVER_TIME, error=f"it took more than {task.seconds:g} s")
+        outcome = TaskOutcome(TaskStatus.OVER_TIME, error=f"it took more than {task.seconds:g} s")
     except Exception as error:
         outcome = _failure(task, error)
-    return Outcome(outcome.status, outcome.values, outcome.error, outcome.tensors, time.perf_counter() - begin)
+    return TaskOutcome(outcome.status, outcome.values, outcome.error, outcome.tensors, time.perf_counter() - begin)
 
 
-def _failure(task: Task, error: Exception) -> Outcome:
+def _failure(task: StudyTask, error: Exception) -> TaskOutcome:
     if task.memory is not None and is_out_of_memory(error):
-        return Outcome(Status.OVER_MEMORY, error=f"it asked for more than {task.memory / 2**20:,.0f} MiB")
-    return Outcome(Status.FAILED, error="".join(traceback.format_exception(error)).rstrip())
+        return TaskOutcome(TaskStatus.OVER_MEMORY, error=f"it asked for more than {task.memory / 2**20:,.0f} MiB")
+    return TaskOutcome(TaskStatus.FAILED, error="".join(traceback.format_exception(error)).rstrip())
 
 
 @contextmanager
@@ -143,7 +157,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _plain(returned: Any) -> tuple[str, bytes]:
+def _plain(returned: object) -> tuple[str, bytes]:
     """Return a task's result as JSON text and as a safetensors file."""
     result = returned if isinstance(returned, Result) else Result(returned)
     rows = [result.values] if isinstance(result.values, Mapping) else result.values
@@ -174,7 +188,7 @@ def find_object(name: str) -> Any:
         ) from None
 
 
-def as_json(value: Any, *, sort: bool = False) -> str:
+def as_json(value: object, *, sort: bool = False) -> str:
     """Return a value as JSON text; floats are written exactly, entries in the order they are in.
 
     Raises:
@@ -190,5 +204,75 @@ def as_json(value: Any, *, sort: bool = False) -> str:
         raise InputError(f"only plain numbers, text, lists and dictionaries can be stored ({error}).") from None
 
 
-def _digest(value: Any) -> str:
+def _digest(value: object) -> str:
     return hashlib.sha256(as_json(value, sort=True).encode()).hexdigest()
+
+
+class OverTimeError(BaseException):
+    """The time of a task is up; no `except Exception` of the task swallows it."""
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `OverTimeError` in this thread if the block takes longer; None sets no limit.
+
+    Works in any thread. It arrives between two Python instructions, so one long call into compiled code ends first.
+
+    Example:
+        >>> with time_limit(60.0):
+        ...     sum(range(10))
+        45
+    """
+    if seconds is None:
+        yield
+        return
+    thread, lock, ended = threading.get_ident(), threading.Lock(), False
+
+    def interrupt() -> None:
+        with lock:
+            if not ended:
+                _raise_in(thread, OverTimeError)
+
+    timer = threading.Timer(seconds, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with lock:
+            ended = True
+            _raise_in(thread, None)  # one that was sent and has not arrived must not hit the caller
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Let CPython raise an exception in another thread; None takes back one that has not arrived."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
+    )
+
+
+@contextmanager
+def memory_limit(size: int | None) -> Iterator[None]:
+    """Let the address space of the process grow by at most `size` bytes; None, or a system but Linux, sets no limit.
+
+    What does not fit raises `MemoryError`, or torch's own error: `memory.is_out_of_memory` knows both.
+
+    Example:
+        >>> with memory_limit(1 << 30):
+        ...     len(bytearray(1 << 20))
+        1048576
+    """
+    if size is None or sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    ceiling = [limit for limit in before if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([used + size, *ceiling]), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

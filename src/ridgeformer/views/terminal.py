@@ -24,18 +24,18 @@ def draw_curves(plot: Plot, width: int = 80) -> str:
     """Return the curves as characters on a grid, with the ends of both axes and a legend.
 
     Example:
-        >>> from ridgeformer.claims import Curve
-        >>> line = Curve("y = x", (0.0, 1.0, 2.0), (0.0, 1.0, 2.0))
-        >>> print(draw_curves(Plot((line,), "x", "y", ""), 40).splitlines()[-1])
+        >>> print(draw_curves(Plot("x", "y", at=[0, 1, 2], solid={"y = x": [0, 1, 2]}), 40).splitlines()[-1])
         * y = x
     """
+    named = {**plot.solid, **plot.dashed}
+    log_x, log_y = "x" in plot.log, "y" in plot.log
     curves = [
         [
-            (_scaled(x, plot.log_x), _scaled(y, plot.log_y))
-            for x, y in zip(curve.x, curve.y, strict=True)
-            if _drawable(x, plot.log_x) and _drawable(y, plot.log_y)
+            (_scaled(x, log_x), _scaled(y, log_y))
+            for x, y in zip(map(float, plot.at), map(float, values), strict=False)
+            if _drawable(x, log_x) and _drawable(y, log_y)
         ]
-        for curve in plot.curves
+        for values in named.values()
     ]
     if not any(curves):
         return "(nothing to draw)"
@@ -46,12 +46,12 @@ def draw_curves(plot: Plot, width: int = 80) -> str:
         places = [(_place(x, xs, columns), _place(y, ys, HEIGHT)) for x, y in curve]
         for column, row in _joined(places):
             grid[HEIGHT - 1 - row][column] = mark
-    labels = {0: _label(ys[1], plot.log_y), HEIGHT - 1: _label(ys[0], plot.log_y)}
+    labels = {0: _label(ys[1], log_y), HEIGHT - 1: _label(ys[0], log_y)}
     lines = [plot.y, *(f"{labels.get(number, ''):>9} |{''.join(row)}" for number, row in enumerate(grid))]
-    left, right = _label(xs[0], plot.log_x), _label(xs[1], plot.log_x)
+    left, right = _label(xs[0], log_x), _label(xs[1], log_x)
     lines.append(f"{'':>9} +{'-' * columns}")
     lines.append(f"{'':>11}{left}{plot.x:^{max(1, columns - len(left) - len(right))}}{right}")
-    lines += [f"{mark} {curve.name}" for mark, curve in zip(MARKS, plot.curves, strict=False)]
+    lines += [f"{mark} {name}" for mark, name in zip(MARKS, named, strict=False)]
     return "\n".join(lines)
 
 
