@@ -178,8 +178,8 @@ def register(app: Dash) -> None:
         State("shown", "data"),
     )(show)
     app.clientside_callback(ClientsideFunction("explorer", "draw"), Input("figures", "data"))
-    asked = Input("certify", "n_clicks")
-    app.callback(Output("certificate", "children"), asked, State("state", "data"), prevent_initial_call=True)(certify)
+    clicks = Input("certify", "n_clicks")
+    app.callback(Output("certificate", "children"), clicks, State("state", "data"), prevent_initial_call=True)(certify)
     stale = Output("certificate", "children", allow_duplicate=True)  # another state has none yet
     app.clientside_callback(
         ClientsideFunction("explorer", "write"),
@@ -293,10 +293,10 @@ def _exact(state: states.State, name: str, wanted: dict[str, Any]) -> Any:
     return wanted[name] if name == "width" else getattr(state, name)
 
 
-def _same(said: Any, wanted: Any) -> bool:
-    if isinstance(wanted, str) or said is None or wanted is None or said == "":
-        return bool(said == wanted)
-    return abs(float(said) - float(wanted)) < 1e-9
+def _same(shown: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str) or shown is None or wanted is None or shown == "":
+        return bool(shown == wanted)
+    return abs(float(shown) - float(wanted)) < 1e-9
 
 
 def _field(kind: str, used: bool) -> str:
