@@ -91,6 +91,7 @@ def test_every_slider_moves_its_part_by_keyboard(explorer):
 CHIPS = [
     ("algorithm", "richardson", {"algorithm": "richardson"}),
     ("algorithm", "nesterov", {"algorithm": "nesterov"}),
+    ("kernel", "gaussian", {"kernel": "gaussian"}),
     ("kernel", "dot product", {"kernel": "dot_product", "attention": "linear"}),
     ("algorithm", "pcg", {"algorithm": "pcg"}),
     ("attention", "imitation", {"attention": "imitation", "algorithm": "cg"}),
