@@ -15,7 +15,7 @@ from torch import Tensor
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.statistics import Paired, compare_paired, mean_interval, proportion_interval
 from ridgeformer.datasets import Split
-from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.estimators import NadarayaWatsonRegressor
 from ridgeformer.kernels import DotProduct, mean_square_length
 from ridgeformer.solving import Fit, solve
 from ridgeformer.solving.selection import Chosen, GridChoice, choose_exponential, choose_ridge, search_grid
@@ -118,7 +118,7 @@ def nadaraya_watson(data: Split, settings: Settings) -> Scored:
 
     found = search_grid(settings.temperatures, lambda taus: data.X.new_tensor([error(tau * length) for tau in taus]))
     temperature = found.value * length
-    model = NadarayaWatson(temperature=temperature).fit(data.X.numpy(), data.y.numpy())
+    model = NadarayaWatsonRegressor(temperature=temperature).fit(data.X.numpy(), data.y.numpy())
 
     def predict(X: Tensor) -> Tensor:
         return torch.from_numpy(model.predict(X.numpy())).reshape(len(X), -1)

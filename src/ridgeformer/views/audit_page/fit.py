@@ -341,11 +341,11 @@ def _width_caption(audit: Audit) -> str:
 def _depth_caption(audit: Audit) -> str:
     first, *_, last = audit.convergence.curves
     bound = np.flatnonzero(audit.convergence.bound <= TARGET)
-    asked = _steps(int(bound[0]) if bound.size else None, audit.convergence.bound)
+    needed = _steps(int(bound[0]) if bound.size else None, audit.convergence.bound)
     return (
         f"What to see: the steeper the curve, the shallower the model. For an error of {100 * TARGET:g} % conjugate "
         f"gradients take {_steps(first.steps_to_target, first.errors)} steps, gradient descent "
-        f"{_steps(last.steps_to_target, last.errors)}; the dashed bound asks for {asked}, because it uses only the "
+        f"{_steps(last.steps_to_target, last.errors)}; the dashed bound needs {needed}, because it uses only the "
         "extreme eigenvalues."
     )
 
