@@ -15,7 +15,7 @@ from torch import Tensor
 from ridgeformer.core.checks import as_matrix
 from ridgeformer.core.errors import InputError, LogitRangeError
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving.ridge_path import LeaveOneOut, RidgePath, leave_one_out_path
+from ridgeformer.solving.ridge_path import ReducedKernel, RidgePath, leave_one_out_path
 
 __all__ = [
     "LEAST_RIDGE", "RIDGES", "WIDENINGS", "Chosen", "GridChoice", "choose_kernel", "choose_ridge",
@@ -177,7 +177,7 @@ def choose_ridge(
         0.1
     """
     rows = as_matrix(X, "X").detach()
-    reduction = LeaveOneOut(kernel, rows, y)
+    reduction = ReducedKernel(kernel, rows, y)
 
     def choose(judged: Tensor) -> int:
         """Apply the rule to the ridges that misclassify the fewest rows, or to all."""
