@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Answer:
-    """What made the prediction at one row, how good the fit is, how firm the first answer stands.
+    """The training rows that made one prediction, the quality of the fit, and the robustness of the answer.
 
     A score is what the prediction loses without the point: of the output of the row's own class, or, for regression,
     of the way towards the true value. Positive helps, negative harms.
@@ -271,16 +271,16 @@ def _ends_in_words(answer: Answer, what: str) -> list[str]:
 def _robustness(answer: Answer) -> str:
     found = answer.flipping
     if found is None:
-        return "How firm that is: not searched for, because nothing was moved through this network's kernel."
+        return "Robustness: not searched for, because this network's kernel has no derivative here."
     if found.found == 0:
-        return "How firm that is: no training point has any influence on this row, so there is no sign to keep."
+        return "Robustness: no training row has any influence on this row, so there is no sign to keep."
     point = f"the sign of the strongest influence, row {answer.strongest}'s,"
     measure = "eps is the largest change of one feature as the kernel sees it"
     if answer.unit is not None:
         measure += f"; 1 there is {answer.unit:.3g} in the units of the data"
     if found.certified:
-        kept = f"is certain to stay while that row moves by eps = {found.certified:.2g} at most"
+        kept = f"is proved to stay while that row moves by eps = {found.certified:.2g} at most"
     else:
         kept = f"stayed under every attack tried up to eps = {found.kept:.2g}, which proves nothing"
     flips = "no attack tried changed it" if isinf(found.found) else f"an attack changes it at eps = {found.found:.2g}"
-    return f"How firm that is: {point} {kept}; {flips} ({measure})."
+    return f"Robustness: {point} {kept}; {flips} ({measure})."
