@@ -236,16 +236,16 @@ def _sentences(answer: Answer) -> tuple[str, ...]:
     is_class = f"is of class {answer.truth}" if classes else f"has the target {answer.truth}"
     verdict = "" if not classes else (", rightly" if answer.predicted == answer.truth else ", wrongly")
     error = (
-        f"{100 * answer.leave_one_out_error:.1f} % of the training rows are put into a wrong class"
+        f"leave-one-out misclassifies {100 * answer.leave_one_out_error:.1f} % of the training rows"
         if classes
-        else f"the root mean square error is {answer.leave_one_out_error:.4g}"
+        else f"the leave-one-out root mean square error is {answer.leave_one_out_error:.4g}"
     )
     return (
         *(() if answer.warning is None else (answer.warning,)),
         f"Row {answer.row} of {answer.name} {is_class}; {answer.model} on {answer.training_rows:,} other "
         f"rows says {answer.predicted}{verdict}.",
         *_ends_in_words(answer, what),
-        f"How good the fit is: by fits without them, {error} (leave-one-out, exact).",
+        f"Quality of the fit: {error} (exact, without refits).",
         _robustness(answer),
     )
 
