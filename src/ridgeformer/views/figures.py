@@ -37,7 +37,6 @@ __all__ = [
     "heat_map",
     "log_axis",
     "packed",
-    "styled",
     "vertical_line",
 ]
 
@@ -205,15 +204,6 @@ def packed(part: Any) -> Any:
 def figure_json(figure: Figure) -> str:
     """Return a figure as JSON that can stand inside a script element; no text in it can end the element."""
     return json.dumps(packed(figure), separators=(",", ":")).replace("<", "\\u003c")
-
-
-def styled(figure: Any) -> Figure:
-    """Return a plotly figure in this plain form (to go, once the studies draw with `draw`)."""
-    layout = {name: value for name, value in figure.layout._props.items() if name != "template"}
-    axes = {name: dict(layout.pop(name, {})) for name in ("xaxis", "yaxis")}
-    for axis in axes.values():
-        axis["title"] = axis.get("title", {}).get("text", "")
-    return draw([{"type": trace.type, **trace._props} for trace in figure.data], axes["xaxis"], axes["yaxis"], **layout)
 
 
 def _axis(options: str | Axis) -> Axis:
