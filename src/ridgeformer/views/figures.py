@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Sequence
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, inf, isfinite, log10
 from textwrap import wrap
 from typing import Any, TypeAlias
 
@@ -156,14 +156,14 @@ def log_axis(title: str, *values: Iterable[Any], **options: Any) -> Axis:
 
     Args:
         title: What it measures, with its unit.
-        values: Everything that is shown along it; what is not positive is left out.
+        values: Everything that is shown along it; values that are not positive and finite are ignored.
         options: Further options of plotly's axis.
 
     Example:
         >>> log_axis("error", [1.0, 1e-13])["dtick"], log_axis("width", [30.0, 100.0])["ticktext"][:3]
         (2, ['10', '20', '50'])
     """
-    shown = [float(value) for part in values for value in part if value > 0]
+    shown = [float(value) for part in values for value in part if 0 < value < inf]
     low, high = (log10(min(shown)), log10(max(shown))) if shown else (0.0, 1.0)
     axis: Axis = {"title": title, "type": "log"}
     if high - low >= FEW_DECADES:

@@ -183,11 +183,14 @@ class Section:
     parts: Sequence[Part] = ()
     anchor: str = ""
 
+<<<<<<< HEAD
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """Its pictures."""
         return tuple(part for part in self.parts if isinstance(part, Picture))
 
+=======
+>>>>>>> redesign
     @property
     def sentences(self) -> tuple[str, ...]:
         """Its paragraphs."""
@@ -197,6 +200,11 @@ class Section:
     def tables(self) -> tuple[Table, ...]:
         """Its tables."""
         return tuple(part for part in self.parts if isinstance(part, Table))
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Its figures."""
+        return tuple(part for part in self.parts if isinstance(part, Picture))
 
 
 @dataclass(frozen=True, eq=False)
