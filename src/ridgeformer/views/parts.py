@@ -183,14 +183,6 @@ class Section:
     parts: Sequence[Part] = ()
     anchor: str = ""
 
-<<<<<<< HEAD
-    @property
-    def pictures(self) -> tuple[Picture, ...]:
-        """Its pictures."""
-        return tuple(part for part in self.parts if isinstance(part, Picture))
-
-=======
->>>>>>> redesign
     @property
     def sentences(self) -> tuple[str, ...]:
         """Its paragraphs."""
