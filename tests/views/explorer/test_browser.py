@@ -37,7 +37,7 @@ def the_librarys(state):
     kernel = rf.kernels.DotProduct() if state.attention == "linear" else rf.kernels.Exponential(state.temperature)
     algorithm = rf.algorithms.ConjugateGradients(steps=state.steps)
     model = rf.compile(kernel, algorithm, features=task.X.shape[1], ridge=state.ridge)
-    head = rf.NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy())
+    head = rf.NadarayaWatsonRegressor(state.temperature).fit(task.X.numpy(), task.y.numpy())
     found = {
         "compiled transformer": model(task.X, task.y, task.Xq),
         "exact kernel ridge": rf.solve(kernel, task.X, task.y, ridge=state.ridge).predict(task.Xq),

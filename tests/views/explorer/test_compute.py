@@ -65,7 +65,7 @@ def test_predictions_are_the_librarys(state):
     found, task = run(state), load_regression(state)
     assert np.allclose(found.predicted, compiled(state)(task.X, task.y, task.Xq).numpy() + task.mean, atol=1e-12)
     assert np.allclose(found.exact, fit(state), atol=1e-7)
-    head = rf.NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
+    head = rf.NadarayaWatsonRegressor(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
     assert np.allclose(found.average, head + task.mean, atol=1e-12)
     assert np.array_equal(found.steps[-1], found.predicted) or state.steps == 1
 

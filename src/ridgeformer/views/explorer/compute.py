@@ -22,7 +22,7 @@ from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.compile import compile
 from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.sublayers import AttentionSublayer
-from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.estimators import NadarayaWatsonRegressor
 from ridgeformer.influence import influence
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.language.program import Attend, Gate, Record
@@ -188,10 +188,11 @@ def run(state: State) -> ModelRun:
     """
     task, model = load_regression(state), compiled(state)
     (evidence,) = gather(model, task.X, task.y[:, None], task.Xq)
+    head = NadarayaWatsonRegressor(state.temperature)
     if state.kernel == "gaussian":
         average = (model.spec.attention.weights(task.Xq, task.X) @ task.y).numpy()
     else:
-        average = NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
+        average = head.fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
     promise = promise_of(evidence) if "alpha" in evidence.values else None
 
     def shown(values: Tensor) -> Array:
@@ -218,7 +219,7 @@ def run(state: State) -> ModelRun:
 def spectrum(state: State) -> Spectra:
     """Return the eigenvalues of the kernel matrix and what they say about dimension and width."""
     kernel, rows, _ = exact_problem(state, load_regression(state))
-    return examine_spectra(rows, kernel(rows, rows), state.ridge)
+    return examine_spectra(rows, torch.linalg.eigvalsh(kernel(rows)).flip(0), state.ridge)
 
 
 @shared("steps", "width", "sketch")

@@ -6,7 +6,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from ridgeformer.compiler.sketch import SKETCHES
+from ridgeformer.compiler.compile import SKETCHES
 from ridgeformer.views.explorer.controls import PRESETS, limits
 from ridgeformer.views.explorer.data import MOST_BYTES, MOST_COLUMNS, MOST_RECORDS
 from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, SOURCES

@@ -19,7 +19,7 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html,
 from flask import Flask, abort, request
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from ridgeformer.compiler.sketch import SKETCHES
+from ridgeformer.compiler.compile import SKETCHES
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.core.words import number
 from ridgeformer.views.explorer import controls
