@@ -142,7 +142,7 @@ def fits_section(audit: Audit) -> Section:
                 "fits",
             ),
             Table.of(columns, rows, "fits"),
-            f"The certificate: {certified.solution.advice} On held-out rows the prediction is proved to be within "
+            f"The certificate: {certified.fit.advice} On held-out rows the prediction is proved to be within "
             f"{certified.worst_bound:.1e} of the exact solution's, where outputs have the typical size "
             f"{certified.typical_output:.2g}.{decisions} This says nothing about noise in the data, only that the "
             "numbers are those of the method.",
@@ -160,7 +160,7 @@ def fits_figure(audit: Audit) -> Figure:
         [scale * fit.test_score for fit in fits],
         [fit.name for fit in fits],
         "held-out score",
-        [PALETTE[0] if fit is audit.certified.fit else GREY for fit in fits],
+        [PALETTE[0] if fit is audit.certified.scored else GREY for fit in fits],
         whiskers=(ends[0], ends[1]),
         text=[show_score(fit.test_score, task) for fit in fits],
         textposition="inside",
@@ -171,7 +171,7 @@ def fits_figure(audit: Audit) -> Figure:
 
 
 def _fits_caption(audit: Audit) -> str:
-    own, best, task = audit.certified.fit, best_baseline(audit.baselines), audit.data.dataset.task
+    own, best, task = audit.certified.scored, best_baseline(audit.baselines), audit.data.dataset.task
     paired = own.compare(best)
     by = f"{100 * abs(paired.lead):.1f} points" if task == "classification" else f"{abs(paired.lead):.3f}"
     side = "above" if paired.lead > 0 else "below"

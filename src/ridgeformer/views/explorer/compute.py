@@ -219,7 +219,7 @@ def run(state: State) -> ModelRun:
 def spectrum(state: State) -> Spectra:
     """Return the eigenvalues of the kernel matrix and what they say about dimension and width."""
     kernel, rows, _ = exact_problem(state, load_regression(state))
-    return examine_spectra(rows, kernel(rows, rows), state.ridge)
+    return examine_spectra(rows, torch.linalg.eigvalsh(kernel(rows)).flip(0), state.ridge)
 
 
 @shared("steps", "width", "sketch")
