@@ -70,7 +70,7 @@ def _grid(widths: list[int], decays: list[str]) -> list[dict[str, Any]]:
 
 STUDY = Study(
     name="width-rank",
-    version=1,
+    version=2,
     what="What compiled transformers lose that carry fewer columns than there are features.",
     function="ridgeformer.studies.width_rank:measure",
     presets={
