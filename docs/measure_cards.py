@@ -41,13 +41,13 @@ def main() -> None:
             _, page = reproduce(study, directory, preset="quick")
         lines += [f"## {page.title}", "", f"```sh\nridgeformer reproduce {study} --preset quick\n```", ""]
         for section in with_cards(page):
-            lines += [*(f"- {sentence}" for sentence in section.sentences), "", *markdown(section.table), ""]
+            lines += [*(f"- {sentence}" for sentence in section.sentences), "", *markdown(section.tables[0]), ""]
     (HERE / "result_cards.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
 def with_cards(page: Page) -> Iterator[Section]:
     """Yield the sections that hold result cards."""
-    return (section for section in page.sections if section.table and section.table.head[-1] == "verdict")
+    return (section for section in page.sections if section.tables and section.tables[0].head[-1] == "verdict")
 
 
 def markdown(table: Table) -> list[str]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ridgeformer import datasets
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import Attention, gram_spectrum
+from ridgeformer.regime import LinearisedAttention, gram_spectrum
 
 
 def draw(quick: bool = False) -> Figure:
@@ -22,7 +22,7 @@ def draw(quick: bool = False) -> Figure:
     for values, name in ((gram, "G"), (gram**3, "attention features: G cubed")):
         left.semilogy(range(1, len(values) + 1), values / values[0], label=name)
     left.set(title="dot products", xlabel="number of the eigenvalue", ylabel="over the largest")
-    for rows, name in ((X, "rows as they are"), (Attention(X)(X), "after attention, unit rows")):
+    for rows, name in ((X, "rows as they are"), (LinearisedAttention(X)(X), "after attention, unit rows")):
         values = np.linalg.eigvalsh(ReluNTK()(rows).numpy())[::-1]
         right.semilogy(range(1, len(values) + 1), values / values[0], label=name)
     right.set(title="tangent kernel of a ReLU network", xlabel="number of the eigenvalue")

@@ -26,7 +26,7 @@ def draw(quick: bool = False) -> Figure:
         ridge = rf.solve(
             kernel, circle(angles), y, ridge=0.05 * np.exp(1 / temperature)
         )  # K_ii is exp(1 / temperature)
-        head = rf.NadarayaWatson(temperature=temperature).fit(circle(angles), y)
+        head = rf.NadarayaWatsonRegressor(temperature=temperature).fit(circle(angles), y)
         axis.plot(angles, y, "ko", markersize=3, label="supports")
         axis.plot(grid, head.predict(circle(grid)), label="one head (average)")
         axis.plot(grid, np.ravel(ridge.predict(circle(grid))), label="ridge regression")

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 import ridgeformer as rf
-from ridgeformer.compiler.certificate.certificate import percent
+from ridgeformer.core.words import percent_at_most
 
 
 def draw(quick: bool = False) -> Figure:
@@ -43,7 +43,7 @@ def draw(quick: bool = False) -> Figure:
             axis.semilogy(range(1, steps + 1), curve.bound[0, :, 0], "k--", label="at most")
             axis.set(xlabel="step", ylabel="" if column else check)
         axes[0, column].set_title(
-            f"{what}:\nproved within {percent(certificate.within)}",
+            f"{what}:\nproved within {percent_at_most(certificate.within)}",
             fontsize=10,
             color="tab:green" if certificate.holds else "tab:red",
         )

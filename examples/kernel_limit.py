@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ridgeformer import datasets
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import Attention, finite_relu_ntks, kernel_distances
+from ridgeformer.regime import LinearisedAttention, finite_relu_ntks, kernel_distances
 
 
 def draw(quick: bool = False) -> Figure:
@@ -21,7 +21,7 @@ def draw(quick: bool = False) -> Figure:
     rows = datasets.unit_rows(datasets.load("digits").X[:60])
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
     for axis, (what, X) in zip(
-        axes, {"rows as they are": rows, "after attention": Attention(rows)(rows)}.items(), strict=True
+        axes, {"rows as they are": rows, "after attention": LinearisedAttention(rows)(rows)}.items(), strict=True
     ):
         limit = ReluNTK()(X)
         kernels = finite_relu_ntks(X, widths, torch_generator(0, "kernel limit"))

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ridgeformer import errors
 from ridgeformer.algorithms import ConjugateGradients
-from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatson
+from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatsonRegressor
 from ridgeformer.kernels import Exponential
 
 DIABETES = load_diabetes(return_X_y=True)
@@ -26,7 +26,7 @@ DIABETES = load_diabetes(return_X_y=True)
         AttentionKernelRidge("relu_ntk", algorithm="cg"),
         AttentionKernelRidge("dot_product", algorithm="pcg"),
         AttentionKernelClassifier(),
-        NadarayaWatson(),
+        NadarayaWatsonRegressor(),
     ]
 )
 def test_the_contract_of_scikit_learn(estimator, check):
@@ -98,7 +98,7 @@ def test_one_class_is_refused():
         AttentionKernelClassifier().fit([[0.0], [1.0]], [1, 1])
 
 
-@pytest.mark.parametrize("model", [AttentionKernelRidge(temperature=-1.0), NadarayaWatson(temperature=0.0)])
+@pytest.mark.parametrize("model", [AttentionKernelRidge(temperature=-1.0), NadarayaWatsonRegressor(temperature=0.0)])
 def test_bad_temperature(model):
     with pytest.raises(errors.InputError, match="temperature"):
         model.fit([[0.0], [1.0]], [0.0, 1.0])
@@ -112,7 +112,7 @@ def test_unknown_kernel():
 def test_nadaraya_watson_is_one_attention_head():
     X, y = (torch.from_numpy(a) for a in DIABETES)
     attention = torch.nn.functional.scaled_dot_product_attention(X[:9], X, y[:, None], scale=1 / 0.01)
-    ours = NadarayaWatson(temperature=0.01).fit(*DIABETES).predict(DIABETES[0][:9])
+    ours = NadarayaWatsonRegressor(temperature=0.01).fit(*DIABETES).predict(DIABETES[0][:9])
     np.testing.assert_allclose(ours, attention[:, 0].numpy(), rtol=1e-12)
 
 
@@ -121,9 +121,9 @@ def test_nadaraya_watson_is_the_limit_of_large_ridge():
     X, y = DIABETES
     Z = Exponential(0.05)(X).sum(1).numpy()
     limit = 1e9 * AttentionKernelRidge(temperature=0.05, ridge=1e9).fit(X, y).predict(X) / Z
-    np.testing.assert_allclose(limit, NadarayaWatson(temperature=0.05).fit(X, y).predict(X), rtol=1e-5)
+    np.testing.assert_allclose(limit, NadarayaWatsonRegressor(temperature=0.05).fit(X, y).predict(X), rtol=1e-5)
 
 
 def test_nadaraya_watson_takes_logits_of_any_size():
-    model = NadarayaWatson(temperature=1e-3).fit([[0.0, 5.0], [5.0, 0.0]], [1.0, 2.0])
+    model = NadarayaWatsonRegressor(temperature=1e-3).fit([[0.0, 5.0], [5.0, 0.0]], [1.0, 2.0])
     np.testing.assert_allclose(model.predict([[0.0, 9.0], [9.0, 0.0]]), [1.0, 2.0])

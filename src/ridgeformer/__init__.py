@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         HeavyBall,
         MixedConjugateGradients,
         MixedDirect,
+        NadarayaWatson,
         Nesterov,
         Neumann,
         Richardson,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         AttentionKernelClassifierCV,
         AttentionKernelRidge,
         AttentionKernelRidgeCV,
-        NadarayaWatson,
+        NadarayaWatsonRegressor,
     )
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
     from ridgeformer.solving import Fit, Status
@@ -64,6 +65,7 @@ __all__ = [
     "MixedConjugateGradients",
     "MixedDirect",
     "NadarayaWatson",
+    "NadarayaWatsonRegressor",
     "Nesterov",
     "Neumann",
     "ReluNTK",
@@ -95,6 +97,7 @@ _HOMES = {
         "HeavyBall",
         "MixedConjugateGradients",
         "MixedDirect",
+        "NadarayaWatson",
         "Nesterov",
         "Neumann",
         "Richardson",
@@ -107,7 +110,7 @@ _HOMES = {
         "AttentionKernelClassifierCV",
         "AttentionKernelRidge",
         "AttentionKernelRidgeCV",
-        "NadarayaWatson",
+        "NadarayaWatsonRegressor",
     ),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
     "solving": ("Fit", "Status", "solve"),

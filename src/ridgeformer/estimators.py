@@ -27,7 +27,7 @@ __all__ = [
     "AttentionKernelClassifierCV",
     "AttentionKernelRidge",
     "AttentionKernelRidgeCV",
-    "NadarayaWatson",
+    "NadarayaWatsonRegressor",
 ]
 
 Array = NDArray[Any]
@@ -276,7 +276,7 @@ class AttentionKernelClassifierCV(_OwnRidge, AttentionKernelClassifier):
     by_class = True
 
 
-class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class NadarayaWatsonRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """What a single softmax attention head computes: the kernel-weighted mean of the targets.
 
     f(x) = sum_j k(x, x_j) y_j / sum_j k(x, x_j) with the exponential kernel. It shares the geometry of
@@ -287,14 +287,14 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
             of unit variance is attention's own 1/sqrt(d) scaling.
 
     Example:
-        >>> float(NadarayaWatson().fit([[0.0], [1.0]], [1.0, 3.0]).predict([[0.0]])[0])
+        >>> float(NadarayaWatsonRegressor().fit([[0.0], [1.0]], [1.0, 3.0]).predict([[0.0]])[0])
         2.0
     """
 
     def __init__(self, temperature: Any = "auto") -> None:
         self.temperature = temperature
 
-    def fit(self, X: Any, y: Any) -> NadarayaWatson:
+    def fit(self, X: Any, y: Any) -> NadarayaWatsonRegressor:
         """Remember the rows and targets."""
         X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
         self.X_fit_ = torch.from_numpy(np.array(X))

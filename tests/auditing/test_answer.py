@@ -12,7 +12,7 @@ from tests.auditing.small_audits import small_audit
 def test_five_sentences_made_of_the_numbers():
     wine = small_audit("wine")
     good, exact, transformer, large, explained = wine.sentences
-    assert f"{100 * wine.certified.fit.test_score:.1f} % of {len(wine.data.Xt)} held-out rows" in good
+    assert f"{100 * wine.certified.scored.test_score:.1f} % of {len(wine.data.Xt)} held-out rows" in good
     assert one_part_in(wine.certified.worst_bound / wine.certified.typical_output) in exact
     assert f"{wine.compiled[-1].budget.sublayers} layers" in transformer
     assert f"{wine.convergence.curves[0].steps_to_target} rounds" in large
@@ -40,7 +40,7 @@ def scored(fit, rows):
 )
 def test_the_comparison_knows_its_noise(own, other, words):
     wine = small_audit("wine")
-    certified = replace(wine.certified, fit=scored(wine.certified.fit, own))
+    certified = replace(wine.certified, scored=scored(wine.certified.scored, own))
     assert words in _quality(wine.data, certified, (scored(wine.baselines[0], other),))
 
 

@@ -43,7 +43,7 @@ def test_it_is_the_audits_problem(diabetes):
     """On data with fewer rows than the cap, the softmax route's exact answers are the certified fit's."""
     data, certified, compiled = examine("wine")
     exact = torch.from_numpy(compiled[1].certificate.exact[0])
-    torch.testing.assert_close(exact, certified.solution.predict(data.Xt[: len(exact)]), rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(exact, certified.fit.predict(data.Xt[: len(exact)]), rtol=1e-6, atol=1e-9)
 
 
 def test_plain_json(diabetes):
@@ -67,7 +67,7 @@ def test_logits_beyond_range_are_brought_into_it():
     """A kernel this sharp has a ridge no float64 holds unscaled: the temperature is raised, the audit goes on."""
     data = Split.of(datasets.load("digits"), max_rows=60)
     certified = certified_fit(data, Settings(temperatures=(0.001,)))
-    assert certified.solution.kernel.log_scale > 900
+    assert certified.fit.kernel.log_scale > 900
     _, softmax = examine_compiled(data, certified, 1.0, Settings())
     failed = [check.name for check in softmax.certificate.failed]  # its predictions are lost in rounding
     assert failed == ["accuracy"], str(softmax.certificate)
@@ -81,7 +81,7 @@ def test_the_model_runs_on_its_task_and_approaches_the_fit(name):
     assert len(watched.X) == len(watched.labels) == SUPPORTS
     assert len(watched.Xq) == QUERIES
     assert watched.model.spec.steps <= MOST_STEPS
-    kernel, ridge = audit.certified.solution.kernel, audit.certified.solution.ridge
+    kernel, ridge = audit.certified.fit.kernel, audit.certified.fit.ridge
     exact = solve(kernel, watched.X, watched.y, ridge).predict(watched.Xq).flatten()
     near = watched.model(watched.X, watched.y, watched.Xq).flatten()
     assert float((near - exact).norm() / exact.norm()) < 0.5

@@ -3,18 +3,15 @@ import torch
 
 from ridgeformer import datasets, kernels, solve
 from ridgeformer.auditing import Settings
-from ridgeformer.auditing.convergence import Curve, examine_convergence
+from ridgeformer.auditing.convergence import StepErrors, examine_convergence
 from ridgeformer.datasets import Split
 
 
 def examine(ends_factor=1.0):
     data = Split.of(datasets.load("wine"))
-    kernel = kernels.Exponential(5.0)
-    K = kernel(data.X)
-    values = torch.linalg.eigvalsh(K)
-    exact = solve(kernel, data.X, data.y, 1.0)
-    ends = float(values[0]), float(values[-1]) * ends_factor
-    return examine_convergence(exact, K, data.y, ends, Settings(steps=60))
+    exact = solve(kernels.Exponential(5.0), data.X, data.y, 1.0, algorithm="direct")
+    exact.__dict__["eigenvalues"] = exact.eigenvalues * torch.tensor([ends_factor] + [1.0] * (len(data.X) - 1))
+    return examine_convergence(exact, Settings(steps=60))
 
 
 def test_the_bound_holds_and_conjugate_gradients_is_fastest_of_the_plain_methods():
@@ -30,5 +27,5 @@ def test_a_wrong_condition_number_is_noticed():
 
 
 def test_steps_to_target():
-    assert Curve("a", np.array([1.0, 1e-2, 1e-4])).steps_to_target == 2
-    assert Curve("a", np.array([1.0, 1e-2])).steps_to_target is None
+    assert StepErrors("a", np.array([1.0, 1e-2, 1e-4])).steps_to_target == 2
+    assert StepErrors("a", np.array([1.0, 1e-2])).steps_to_target is None

@@ -20,11 +20,11 @@ def diabetes():
 
 def test_the_bound_covers_the_distance_to_an_independent_solution(diabetes):
     certified = certified_fit(diabetes, Settings())
-    kernel = certified.solution.kernel
-    A = kernel(diabetes.X) + certified.solution.ridge * torch.eye(len(diabetes.X), dtype=torch.float64)
+    kernel = certified.fit.kernel
+    A = kernel(diabetes.X) + certified.fit.ridge * torch.eye(len(diabetes.X), dtype=torch.float64)
     values, Q = torch.linalg.eigh(A)
     exact = kernel(diabetes.Xt, diabetes.X) @ (Q @ ((Q.T @ diabetes.y) / values[:, None]))
-    assert float((certified.solution.predict(diabetes.Xt) - exact).abs().max()) <= certified.worst_bound
+    assert float((certified.fit.predict(diabetes.Xt) - exact).abs().max()) <= certified.worst_bound
     assert isinstance(kernel, Exponential)
     assert certified.safe_decisions is None
 
@@ -82,7 +82,7 @@ def test_no_method_loses_because_its_grid_is_too_short():
     assert not found.on_edge
 
 
-@pytest.mark.parametrize("method", [lambda d, s: certified_fit(d, s).fit, linear_ridge, nadaraya_watson])
+@pytest.mark.parametrize("method", [lambda d, s: certified_fit(d, s).scored, linear_ridge, nadaraya_watson])
 def test_every_method_leaves_the_edge_of_a_short_grid(diabetes, method):
     short = Settings(temperatures=(64.0, 32.0, 16.0, 8.0), ridges=(1e-8, 1e-7, 1e-6, 1e-5))
     found, wide = method(diabetes, short), method(diabetes, Settings())
@@ -94,6 +94,6 @@ def test_temperatures_out_of_range_are_left_out(diabetes):
     """Rows of very different lengths: only warm kernels hold them side by side."""
     stretch = torch.linspace(0.1, 30.0, len(diabetes.X), dtype=torch.float64)[:, None]
     long = replace(diabetes, X=diabetes.X * stretch)
-    assert certified_fit(long, Settings()).fit.temperature is not None
+    assert certified_fit(long, Settings()).scored.temperature is not None
     with pytest.raises(LogitRangeError):
         certified_fit(long, Settings(temperatures=(1e-6,)))

@@ -1,17 +1,23 @@
 import json
 from dataclasses import replace
+from importlib import import_module
 
+import numpy as np
+import pytest
 import torch
 
 from ridgeformer import datasets
-from ridgeformer.auditing import audit
-from ridgeformer.auditing.run import STAGES, examine_attribution, hardest_row
+from ridgeformer.auditing import audit, fits
+from ridgeformer.auditing.run import STAGES, hardest_row
+from ridgeformer.datasets import Split
+from ridgeformer.regime import measurement
+from ridgeformer.solving import direct, solve
 from tests.auditing.small_audits import SMALL, small_audit
 
 
 def test_the_row_asked_about_is_held_out_and_the_hardest():
     audit = small_audit("wine")
-    outputs = audit.certified.solution.predict(audit.data.Xt) + audit.data.mean
+    outputs = audit.certified.fit.predict(audit.data.Xt) + audit.data.mean
     lead = []
     for row, own in zip(outputs, audit.data.labels_t.tolist(), strict=True):
         others = torch.cat([row[:own], row[own + 1 :]])
@@ -22,7 +28,7 @@ def test_the_row_asked_about_is_held_out_and_the_hardest():
 
 def test_the_largest_error_for_regression():
     audit = small_audit("diabetes")
-    error = (audit.certified.solution.predict(audit.data.Xt) - audit.data.yt).abs().flatten()
+    error = (audit.certified.fit.predict(audit.data.Xt) - audit.data.yt).abs().flatten()
     assert audit.attribution.row == audit.data.rows_t[int(error.argmax())]
 
 
@@ -35,10 +41,52 @@ def test_rows_of_a_class_never_trained_on_are_passed_over():
     assert int(data.labels_t[hardest_row(data, outputs)]) != 0
 
 
-def test_it_is_asked_of_the_dataset_as_given():
+def test_rows_are_numbered_as_in_the_dataset_given():
     audit = small_audit("digits")
-    again = examine_attribution(audit.data.dataset, audit.data, audit.certified, SMALL)
-    assert again.truth == audit.data.dataset.classes[audit.data.dataset.y[again.row]]
+    assert audit.data.dataset.n > SMALL.max_rows
+    assert audit.attribution.truth == audit.data.dataset.classes[audit.data.dataset.y[audit.attribution.row]]
+
+
+@pytest.mark.parametrize("name", ["wine", "digits", "diabetes"])
+def test_the_certified_fit_is_the_one_explained(name):
+    audit = small_audit(name)
+    found, fit = audit.attribution, audit.certified.fit
+    assert (found.ridge, found.training_rows) == (fit.ridge, len(fit.X))
+    place = int(np.flatnonzero(audit.data.rows_t == found.row)[0])
+    output = 0 if audit.data.labels_t is None else int(audit.data.labels_t[place])
+    full = fit.predict(audit.data.Xt[place : place + 1])[0, output]
+    assert found.output == pytest.approx(float(full + audit.data.mean[output]))
+    point = found.helpful[0]
+    keep = torch.from_numpy(audit.data.rows != point.row)
+    again = solve(fit.kernel, fit.X[keep], fit.y[keep], fit.ridge).predict(audit.data.Xt[place : place + 1])
+    assert abs(point.score) == pytest.approx(abs(float(full - again[0, output])), rel=1e-6)
+
+
+def test_an_audit_prepares_selects_factorises_and_trains_once(monkeypatch):
+    """Counted where the work is done: how often, on which rows, with which network."""
+    prepared, selected, factorised, trained = [], [], [], []
+    of, choose, factorise, train = Split.of, fits.choose_exponential, direct.factorise_in_place, measurement.train
+
+    def count(calls, function):
+        def counted(*given, **options):
+            calls.append(given)
+            return function(*given, **options)
+
+        return counted
+
+    monkeypatch.setattr(Split, "of", count(prepared, of))
+    monkeypatch.setattr(fits, "choose_exponential", count(selected, choose))
+    for name in ("direct", "fit", "solve"):  # wherever the function is called from
+        module = import_module(f"ridgeformer.solving.{name}")
+        monkeypatch.setattr(module, "factorise_in_place", count(factorised, factorise))
+    monkeypatch.setattr(measurement, "train", count(trained, train))
+    found = audit(datasets.load("digits"), SMALL)
+    assert len(prepared) == 1
+    assert len(selected) == 1
+    certified = found.certified.fit
+    assert [(len(A), ridge) for A, ridge in factorised].count((len(certified.X), certified.ridge)) == 1
+    networks = 2 * len(SMALL.regime_widths) * SMALL.repeats
+    assert len(trained) == len({id(model) for model, *_ in trained}) == 2 * networks  # each with its linearisation
 
 
 def test_same_seed_same_numbers_and_progress_names_every_stage_once():

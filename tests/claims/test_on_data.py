@@ -16,7 +16,7 @@ def wine():
 
 @pytest.fixture(scope="module")
 def applied(wine):
-    return examine_claims(wine.data, wine.certified, wine.spectra)
+    return examine_claims(wine.data, wine.certified.fit, wine.spectra)
 
 
 def row(applied, claim, words=""):
@@ -29,7 +29,7 @@ def test_the_audit_and_the_command_say_the_same(applied):
 
 
 def test_widths(applied, wine):
-    K, ridge = wine.certified.K.numpy(), wine.certified.solution.ridge
+    K, ridge = wine.certified.fit.K.numpy(), wine.certified.fit.ridge
     shrink = np.sort(np.linalg.eigvalsh(K))[::-1]
     shrink = shrink / (shrink + ridge)
     assert row(applied, "W4", "best").value == int((shrink > 0.1).sum())
@@ -39,7 +39,7 @@ def test_widths(applied, wine):
 
 
 def test_a_ridge_for_float32(applied, wine):
-    spectrum = np.linalg.eigvalsh(wine.certified.K.numpy())
+    spectrum = np.linalg.eigvalsh(wine.certified.fit.K.numpy())
     ridge = row(applied, "A8").value
     assert (spectrum[-1] + ridge) / (spectrum[0] + ridge) == pytest.approx(1e3, rel=1e-6)
     assert float32_ridge(10.0, 1.0) == 0.0  # well conditioned without any
@@ -47,19 +47,19 @@ def test_a_ridge_for_float32(applied, wine):
 
 def test_dropped_part_of_a_query(applied, wine):
     """W3's bound holds for the predictions of the PCA model it speaks of."""
-    values, U = np.linalg.eigh(wine.certified.K.numpy())
-    m, ridge = int(row(applied, "W4", "best").value), wine.certified.solution.ridge
-    k = wine.certified.solution.kernel(wine.data.Xt, wine.data.X).numpy()
+    values, U = np.linalg.eigh(wine.certified.fit.K.numpy())
+    m, ridge = int(row(applied, "W4", "best").value), wine.certified.fit.ridge
+    k = wine.certified.fit.kernel(wine.data.Xt, wine.data.X).numpy()
     y = wine.data.y.numpy()
     kept = slice(len(values) - m, None)
-    full = k @ np.linalg.solve(wine.certified.K.numpy() + ridge * np.eye(len(y)), y)
+    full = k @ np.linalg.solve(wine.certified.fit.K.numpy() + ridge * np.eye(len(y)), y)
     narrow = (k @ U[:, kept]) @ ((U[:, kept].T @ y) / (values[kept] + ridge)[:, None])
     bound = row(applied, "W3").value * wine.certified.typical_output
     assert np.abs(full - narrow).max() <= bound
 
 
 def test_leverage(applied, wine):
-    K, ridge = wine.certified.K, wine.certified.solution.ridge
+    K, ridge = wine.certified.fit.K, wine.certified.fit.ridge
     hat = torch.linalg.solve(K + ridge * torch.eye(len(K), dtype=K.dtype), K)
     assert row(applied, "I2").value == pytest.approx(float(hat.diagonal().max()))
 

@@ -183,7 +183,7 @@ def test_a_projection_is_applied_by_the_embedding():
 
 def test_nadaraya_watson_is_scikit_faced_too():
     X, y, Xq = task()
-    expected = rf.NadarayaWatson(temperature=0.5).fit(X.numpy(), y[:, 0].numpy()).predict(Xq.numpy())
+    expected = rf.NadarayaWatsonRegressor(temperature=0.5).fit(X.numpy(), y[:, 0].numpy()).predict(Xq.numpy())
     torch.testing.assert_close(model("nadaraya_watson")(X, y[:, 0], Xq), torch.from_numpy(expected))
 
 

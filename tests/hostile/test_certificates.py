@@ -10,7 +10,7 @@ import torch
 from hostile import certificates
 from hostile.certificates import ACCURATE, BITS, BOUND, EDITED, EXPECTED, RED, RELATIVE
 from hostile.tally import Tally
-from ridgeformer.compiler.certificate import accuracy, evidence, imitation, inexact, weights
+from ridgeformer.compiler.certificate import accuracy, evidence, expected, inexact, network
 from ridgeformer.kernels import CentredDotProduct
 from ridgeformer.language.roles import SUPPORT
 
@@ -81,11 +81,11 @@ def test_forgetting_that_centring_cancels_is_noticed(monkeypatch):
 
 
 def test_comparing_the_weights_with_themselves_is_noticed(monkeypatch):
-    monkeypatch.setattr(weights, "as_specified", lambda model: model)
+    monkeypatch.setattr(network, "as_specified", lambda model: model)
     assert noticed(EDITED)
 
 
 def test_a_model_of_rounding_without_its_constant_is_noticed(monkeypatch):
-    for module in (evidence, inexact, imitation):
+    for module in (evidence, inexact, expected):
         monkeypatch.setattr(module, "FLOOR", 0.0)
     assert noticed(EXPECTED)

@@ -15,7 +15,7 @@ from ridgeformer.solving import solve
 def refitted(name, row, drop):
     """The outputs at the row of a real fit without the given rows of the dataset, targets' mean added."""
     data = Split.of(datasets.load(name), held_out=row)
-    solution = certified_fit(data, Settings()).solution
+    solution = certified_fit(data, Settings()).fit
     keep = torch.from_numpy(~np.isin(data.rows, drop))
     again = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge)
     return (again.predict(data.Xt[-1:]) + data.mean)[0]
@@ -43,7 +43,7 @@ def test_leave_one_out_error_is_that_of_refits():
     dataset = datasets.load("wine")
     answer = ask(dataset, 7)
     data = Split.of(dataset, held_out=7)
-    solution = certified_fit(data, Settings()).solution
+    solution = certified_fit(data, Settings()).fit
     wrong = 0
     for i in range(len(data.X)):
         keep = torch.arange(len(data.X)) != i
@@ -69,7 +69,7 @@ def test_the_words_say_what_was_found():
 
 def test_the_unit_of_eps_is_known_where_rows_were_scaled_as_a_whole():
     dataset = datasets.load("wine")
-    answer = ask(dataset, 7, Settings(preprocessing="unit_rows"))
+    answer = ask(dataset, 7, preprocessing="unit_rows")
     assert answer.unit == pytest.approx(np.linalg.norm(dataset.X[answer.strongest]))
     assert "in the units of the data" in answer.sentences[-1]
     assert ask(dataset, 7).unit is None

@@ -11,6 +11,7 @@ from ridgeformer.influence.baseline import (
     influence_reversal,
     training_loss,
 )
+from ridgeformer.influence.exact import influence_of
 from ridgeformer.influence.influences import score
 from ridgeformer.kernels import DotProduct, Exponential
 from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
@@ -58,11 +59,11 @@ def test_reversal_is_minus_one_each_at_the_start_and_follows_the_refit():
     X, y, Xq = problem(classes=3)
     kernel, yq, raw = Exponential(2.0), y[:5], RawFeatures()
     fitted = fit(kernel, X, y, 0.3)
-    before = score(fitted.influence(Xq), yq, "true_class").mean(1)
+    before = score(influence_of(fitted, Xq), yq, "true_class").mean(1)
     objective = influence_reversal(fitted, Xq, yq, raw, TOP, "true_class", before)
     assert_equal(objective(X), torch.full((2,), -1.0).double())
     moved = X + 0.1 * draw(*X.shape, purpose="move")
-    after = score(fit(kernel, moved, y, 0.3).influence(Xq), yq, "true_class").mean(1)
+    after = score(influence_of(fit(kernel, moved, y, 0.3), Xq), yq, "true_class").mean(1)
     assert_equal(objective(moved), -after[TOP] / before[TOP])
 
 

@@ -1,5 +1,7 @@
 """The oracle is a real refit with one entry of X moved by an imaginary 1e-30: its imaginary part is the derivative."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -68,18 +70,13 @@ def test_infinitesimal_influence_is_the_derivative_in_a_points_weight():
     assert_equal(found.leave_one_out, found.infinitesimal / (1 - found.leverage)[:, None])
 
 
-def test_the_kernel_matrix_is_left_as_it_was():
-    X, y, _ = problem()
-    assert torch.equal(fit(Exponential(2.0), X, y, 0.3).system.matrix, Exponential(2.0)(X))
-
-
 def test_large_logits_are_rescaled_and_change_nothing():
     X, y, Xq = problem()
     X, Xq = 8 * torch.nn.functional.normalize(X), 8 * torch.nn.functional.normalize(Xq)
     hot = Exponential(temperature=0.15)
     scaled = Exponential(temperature=0.15, log_scale=64 / 0.15)
     ridge = 1e180
-    expected = leave_one_out(scaled, X, y, Xq, ridge * torch.exp(torch.tensor(-64 / 0.15, dtype=torch.float64)))
+    expected = leave_one_out(scaled, X, y, Xq, ridge * math.exp(-64 / 0.15))
     assert fit(hot, X, y, ridge).log_scale > 0
     assert_equal(leave_one_out(hot, X, y, Xq, ridge), expected, 1e-9)
 

@@ -9,7 +9,7 @@ from ridgeformer.influence import AttentionFeatures, RawFeatures, influence, lea
 from ridgeformer.influence.attacks import BALLS, FGSM, PGD
 from ridgeformer.influence.flipping import bracket, certified_eps, drift
 from ridgeformer.influence.pair import Expansion, choose_pair, factors
-from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
 from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
 
 
@@ -30,6 +30,8 @@ BOUNDED = {
     "gram": GramPower(3, draw(9, 3, purpose="context") / 3),
     "exponential": Exponential(2.0),
     "projected": Exponential(2.0, projection=draw(2, 3, purpose="U"), log_scale=0.5),
+    "gaussian": Gaussian(2.0),
+    "projected gaussian": Gaussian(0.7, projection=draw(2, 3, purpose="U")),
     "relu": ReluNTK(),
     "both": ReluNTK(both_layers=True),
 }

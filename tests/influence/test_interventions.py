@@ -15,7 +15,7 @@ def test_each_round_attacks_the_rows_as_given_under_the_fit_of_the_round_before(
     moved = X
     for _ in range(rounds):
         leaf = X.clone().requires_grad_()
-        alpha = fit(Exponential(2.0), features(moved, Xq)[0], y, 0.3).alpha
+        alpha = fit(Exponential(2.0), features(moved, Xq)[0], y[:, None], 0.3).alpha
         outputs = Exponential(2.0)(features(leaf, Xq)[0], features(moved, Xq)[0]) @ alpha
         loss = (outputs[:, 0] - y).square().sum() / 2
         moved = X + 0.1 * torch.autograd.grad(loss, leaf)[0].sign()

@@ -26,7 +26,7 @@ def digits(n=100):
 
 
 def by_name(X, **options):
-    return {need.criterion: need for need in required_widths(X, **options)}
+    return {need.name: need for need in required_widths(X, **options)}
 
 
 def test_the_width_suffices_by_every_criterion():
@@ -36,7 +36,7 @@ def test_the_width_suffices_by_every_criterion():
     needs = by_name(X, ridge=ridge, tolerance=tolerance)
     for name in ("additive", "multiplicative", "whitened"):
         for seed in range(5):
-            width = round(10 ** needs[name].log10_width)
+            width = round(10 ** needs[name].log10_sufficient)
             K = finite_relu_ntk(X, width, torch_generator(seed, name), threads=1)
             assert getattr(kernel_distances(K, limit, ridge=ridge), name) <= needs[name].tolerance
 
@@ -44,7 +44,7 @@ def test_the_width_suffices_by_every_criterion():
 def test_frobenius_width_is_exact_in_mean_square():
     X = digits(10)
     limit = ReluNTK()(X)
-    width = round(10 ** by_name(X, ridge=0.5, tolerance=0.1)["frobenius"].log10_width)
+    width = round(10 ** by_name(X, ridge=0.5, tolerance=0.1)["frobenius"].log10_sufficient)
     squares = [
         kernel_distances(finite_relu_ntk(X, width, torch_generator(seed, "f"), threads=1), limit, ridge=1.0).frobenius
         ** 2
@@ -59,10 +59,14 @@ def test_criteria_disagree_by_orders_of_magnitude_on_attention_features():
     kappa = gram_spectrum(X).condition()
     features = LinearisedAttention(X)(X)
     needs = by_name(features, ridge=0.5, kappa=kappa)
-    assert needs["frobenius"].log10_width < needs["whitened"].log10_width < 6
-    assert needs["whitened"].log10_width < needs["multiplicative"].log10_width < needs["additive"].log10_width
-    assert needs["published"].log10_width == pytest.approx(published_width(kappa, 100).log10_width)
-    assert needs["published"].log10_width > needs["additive"].log10_width + 15
+    assert needs["frobenius"].log10_sufficient < needs["whitened"].log10_sufficient < 6
+    assert (
+        needs["whitened"].log10_sufficient
+        < needs["multiplicative"].log10_sufficient
+        < needs["additive"].log10_sufficient
+    )
+    assert needs["published"].log10_sufficient == pytest.approx(published_width(kappa, 100).log10_sufficient)
+    assert needs["published"].log10_sufficient > needs["additive"].log10_sufficient + 15
     assert {name: need.reachable for name, need in needs.items()} == {
         "additive": False,
         "frobenius": True,
@@ -72,14 +76,16 @@ def test_criteria_disagree_by_orders_of_magnitude_on_attention_features():
     }
     assert needs["whitened"].as_dict()["reachable"] is True
     raw = by_name(X, ridge=0.5)
-    growth = {name: needs[name].log10_width - raw[name].log10_width for name in ("multiplicative", "whitened")}
+    growth = {
+        name: needs[name].log10_sufficient - raw[name].log10_sufficient for name in ("multiplicative", "whitened")
+    }
     assert growth["whitened"] < 0.5
     assert 1 < growth["multiplicative"] < 3  # measured: about 50 times the width
 
 
 @pytest.mark.parametrize(("kappa", "rows", "published"), [(1.2e3, 60_000, 24), (8.7e3, 50_000, 29)])
 def test_published_figures_follow_from_their_formula(kappa, rows, published):
-    assert int(published_width(kappa, rows).log10_width) == published
+    assert int(published_width(kappa, rows).log10_sufficient) == published
 
 
 def test_measurement_extrapolates_as_one_over_root_m():
@@ -115,7 +121,7 @@ def test_what_is_expected_is_less_than_what_is_proved(drawn):
     X, at = drawn
     *measured, published = judge_criteria(X, at[0][1], tuple(at), 0.5, 10.0)
     assert all(one.log10_expected < one.log10_sufficient for one in measured)
-    assert published.log10_sufficient == required_widths(X, ridge=0.5, kappa=10.0)[-1].log10_width
+    assert published.log10_sufficient == required_widths(X, ridge=0.5, kappa=10.0)[-1].log10_sufficient
     assert published.reachable == (published.log10_sufficient <= 9)
     assert not judge_criteria(X, at[0][1], tuple(at), 0.5, 1e3)[-1].reachable
     assert judge_criteria(X, None, (), 0.5, 10.0) == ()

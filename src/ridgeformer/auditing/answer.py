@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from ridgeformer.auditing.compiled import Compiled
 from ridgeformer.auditing.convergence import TARGET, Convergence
-from ridgeformer.auditing.fits import Certified, Fit
+from ridgeformer.auditing.fits import Certified, Scored
 from ridgeformer.auditing.kernel_regime import KernelRegime
 from ridgeformer.auditing.malleability import Malleable
 from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.statistics import Paired
 from ridgeformer.core.words import one_part_in, show_score
 from ridgeformer.datasets import Split
+from ridgeformer.regime.answer import influence_supported
 from ridgeformer.regime.spectra import Spectra
 
 __all__ = ["answer", "best_baseline", "describe_comparison"]
 
 
-def best_baseline(baselines: tuple[Fit, ...]) -> Fit:
+def best_baseline(baselines: tuple[Scored, ...]) -> Scored:
     """Return the baseline with the best score on the held-out rows."""
     return max(baselines, key=lambda fit: fit.test_score)
 
@@ -40,7 +41,7 @@ def describe_comparison(found: Paired, task: str) -> str:
 def answer(
     data: Split,
     certified: Certified,
-    baselines: tuple[Fit, ...],
+    baselines: tuple[Scored, ...],
     spectra: Spectra,
     convergence: Convergence,
     compiled: tuple[Compiled, ...],
@@ -57,10 +58,10 @@ def answer(
     )
 
 
-def _quality(data: Split, certified: Certified, baselines: tuple[Fit, ...]) -> str:
+def _quality(data: Split, certified: Certified, baselines: tuple[Scored, ...]) -> str:
     task, best = data.dataset.task, best_baseline(baselines)
-    own, other = (show_score(fit.test_score, task) for fit in (certified.fit, best))
-    found = certified.fit.compare(best)
+    own, other = (show_score(fit.test_score, task) for fit in (certified.scored, best))
+    found = certified.scored.compare(best)
     if found.significant:
         compare = "better than" if found.lead > 0 else "WORSE than"
     else:
@@ -116,8 +117,6 @@ def _explanations(regime: KernelRegime | Skipped, malleability: Malleable | Skip
 
 
 def _describes(regime: KernelRegime | Skipped) -> str:
-    from ridgeformer.regime.answer import influence_supported
-
     if isinstance(regime, Skipped):
         return "whether they carry over to a trained network could not be measured here"
     last = regime.of("mlp-attn")

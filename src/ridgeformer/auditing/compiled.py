@@ -114,7 +114,7 @@ def compile_softmax(
         Xq: Held-out rows; with X they bound the logits.
         most_steps: Steps of conjugate gradients at most.
     """
-    kernel, ridge = certified.solution.kernel, certified.solution.ridge
+    kernel, ridge = certified.fit.kernel, certified.fit.ridge
     assert isinstance(kernel, Exponential)
     longest = float(torch.cat([X, Xq]).square().sum(1).max())
     temperature = max(kernel.temperature, longest / LARGEST_LOGIT)

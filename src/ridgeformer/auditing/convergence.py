@@ -15,7 +15,7 @@ from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.solving import Fit, Nystrom, solve
 
-__all__ = ["Convergence", "Curve", "examine_convergence"]
+__all__ = ["Convergence", "StepErrors", "examine_convergence"]
 
 SHOWN = 1e-12
 """Errors are shown down to this; below it they are round-off."""
@@ -25,7 +25,7 @@ TARGET = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class StepErrors:
     """Relative error in the A-norm after every step of one method."""
 
     method: str
@@ -49,28 +49,23 @@ class Convergence:
         output: Which target the curves are of.
     """
 
-    curves: tuple[Curve, ...]
+    curves: tuple[StepErrors, ...]
     bound: NDArray[np.float64]
     bound_holds: bool
     output: int
 
 
-def examine_convergence(
-    exact: Fit, K: Tensor, y: Tensor, kernel_ends: tuple[float, float], settings: Settings
-) -> Convergence:
-    """Run the methods on one target of a problem whose direct solution is known.
+def examine_convergence(exact: Fit, settings: Settings) -> Convergence:
+    """Run the methods on one target of a regression whose direct solution is known.
 
     Args:
         exact: The direct solution.
-        K: Its kernel matrix.
-        y: Its targets.
-        kernel_ends: Smallest and largest eigenvalue of K.
         settings: How many steps at most, and the seed.
     """
+    K, y = exact.K, exact.y
     output = int(y.norm(dim=0).argmax())
-    low, high = (end + exact.ridge for end in kernel_ends)
-    reference = exact.alpha[:, output]
-    measure = _a_norm_error(K, exact.ridge, reference)
+    low, high = (float(exact.eigenvalues[end].clamp_min(0)) + exact.ridge for end in (-1, 0))
+    measure = _a_norm_error(K, exact.ridge, exact.alpha[:, output])
     rank = min(len(K), 200)
     limit = settings.steps
     algorithms = {
@@ -91,7 +86,7 @@ def examine_convergence(
             exact.kernel, exact.X, y[:, output], exact.ridge,
             algorithm=algorithm, tol=1e-15, callback=watch, seed=settings.seed,
         )  # fmt: skip
-        curves.append(Curve(name, np.array(errors)))
+        curves.append(StepErrors(name, np.array(errors)))
     bound = np.array([bounds.cg_error_factor(high / low, t) for t in range(len(curves[0].errors))])
     return Convergence(tuple(curves), bound, bool((curves[0].errors <= bound + 1e-10).all()), output)
 

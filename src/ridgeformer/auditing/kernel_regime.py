@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Split
-
-if TYPE_CHECKING:  # the rooms above stand on this one's preparation, so they are imported when they are asked
-    from ridgeformer.regime import RegimeAnswer
+from ridgeformer.regime import Architecture, RegimeAnswer, Training, answer_regime
 
 __all__ = ["NETWORKS", "KernelRegime", "examine_regime"]
 
@@ -54,8 +52,6 @@ def examine_regime(data: Split, settings: Settings) -> KernelRegime:
     Raises:
         InputError: a row of zeros, one class only, ...
     """
-    from ridgeformer.regime import Architecture, Training, answer_regime
-
     rows = min(settings.regime_rows, len(data.X))
     test_rows = max(1, rows // 2)
     training = Training("descent", rate=1.0, epochs=settings.regime_epochs, l2=0.0)

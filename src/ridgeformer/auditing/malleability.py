@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +13,17 @@ from ridgeformer.auditing.fits import Certified
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split
-
-if TYPE_CHECKING:
-    from ridgeformer.influence import Malleability
+from ridgeformer.influence import (
+    AttentionFeatures,
+    Malleability,
+    Network,
+    RawFeatures,
+    UnitRows,
+    malleability,
+    network_malleability,
+)
+from ridgeformer.influence.attacks import PGD
+from ridgeformer.influence.features import Features
 
 __all__ = ["CONTROLS", "Flips", "Malleable", "examine_malleability"]
 
@@ -115,32 +123,25 @@ def _models(
     data: Split, certified: Certified, settings: Settings, seed: int
 ) -> dict[str, Callable[[float], Malleability]]:
     """Return, for each model, the function from an attack's size to what it did to the influences."""
-    from ridgeformer.influence import (
-        AttentionFeatures,
-        Network,
-        RawFeatures,
-        UnitRows,
-        malleability,
-        network_malleability,
-    )
-    from ridgeformer.influence.attacks import PGD
-
     generator = torch_generator(seed, "malleability rows")
     train = torch.randperm(len(data.X), generator=generator)[: settings.attack_rows]
     test = torch.randperm(len(data.Xt), generator=generator)[: settings.attack_queries]
     problem = data.X[train], data.y[train], data.Xt[test], data.yt[test]
     measure = "true_class" if data.labels is not None else "output" if data.y.shape[1] == 1 else "loss"
-    kernel, ridge, network = certified.solution.kernel, certified.solution.ridge, Network(width=settings.attack_width)
+    kernel, ridge, network = certified.fit.kernel, certified.fit.ridge, Network(width=settings.attack_width)
+
+    attacked: dict[str, Any] = {"measure": measure, "seed": seed}
 
     def fit(eps: float) -> Malleability:
-        return malleability(kernel, *problem, ridge, PGD(eps), TAU, measure=measure, seed=seed)
+        return malleability(kernel, *problem, ridge, PGD(eps), TAU, **attacked)
 
-    def relu(eps: float) -> Malleability:
-        seen = UnitRows(RawFeatures())
-        return network_malleability(network, *problem, PGD(eps), TAU, features=seen, seed=seed, measure=measure)
+    def network_behind(features: Features) -> Callable[[float], Malleability]:
+        return lambda eps: network_malleability(
+            network, *problem, PGD(eps), TAU, features=UnitRows(features), **attacked
+        )
 
-    def attention(eps: float) -> Malleability:
-        seen = UnitRows(AttentionFeatures())
-        return network_malleability(network, *problem, PGD(eps), TAU, features=seen, seed=seed, measure=measure)
-
-    return {"the certified fit": fit, "ReLU network": relu, "ReLU network behind attention": attention}
+    return {
+        "the certified fit": fit,
+        "ReLU network": network_behind(RawFeatures()),
+        "ReLU network behind attention": network_behind(AttentionFeatures()),
+    }

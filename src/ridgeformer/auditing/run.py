@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,50 +15,16 @@ from torch import Tensor
 from ridgeformer.auditing.answer import answer
 from ridgeformer.auditing.compiled import Compiled, Watched, choose_watched, examine_compiled
 from ridgeformer.auditing.convergence import Convergence, examine_convergence
-from ridgeformer.auditing.fits import Certified, Fit, certified_fit, constant, linear_ridge, nadaraya_watson
+from ridgeformer.auditing.fits import Certified, Scored, certified_fit, constant, linear_ridge, nadaraya_watson
 from ridgeformer.auditing.kernel_regime import KernelRegime, examine_regime
 from ridgeformer.auditing.malleability import Malleable, examine_malleability
 from ridgeformer.auditing.settings import Settings, Skipped, attempt
+from ridgeformer.claims.on_data import Applied, examine_claims
 from ridgeformer.datasets import Dataset, Split
+from ridgeformer.influence.answer import Answer, explain
 from ridgeformer.regime.spectra import Spectra, examine_spectra
 
-if TYPE_CHECKING:
-    from ridgeformer.influence import Answer
-
-__all__ = ["examine_attribution", "hardest_row"]
-
-
-def examine_attribution(dataset: Dataset, data: Split, certified: Certified, settings: Settings) -> Answer:
-    """Ask which training points made the prediction at the hardest held-out row.
-
-    Raises:
-        InputError: a row of a class that no training row is of, ...
-    """
-    from ridgeformer.influence import ask
-
-    place = hardest_row(data, certified.solution.predict(data.Xt))
-    return ask(dataset, int(data.rows_t[place]), settings, points=settings.points)
-
-
-def hardest_row(data: Split, outputs: Tensor) -> int:
-    """Return the held-out row whose own class leads least over the others, or whose error is largest.
-
-    Rows of a class that was never trained on are passed over: no training point can speak for them.
-    """
-    if data.labels is None or data.labels_t is None:
-        return int((outputs - data.yt).norm(dim=1).argmax())
-    own = data.labels_t[:, None]
-    outputs = outputs + data.mean
-    lead = outputs.gather(1, own)[:, 0] - outputs.scatter(1, own, -torch.inf).max(1).values
-    lead[~torch.isin(data.labels_t, data.labels)] = torch.inf
-    return int(lead.argmin())
-
-
-if TYPE_CHECKING:  # these rooms stand on the audit's preparation, so they are imported when they are asked
-    from ridgeformer.claims.on_data import Applied
-    from ridgeformer.influence import Answer
-
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "audit", "examine_attribution", "hardest_row"]
 
 STAGES = (
     "preparing the data",
@@ -100,7 +66,7 @@ class Audit:
 
     data: Split
     certified: Certified
-    baselines: tuple[Fit, ...]
+    baselines: tuple[Scored, ...]
     spectra: Spectra
     convergence: Convergence
     compiled: tuple[Compiled, ...]
@@ -115,9 +81,9 @@ class Audit:
     seconds: dict[str, float]
 
     @property
-    def fits(self) -> tuple[Fit, ...]:
+    def fits(self) -> tuple[Scored, ...]:
         """The certified fit and the baselines."""
-        return (self.certified.fit, *self.baselines)
+        return (self.certified.scored, *self.baselines)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as plain numbers, lists and text, for JSON."""
@@ -131,8 +97,8 @@ class Audit:
             },
             "fits": [fit.as_dict() for fit in self.fits],
             "certificate": {
-                "status": certified.solution.status.value,
-                "relative_residual": certified.solution.relative_residual,
+                "status": certified.fit.status.value,
+                "relative_residual": certified.fit.relative_residual,
                 "worst_bound": certified.worst_bound,
                 "typical_output": certified.typical_output,
                 "safe_decisions": certified.safe_decisions,
@@ -174,11 +140,9 @@ def audit(
         >>> from ridgeformer import datasets
         >>> from ridgeformer.auditing import preset
         >>> result = audit(datasets.load("wine"), preset("quick"))
-        >>> result.certified.fit.test_score > 0.9, result.convergence.bound_holds
+        >>> result.certified.scored.test_score > 0.9, result.convergence.bound_holds
         (True, True)
     """
-    from ridgeformer.claims.on_data import examine_claims
-
     settings = settings or Settings()
     clock = _Clock(progress or (lambda done, total, what: None))
     with clock:
@@ -195,10 +159,9 @@ def audit(
         linear = linear_ridge(data, settings)
         baselines = (nadaraya_watson(data, settings), linear, constant(data))
         clock.next()
-        spectra = examine_spectra(data.X, certified.K, certified.solution.ridge)
+        spectra = examine_spectra(data.X, certified.fit.eigenvalues, certified.fit.ridge)
         clock.next()
-        ends = float(spectra.kernel[-1]), float(spectra.kernel[0])
-        convergence = examine_convergence(certified.solution, certified.K, data.y, ends, settings)
+        convergence = examine_convergence(certified.fit, settings)
         clock.next()
         assert linear.ridge is not None
         compiled = examine_compiled(data, certified, linear.ridge, settings)
@@ -206,11 +169,11 @@ def audit(
         clock.next()
         regime = attempt(lambda: examine_regime(data, settings))
         clock.next()
-        attribution = attempt(lambda: examine_attribution(dataset, data, certified, settings))
+        attribution = attempt(lambda: examine_attribution(data, certified, settings))
         clock.next()
         malleability = attempt(lambda: examine_malleability(data, certified, settings))
         clock.next()
-        claims = examine_claims(data, certified, spectra)
+        claims = examine_claims(data, certified.fit, spectra)
     return Audit(
         data=data,
         certified=certified,
@@ -228,6 +191,31 @@ def audit(
         versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         seconds=clock.seconds,
     )
+
+
+def examine_attribution(data: Split, certified: Certified, settings: Settings) -> Answer:
+    """Say which training rows made the prediction of the certified fit at the hardest held-out row.
+
+    Raises:
+        InputError: training rows of one class only, ...
+    """
+    place = hardest_row(data, certified.fit.predict(data.Xt))
+    temperature = certified.scored.temperature
+    return explain(data, certified.fit, place, settings.points, temperature=temperature)
+
+
+def hardest_row(data: Split, outputs: Tensor) -> int:
+    """Return the held-out row with the smallest margin of its own class, or the largest error.
+
+    Rows of a class that no training row has are passed over.
+    """
+    if data.labels is None or data.labels_t is None:
+        return int((outputs - data.yt).norm(dim=1).argmax())
+    own = data.labels_t[:, None]
+    outputs = outputs + data.mean
+    lead = outputs.gather(1, own)[:, 0] - outputs.scatter(1, own, -torch.inf).max(1).values
+    lead[~torch.isin(data.labels_t, data.labels)] = torch.inf
+    return int(lead.argmin())
 
 
 class _Clock:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ridgeformer.core.errors import RidgeformerError, unknown_name
+from ridgeformer.solving.selection import DECADES, TEMPERATURES
 
 __all__ = ["PRESETS", "Settings", "Skipped", "attempt", "preset"]
 
@@ -43,8 +44,8 @@ class Settings:
     test_fraction: float = 0.3
     max_rows: int = 2000
     preprocessing: str = "auto"
-    temperatures: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 0.0625)
-    ridges: tuple[float, ...] = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+    temperatures: tuple[float, ...] = TEMPERATURES
+    ridges: tuple[float, ...] = DECADES
     steps: int = 300
     compiled_rows: int = 200
     compiled_queries: int = 50
@@ -109,7 +110,8 @@ def attempt(part: Callable[[], Result]) -> Result | Skipped:
     """Return what a part finds, or why these data do not allow it. Errors of the program itself are not caught.
 
     Example:
-        >>> from ridgeformer.core.errors import InputError
+        >>> from ridgeformer.solving.selection import DECADES, TEMPERATURES
+    from ridgeformer.core.errors import InputError
         >>> def part():
         ...     raise InputError("row 3 is all zeros.")
         >>> attempt(part)

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from ridgeformer import bounds
-from ridgeformer.auditing.fits import Certified, certified_fit
-from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.regime.spectra import Spectra, examine_spectra
+from ridgeformer.solving import Fit, solve
+from ridgeformer.solving.selection import choose_exponential
 
-__all__ = ["FLOAT32_CONDITION", "Applied", "Row", "apply_claims", "examine_claims", "float32_ridge"]
+__all__ = ["FLOAT32_CONDITION", "Applied", "AppliedClaim", "apply_claims", "examine_claims", "float32_ridge"]
 
 FLOAT32_CONDITION = 1e3
 """The condition number up to which float32 is safe without more steps (claim A8)."""
@@ -24,7 +24,7 @@ ACCURACY, DEPTH_ACCURACY = 0.1, 1e-3
 
 
 @dataclass(frozen=True)
-class Row:
+class AppliedClaim:
     """One claim on these data: what it says here, the number, and whether that is more than a triviality."""
 
     claim: str
@@ -47,7 +47,7 @@ class Applied:
 
     name: str
     sentences: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[AppliedClaim, ...]
     widths: tuple[int, ...]
     errors: tuple[float, ...]
     guarantee: tuple[float, ...]
@@ -57,8 +57,8 @@ class Applied:
         return asdict(self)
 
 
-def apply_claims(dataset: Dataset, settings: Settings | None = None) -> Applied:
-    """Fit the dataset as an audit does, and evaluate the claims there.
+def apply_claims(dataset: Dataset, *, max_rows: int = 2000, preprocessing: str = "auto", seed: int = 0) -> Applied:
+    """Fit the dataset as an audit does, and evaluate the claims there; options as for `Split.of`.
 
     Example:
         >>> from ridgeformer import datasets
@@ -66,26 +66,20 @@ def apply_claims(dataset: Dataset, settings: Settings | None = None) -> Applied:
         >>> [row.value for row in applied.rows if row.claim == "W4"][0] > 1
         True
     """
-    settings = settings or Settings()
-    data = Split.of(
-        dataset,
-        test_fraction=settings.test_fraction,
-        max_rows=settings.max_rows,
-        preprocessing=settings.preprocessing,
-        seed=settings.seed,
-    )
-    certified = certified_fit(data, settings)
-    return examine_claims(data, certified, examine_spectra(data.X, certified.K, certified.solution.ridge))
+    split = Split.of(dataset, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    kernel, chosen = choose_exponential(split.X, split.y, queries=split.Xt)
+    fit = solve(kernel, split.X, split.y, chosen.ridge, algorithm="direct")
+    return examine_claims(split, fit, examine_spectra(fit.X, fit.eigenvalues, fit.ridge))
 
 
-def examine_claims(data: Split, certified: Certified, spectra: Spectra) -> Applied:
-    """Evaluate the claims on prepared data with a certified fit."""
+def examine_claims(data: Split, fit: Fit, spectra: Spectra) -> Applied:
+    """Evaluate the claims on training and held-out rows with a direct fit to the former."""
     widths = np.unique(np.round(np.geomspace(1, len(spectra.kernel), 60)).astype(int))
-    rows = (*_width(data, certified, spectra), *_depth(certified, spectra), *_trust(certified, spectra))
+    rows = (*_width(data, fit, spectra), *_depth(fit, spectra), *_trust(fit, spectra))
     return Applied(
         name=data.dataset.name,
-        sentences=_sentences(data, certified, spectra),
-        rows=rows,
+        sentences=_sentences(data, spectra),
+        rows=tuple(AppliedClaim(*row) for row in rows),
         widths=tuple(int(m) for m in widths),
         errors=tuple(float(bounds.pca_relative_error(spectra.kernel, int(m), spectra.ridge)) for m in widths),
         guarantee=tuple(min(1.0, float(bounds.pca_relative_error_bound(spectra.d_eff, int(m)))) for m in widths),
@@ -102,84 +96,84 @@ def float32_ridge(largest: float, smallest: float, condition: float = FLOAT32_CO
     return max(0.0, (largest - condition * smallest) / (condition - 1))
 
 
-def _width(data: Split, certified: Certified, spectra: Spectra) -> list[Row]:
+def _width(data: Split, fit: Fit, spectra: Spectra) -> list[tuple[str, str, float, bool]]:
     K, ridge, n = spectra.kernel, spectra.ridge, len(spectra.kernel)
     m = spectra.measured_10
     dropped = bounds.sketch_error_floor(K, m)
     share = ridge * float(bounds.resolvent_error_bound(dropped, ridge))
-    worst = _dropped_query(certified, data, m)
+    worst = _dropped_query(fit, data, m)
     target = float(data.y.norm(dim=0).max())
+    typical = float(fit.predict(data.Xt).square().mean().sqrt())
     prediction = float(bounds.simple_prediction_bound(ridge, worst, target))
     return [
-        Row("W2", f"resolvent error of the best model of width {m}, as a share of the most possible", share,
+        ("W2", f"resolvent error of the best model of width {m}, as a share of the most possible", share,
             share < 0.5),
-        Row("W3", f"error of any held-out prediction at width {m}, over a typical output",
-            prediction / certified.typical_output if certified.typical_output else 0.0,
-            prediction < certified.typical_output),
-        Row("W4", "width that guarantees a relative error of 10 %", float(spectra.width_10), spectra.width_10 < n),
-        Row("W4", "width at which the best model reaches it", float(m), m < n),
-        Row("W5", f"mean squared in-sample error at width {m}, over the number of rows",
+        ("W3", f"error of any held-out prediction at width {m}, over a typical output",
+            prediction / typical if typical else 0.0,
+            prediction < typical),
+        ("W4", "width that guarantees a relative error of 10 %", float(spectra.width_10), spectra.width_10 < n),
+        ("W4", "width at which the best model reaches it", float(m), m < n),
+        ("W5", f"mean squared in-sample error at width {m}, over the number of rows",
             float(bounds.pca_expected_squared_error(K, m, ridge)) / n, True),
-        _logits(data, certified, spectra),
+        _logits(data, fit, spectra),
     ]  # fmt: skip
 
 
-def _dropped_query(certified: Certified, data: Split, width: int) -> float:
+def _dropped_query(fit: Fit, data: Split, width: int) -> float:
     """Return the largest norm(phi_perp(x)) over the held-out rows, for the top `width` directions of K."""
-    values, vectors = torch.linalg.eigh(certified.K)
+    values, vectors = torch.linalg.eigh(fit.K)
     kept = slice(len(values) - width, None)
-    kernel = certified.solution.kernel
+    kernel = fit.kernel
     k = kernel(data.Xt, data.X).to(torch.float64) @ vectors[:, kept]
     carried = (k.square() / values[kept]).sum(1)
     return sqrt(max(0.0, float((kernel.diagonal(data.Xt).to(torch.float64) - carried).max())))
 
 
-def _logits(data: Split, certified: Certified, spectra: Spectra) -> Row:
+def _logits(data: Split, fit: Fit, spectra: Spectra) -> tuple[str, str, float, bool]:
     """Return claim W6 for rows projected to the directions that carry 99 % of their energy."""
-    X = data.X / sqrt(certified.fit.temperature or 1.0)
+    X = data.X / sqrt(getattr(fit.kernel, "temperature", 1.0))
     projected = X @ torch.linalg.svd(X, full_matrices=False).Vh[: spectra.energy_rank].T
     scale = float((X @ X.T).diagonal().max())  # the kernel of the fit is scaled alike
     error = bounds.logit_sketch_bound(X @ X.T, projected @ projected.T) if scale < 600 else np.inf
     share = error / float(torch.linalg.eigvalsh((X @ X.T).exp())[-1]) if np.isfinite(error) else np.inf
     what = f"kernel error of softmax attention at {spectra.energy_rank} logit directions, over norm(K)"
-    return Row("W6", what, float(share), share < 1)
+    return "W6", what, float(share), share < 1
 
 
-def _depth(certified: Certified, spectra: Spectra) -> list[Row]:
+def _depth(fit: Fit, spectra: Spectra) -> list[tuple[str, str, float, bool]]:
     kappa, ridge, n = spectra.system_condition, spectra.ridge, len(spectra.kernel)
     conjugate, gradient = bounds.cg_steps(kappa, DEPTH_ACCURACY), bounds.richardson_steps(kappa, DEPTH_ACCURACY)
-    largest = float(certified.K.sum(1).max())
+    largest = float(fit.K.sum(1).max())
     vanilla = ceil(log(DEPTH_ACCURACY) / log(1 - ridge / (ridge + largest)))
     return [
-        Row("A3", "norm(K) over the ridge; a Neumann series needs less than 1", spectra.kernel[0] / ridge,
+        ("A3", "norm(K) over the ridge; a Neumann series needs less than 1", spectra.kernel[0] / ridge,
             bool(spectra.kernel[0] < ridge)),
-        Row("A5", "steps of gradient descent that are enough for an error of 0.1 %", float(gradient), gradient < n),
-        Row("B2", "steps of conjugate gradients that are enough for it", float(conjugate), conjugate < n),
-        Row("A6", "layers of the attention-only network that are enough for it", float(vanilla), vanilla < n),
-        Row("A8", "smallest ridge that makes float32 safe", float32_ridge(spectra.kernel[0], spectra.kernel[-1]),
+        ("A5", "steps of gradient descent that are enough for an error of 0.1 %", float(gradient), gradient < n),
+        ("B2", "steps of conjugate gradients that are enough for it", float(conjugate), conjugate < n),
+        ("A6", "layers of the attention-only network that are enough for it", float(vanilla), vanilla < n),
+        ("A8", "smallest ridge that makes float32 safe", float32_ridge(spectra.kernel[0], spectra.kernel[-1]),
             kappa <= FLOAT32_CONDITION),
-        Row("B3", "error of each attention product that costs all accuracy, 1/kappa", 1 / kappa, kappa < 1e12),
+        ("B3", "error of each attention product that costs all accuracy, 1/kappa", 1 / kappa, kappa < 1e12),
     ]  # fmt: skip
 
 
-def _trust(certified: Certified, spectra: Spectra) -> list[Row]:
-    K, ridge = certified.K, spectra.ridge
+def _trust(fit: Fit, spectra: Spectra) -> list[tuple[str, str, float, bool]]:
+    K = fit.K
     diagonal = K.diagonal()
     spread = float(diagonal.max() / diagonal.min())
-    leverage = 1 - ridge * torch.linalg.inv(K + ridge * torch.eye(len(K), dtype=K.dtype)).diagonal()
     gram = spectra.condition
     return [
-        Row("B4", "largest over smallest diagonal entry of K; at 1 a Jacobi preconditioner does nothing", spread,
+        ("B4", "largest over smallest diagonal entry of K; at 1 a Jacobi preconditioner does nothing", spread,
             spread > 1.5),
-        Row("L1", "condition number of linearised attention on these rows, kappa(G)^3", gram**3, gram**3 < 1e12),
-        Row("L2", "rank of the rows, out of the most possible",
-            spectra.rank / min(len(K), certified.solution.X.shape[1]), True),
-        Row("I2", "largest leverage; leave-one-out is the infinitesimal influence over 1 minus it",
-            float(leverage.max()), True),
+        ("L1", "condition number of linearised attention on these rows, kappa(G)^3", gram**3, gram**3 < 1e12),
+        ("L2", "rank of the rows, out of the most possible",
+            spectra.rank / min(len(K), fit.X.shape[1]), True),
+        ("I2", "largest leverage; leave-one-out is the infinitesimal influence over 1 minus it",
+            float(fit.leverage.max()), True),
     ]  # fmt: skip
 
 
-def _sentences(data: Split, certified: Certified, spectra: Spectra) -> tuple[str, ...]:
+def _sentences(data: Split, spectra: Spectra) -> tuple[str, ...]:
     n, ridge = len(spectra.kernel), spectra.ridge
     safe = float32_ridge(spectra.kernel[0], spectra.kernel[-1])
     guaranteed = f"width {spectra.width_10:,} is guaranteed to be enough"

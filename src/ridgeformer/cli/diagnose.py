@@ -178,7 +178,6 @@ def influence(
     """
     with importing():
         from ridgeformer import datasets
-        from ridgeformer.auditing import Settings
         from ridgeformer.influence.answer import ask
         from ridgeformer.influence.network_answer import ROWS, ask_network
         from ridgeformer.regime import Training
@@ -189,15 +188,13 @@ def influence(
     dataset = datasets.load(data, target=target)
     if html is not None:
         require_place(html)
-    rows = max_rows or (Settings().max_rows if model is None else ROWS)
-    settings = Settings(seed=seed, max_rows=rows, preprocessing=preprocessing)
     if architecture is None:
-        answer = ask(dataset, query, settings, points=points)
+        answer = ask(dataset, query, max_rows=max_rows or 2000, preprocessing=preprocessing, seed=seed, points=points)
     else:
         training = Training(method, loss, epochs=epochs, l2=0.0)
         answer = ask_network(
-            dataset, query, architecture, settings, model=model or "", width=width, training=training, rate=rate,
-            points=points,
+            dataset, query, architecture, model=model or "", width=width, training=training, rate=rate,
+            max_rows=max_rows or ROWS, preprocessing=preprocessing, seed=seed, points=points,
         )  # fmt: skip
     page = None if html is None else write_page(influence_page(answer, dataset), html)
     if json:

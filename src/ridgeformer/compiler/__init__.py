@@ -4,11 +4,10 @@
 to weight matrices; `transformer` runs them. `language.interpreter` runs the same program without any weight.
 """
 
-from ridgeformer.compiler.budget import Budget
 from ridgeformer.compiler.certificate import Certificate, Check, certify
+from ridgeformer.compiler.reports import Budget, Trace
 from ridgeformer.compiler.saving import load_model, save
 from ridgeformer.compiler.specification import ATTENTIONS, Specification
-from ridgeformer.compiler.trace import Trace
 from ridgeformer.compiler.transformer import CompiledTransformer
 
 __all__ = [

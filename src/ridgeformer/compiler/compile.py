@@ -13,15 +13,15 @@ from ridgeformer.algorithms import Algorithm, Compilable, resolve
 from ridgeformer.compiler.layout import arrange
 from ridgeformer.compiler.lowering import lower
 from ridgeformer.compiler.primitives import choose
-from ridgeformer.compiler.sketch import sketch_matrix
 from ridgeformer.compiler.specification import DTYPES, Specification, choose_attention, digest, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
-from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.checks import as_matrix, as_query, positive, whole
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.core.memory import require_memory
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 
-__all__ = ["assemble", "compile"]
+__all__ = ["SKETCHES", "assemble", "compile", "sketch_matrix"]
 
 
 def compile(
@@ -175,3 +175,39 @@ def _carried(spec: Specification, width: int | None) -> int:
             f"give a width of at least {layout.overhead + blocks}."
         )
     return min(spec.carried, room)
+
+
+SKETCHES = ("pca", "gaussian", "orthogonal")
+
+
+def sketch_matrix(kind: str | Any, U: Tensor, rank: int, reference: Any, seed: int) -> Tensor:
+    """Return S U, (rank, features): the projected features sketched to `rank` columns.
+
+    Args:
+        kind: "pca" keeps the leading directions of the reference rows; "gaussian" has entries N(0, 1/rank);
+            "orthogonal" has orthonormal rows; a matrix (rank, projected) is taken as it is.
+        U: The projection, (projected, features).
+        rank: Columns the stream carries.
+        reference: Rows for "pca".
+        seed: Of the random ones.
+    """
+    if not isinstance(kind, str):
+        S = as_matrix(kind, "sketch").to(U)
+        if S.shape != (rank, U.shape[0]):
+            raise ShapeError(f"sketch has shape {tuple(S.shape)}; ({rank}, {U.shape[0]}) was expected at this width.")
+        return S @ U
+    if kind not in SKETCHES:
+        raise unknown_name("sketch", kind, SKETCHES)
+    if kind == "pca":
+        if reference is None:
+            raise InputError(
+                "sketch='pca' needs reference=, rows whose leading directions are kept; or use 'orthogonal'."
+            )
+        rows = as_query(reference, U.T.new_zeros(1, U.shape[1]), "reference") @ U.T
+        directions = torch.linalg.svd(rows, full_matrices=True).Vh[:rank]
+        return directions @ U
+    draw = torch.randn(U.shape[0], rank, generator=torch_generator(seed, "sketch", kind), dtype=U.dtype)
+    if kind == "gaussian":
+        return draw.T @ U / rank**0.5
+    Q, R = torch.linalg.qr(draw)
+    return (Q * R.diagonal().sign()).T @ U

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ridgeformer.compiler.layout import Layout, lives
 from ridgeformer.compiler.primitives import Operand, Primitives, Unit
-from ridgeformer.compiler.primitives.base import Entry
+from ridgeformer.compiler.primitives.units import Entry
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP, HeadWeights
 from ridgeformer.core.errors import InputError

@@ -21,7 +21,7 @@ from ridgeformer.compiler.attentions import (
     checked_sink,
 )
 from ridgeformer.compiler.primitives import PRIMITIVES, Primitives, choose
-from ridgeformer.compiler.primitives.options import CHECKS
+from ridgeformer.compiler.primitives.units import CHECKS
 from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError, unknown_name

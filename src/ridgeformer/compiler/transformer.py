@@ -11,17 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ridgeformer.compiler.budget import Budget, count
 from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literally
 from ridgeformer.compiler.execution.fast import Plans
 from ridgeformer.compiler.execution.plans import fingerprint
-from ridgeformer.compiler.explain import explain
+from ridgeformer.compiler.inputs import TokenInput, check_task
 from ridgeformer.compiler.layout import Layout
 from ridgeformer.compiler.lowering import Weights
+from ridgeformer.compiler.reports import Budget, Trace, collect, count, explain
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
-from ridgeformer.compiler.task import Task, check_task
-from ridgeformer.compiler.trace import Trace, collect
 from ridgeformer.core.errors import DtypeError, unknown_name
 from ridgeformer.language.interpreter import unroll
 from ridgeformer.language.program import Instruction, Program, Record
@@ -143,7 +141,7 @@ class CompiledTransformer(nn.Module):
 
     # -- running -----------------------------------------------------------------------------------
 
-    def _check(self, X: Any, y: Any, Xq: Any) -> Task:
+    def _check(self, X: Any, y: Any, Xq: Any) -> TokenInput:
         embedding = self.carried
         if embedding.dtype != self.spec.torch_dtype:
             raise DtypeError(

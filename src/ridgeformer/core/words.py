@@ -26,7 +26,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: int | float, digits: int = 3) -> str:
-    """Return a number with so many significant digits, thousands separated, an exponent only where it is needed.
+    """Return a number with `digits` significant digits, thousands separated, with an exponent only if needed.
 
     Example:
         >>> number(0.12345), number(994_321.0), number(24.0), number(3.24e-7), number(7.2e12), number(0.0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from ridgeformer.datasets.dataset import Dataset, Info, Task
 
 __all__ = ["DIABETES", "DIGITS", "WINE", "Embedded"]
 
-_SOURCE = "scikit-learn's own copy"
+SOURCE = "scikit-learn's own copy"
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,20 @@ class Embedded:
     """A dataset that is installed with scikit-learn and has no official split.
 
     Its one part is called "train" and holds every row; `Dataset.split` makes a test part.
+
+    Attributes:
+        name: What `load` takes; scikit-learn reads it with the function of that name behind `load_`.
+        n, d: Its size.
+        task: Classification or regression.
+        classes: Label of each class code.
+        licence, citation, description: For `Info`.
+        scale: What the features are divided by.
+        units: The units of the features, in words.
+        options: Of scikit-learn's function.
+        image_shape: Shape of a row that is an image.
     """
 
     name: str
-    read: Callable[[], Dataset]
     n: int
     d: int
     task: Task
@@ -32,22 +42,15 @@ class Embedded:
     licence: str
     citation: str
     description: str
+    scale: float = 1.0
+    units: str = "in the original units"
+    options: tuple[tuple[str, bool], ...] = ()
+    image_shape: tuple[int, ...] | None = None
 
     def info(self, cache_dir: str | Path | None = None) -> Info:
         """Return the record to show; there is no cache, so `cache_dir` is not used."""
-        return Info(
-            name=self.name,
-            n=(self.n,),
-            d=self.d,
-            task=self.task,
-            classes=self.classes,
-            parts=("train",),
-            origin=_SOURCE,
-            fetched=True,
-            licence=self.licence,
-            citation=self.citation,
-            description=self.description,
-        )
+        facts = {name: getattr(self, name) for name in ("name", "d", "task", "classes", "licence", "citation")}
+        return Info(**facts, n=(self.n,), parts=("train",), origin=SOURCE, fetched=True, description=self.description)
 
     def load(self, part: str = "train", cache_dir: str | Path | None = None, limit: int | None = None) -> Dataset:
         """Return every row, or `limit` of them with the classes in proportion.
@@ -60,60 +63,23 @@ class Embedded:
                 f"{self.name} has no official {part!r} part: load it whole and call "
                 "split(test_fraction=0.2, seed=0) on it."
             )
-        dataset = self.read()
+        bunch = getattr(import_module("sklearn.datasets"), f"load_{self.name}")(**dict(self.options))
+        dataset = Dataset(
+            name=self.name,
+            X=np.asarray(bunch.data, dtype=np.float64) / self.scale,
+            y=np.asarray(bunch.target, dtype=np.int64 if self.classes else np.float64),
+            task=self.task,
+            classes=self.classes,
+            features=tuple(bunch.feature_names),
+            image_shape=self.image_shape,
+            source=f"{SOURCE}, {self.units}",
+            description=self.description,
+        )
         return dataset if limit is None or limit >= dataset.n else dataset.sample(limit, seed=0)
-
-
-def _read_digits() -> Dataset:
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    return Dataset(
-        name="digits",
-        X=np.asarray(bunch.data, dtype=np.float64) / 16.0,
-        y=np.asarray(bunch.target, dtype=np.int64),
-        task="classification",
-        classes=DIGITS.classes,
-        features=tuple(bunch.feature_names),
-        image_shape=(8, 8),
-        source=f"{_SOURCE}, pixels / 16",
-        description=DIGITS.description,
-    )
-
-
-def _read_diabetes() -> Dataset:
-    from sklearn.datasets import load_diabetes
-
-    bunch = load_diabetes(scaled=False)  # the scaled copy has statistics of all rows in every row
-    return Dataset(
-        name="diabetes",
-        X=np.asarray(bunch.data, dtype=np.float64),
-        y=np.asarray(bunch.target, dtype=np.float64),
-        features=tuple(bunch.feature_names),
-        source=f"{_SOURCE}, in the original units",
-        description=DIABETES.description,
-    )
-
-
-def _read_wine() -> Dataset:
-    from sklearn.datasets import load_wine
-
-    bunch = load_wine()
-    return Dataset(
-        name="wine",
-        X=np.asarray(bunch.data, dtype=np.float64),
-        y=np.asarray(bunch.target, dtype=np.int64),
-        task="classification",
-        classes=WINE.classes,
-        features=tuple(bunch.feature_names),
-        source=f"{_SOURCE}, in the original units",
-        description=WINE.description,
-    )
 
 
 DIGITS = Embedded(
     name="digits",
-    read=_read_digits,
     n=1797,
     d=64,
     task="classification",
@@ -121,11 +87,13 @@ DIGITS = Embedded(
     licence="CC BY 4.0 (UCI Machine Learning Repository)",
     citation="E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998.",
     description="Handwritten digits of 8 x 8 pixels, in [0, 1].",
+    scale=16.0,
+    units="pixels / 16",
+    image_shape=(8, 8),
 )
 
 DIABETES = Embedded(
     name="diabetes",
-    read=_read_diabetes,
     n=442,
     d=10,
     task="regression",
@@ -133,11 +101,11 @@ DIABETES = Embedded(
     licence="none stated",
     citation="B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, Least Angle Regression, Annals of Statistics, 2004.",
     description="Disease progression after a year from age, sex, body mass, blood pressure and six serum values.",
+    options=(("scaled", False),),  # the scaled copy has statistics of all rows in every row
 )
 
 WINE = Embedded(
     name="wine",
-    read=_read_wine,
     n=178,
     d=13,
     task="classification",

@@ -12,7 +12,6 @@ from ridgeformer.influence.answer import Answer, ask
 from ridgeformer.influence.comparison import Comparison, compare
 from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, stochastic_influence
 from ridgeformer.influence.exact import (
-    RidgeFit,
     feature_change,
     fit,
     group_influence,
@@ -41,7 +40,6 @@ __all__ = [
     "Moment",
     "Network",
     "RawFeatures",
-    "RidgeFit",
     "UnitRows",
     "adversarial_rows",
     "ask",

@@ -11,17 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.auditing.fits import certified_fit
-from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.attacks import PGD
-from ridgeformer.influence.exact import RidgeFit, fit, group_influence
-from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
+from ridgeformer.influence.exact import fit, group_influence, influence_of
+from ridgeformer.influence.features import RawFeatures
+from ridgeformer.influence.flipping import FlippingEps, flipping_eps
 from ridgeformer.influence.influences import Influence
+from ridgeformer.influence.pair import Pair
+from ridgeformer.solving import Fit
+from ridgeformer.solving.selection import choose_exponential
 
-__all__ = ["Answer", "Point", "ask", "explain", "hold_out"]
+__all__ = ["Answer", "Point", "ask", "explain"]
 
 START = 1e-3
 """Where the search for a flipping eps begins; it doubles from there."""
@@ -93,16 +95,26 @@ class Answer:
         return {"sentences": self.sentences} | asdict(self)
 
 
-def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points: Any = 5) -> Answer:
-    """Say which training points made the prediction at one row of a dataset, under the certified kernel fit.
+def ask(
+    dataset: Dataset,
+    row: int,
+    *,
+    max_rows: int = 2000,
+    preprocessing: str = "auto",
+    seed: int = 0,
+    points: int = 5,
+) -> Answer:
+    """Say which training rows made the prediction at one row of a dataset, under the kernel fit of an audit.
 
-    Kernel and ridge are those an audit chooses. The row asked about is held out of the fit.
+    The row is set aside before the others are sampled, split and scaled, and before temperature and ridge are chosen.
 
     Args:
-        dataset: classes, or a regression, of whose outputs the first is explained.
-        row: the number of a row of the dataset.
-        settings: of the audit.
-        points: how many to name on either side.
+        dataset: Classes, or a regression, of whose outputs the first is explained.
+        row: The number of a row of the dataset.
+        max_rows: Rows used at most.
+        preprocessing: As for `Split.of`.
+        seed: Of sample and split.
+        points: How many rows to name on either side.
 
     Raises:
         InputError: no such row, one class only, a singular system, ...
@@ -113,28 +125,16 @@ def ask(dataset: Dataset, row: Any, settings: Settings | None = None, *, points:
         >>> answer.predicted == answer.truth, answer.helpful[0].score > 0 > answer.harmful[0].score
         (True, True)
     """
-    settings, count = settings or Settings(), whole(points, "points", 1)
-    split = hold_out(dataset, row, settings)
-    certified = certified_fit(split, settings)
-    fitted = fit(certified.solution.kernel, split.X, split.y, certified.solution.ridge)
-    return explain(split, fitted, -1, count, temperature=certified.fit.temperature)
-
-
-def hold_out(dataset: Dataset, row: int, settings: Settings) -> Split:
-    """Prepare a dataset as an audit does, this row set aside first; it is the last held-out row."""
-    return Split.of(
-        dataset,
-        test_fraction=settings.test_fraction,
-        max_rows=settings.max_rows,
-        preprocessing=settings.preprocessing,
-        seed=settings.seed,
-        held_out=row,
-    )
+    count = whole(points, "points", 1)
+    split = Split.of(dataset, held_out=row, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    kernel, chosen = choose_exponential(split.X, split.y, queries=split.Xt)
+    fitted = fit(kernel, split.X, split.y, chosen.ridge)
+    return explain(split, fitted, -1, count, temperature=kernel.temperature)
 
 
 def explain(
     split: Split,
-    fitted: RidgeFit,
+    fitted: Fit,
     place: int,
     points: int = 5,
     *,
@@ -161,7 +161,7 @@ def explain(
     place = place % len(split.Xt)
     _check_classes(split, place)
     query = split.Xt[place : place + 1] if query is None else query
-    found = fitted.influence(query)
+    found = influence_of(fitted, query)
     output = 0 if split.labels_t is None else int(split.labels_t[place])
     towards = split.labels is not None or float(split.yt[place, 0]) >= float(found.predictions[0, 0])
     direction = 1.0 if towards else -1.0
@@ -170,12 +170,9 @@ def explain(
     helpful, harmful = order[:points], order.flip(0)[:points]
     helpful, harmful = helpful[scores[helpful] > 0], harmful[scores[harmful] < 0]
     strongest, total = int(scores.abs().argmax()), float(scores.abs().sum())
-    system = fitted.system
     flipping = None
     if robustness:
-        flipping = smallest_flipping_eps(
-            system.kernel, system.X, fitted.y, query, system.ridge, PGD(START), index=strongest, output=output
-        )
+        flipping = flipping_eps(Pair(fitted, fitted.X, query, strongest, output, RawFeatures()), PGD(START))
 
     def name(places: Tensor) -> tuple[Point, ...]:
         return tuple(
@@ -192,7 +189,7 @@ def explain(
         output=float(found.predictions[0, output] + split.mean[output]),
         training_rows=len(scores),
         temperature=temperature,
-        ridge=system.ridge,
+        ridge=fitted.ridge,
         helpful=name(helpful),
         harmful=name(harmful),
         share=float(scores[torch.cat([helpful, harmful])].abs().sum()) / total if total else 0.0,
@@ -200,7 +197,7 @@ def explain(
         leave_one_out_error=_leave_one_out_error(split, found),
         strongest=int(split.rows[strongest]),
         flipping=flipping,
-        unit=_unit(split.dataset.X[split.rows[strongest]], system.X[strongest]),
+        unit=_unit(split.dataset.X[split.rows[strongest]], fitted.X[strongest]),
         notes=split.notes,
     )
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from ridgeformer.core.checks import as_matrix, positive, whole
 from ridgeformer.core.errors import DtypeError, InputError, unknown_name
@@ -27,90 +28,66 @@ __all__ = [
     "PGD",
     "Attack",
     "Ball",
-    "Cube",
     "Gradient",
     "Objective",
     "RandomNoise",
-    "Sphere",
     "build_attack",
 ]
 
 
-class Ball(ABC):
-    """A norm on rows; every method treats each row by itself."""
+@dataclass(frozen=True)
+class Ball:
+    """A norm on rows; every function treats each row by itself.
 
-    @abstractmethod
-    def length(self, moves: Tensor) -> Tensor:
-        """Return the norm of every row."""
+    Attributes:
+        length: the norm of every row.
+        direction: the move of length 1 along which the gradient promises most; 0 where it is 0.
+        project: the nearest moves no longer than eps.
+        inside: a uniform draw from the unit ball, a row each, shaped like the rows given.
+        surface: a random move of length 1, a row each.
+    """
 
-    @abstractmethod
-    def direction(self, gradient: Tensor) -> Tensor:
-        """Return the move of length 1 along which the gradient promises most; 0 where it is 0."""
-
-    @abstractmethod
-    def project(self, moves: Tensor, eps: float) -> Tensor:
-        """Return the nearest moves no longer than eps."""
-
-    @abstractmethod
-    def inside(self, like: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a uniform draw from the unit ball, a row each."""
-
-    @abstractmethod
-    def surface(self, like: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a random move of length 1, a row each."""
+    length: Callable[[Tensor], Tensor]
+    direction: Callable[[Tensor], Tensor]
+    project: Callable[[Tensor, float], Tensor]
+    inside: Callable[[Tensor, torch.Generator], Tensor]
+    surface: Callable[[Tensor, torch.Generator], Tensor]
 
 
-class Cube(Ball):
-    """The l_inf ball."""
-
-    def length(self, moves: Tensor) -> Tensor:
-        """Return the largest entry."""
-        return moves.abs().amax(1)
-
-    def direction(self, gradient: Tensor) -> Tensor:
-        """Return the signs."""
-        return gradient.sign()
-
-    def project(self, moves: Tensor, eps: float) -> Tensor:
-        """Clip every entry."""
-        return moves.clamp(-eps, eps)
-
-    def inside(self, like: Tensor, generator: torch.Generator) -> Tensor:
-        """Return uniform entries."""
-        return (2 * torch.rand(like.shape, generator=generator, dtype=torch.float64) - 1).to(like)
-
-    def surface(self, like: Tensor, generator: torch.Generator) -> Tensor:
-        """Return random signs: a corner."""
-        return (2 * torch.randint(2, like.shape, generator=generator) - 1).to(like)
+def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return torch.rand(shape, generator=generator, dtype=torch.float64)
 
 
-class Sphere(Ball):
-    """The l_2 ball."""
-
-    def length(self, moves: Tensor) -> Tensor:
-        """Return the Euclidean length."""
-        return moves.norm(dim=1)
-
-    def direction(self, gradient: Tensor) -> Tensor:
-        """Divide by the length."""
-        return torch.nn.functional.normalize(gradient, dim=1)
-
-    def project(self, moves: Tensor, eps: float) -> Tensor:
-        """Shorten what is too long."""
-        lengths = moves.norm(dim=1, keepdim=True)
-        return moves * torch.where(lengths > eps, eps / lengths, 1.0)
-
-    def inside(self, like: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a random direction times the d-th root of a uniform number."""
-        radius = torch.rand(len(like), 1, generator=generator, dtype=torch.float64) ** (1 / like.shape[1])
-        return self.surface(like, generator) * radius.to(like)
-
-    def surface(self, like: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a random direction."""
-        return self.direction(torch.randn(like.shape, generator=generator, dtype=torch.float64)).to(like)
+def _shorten(moves: Tensor, eps: float) -> Tensor:
+    lengths = moves.norm(dim=1, keepdim=True)
+    return moves * torch.where(lengths > eps, eps / lengths, 1.0)
 
 
-BALLS: dict[str, Ball] = {"linf": Cube(), "l2": Sphere()}
+def _random_direction(like: Tensor, generator: torch.Generator) -> Tensor:
+    return normalize(torch.randn(like.shape, generator=generator, dtype=torch.float64), dim=1).to(like)
+
+
+def _inside_sphere(like: Tensor, generator: torch.Generator) -> Tensor:
+    radius = _uniform((len(like), 1), generator) ** (1 / like.shape[1])
+    return _random_direction(like, generator) * radius.to(like)
+
+
+BALLS: dict[str, Ball] = {
+    "linf": Ball(
+        length=lambda moves: moves.abs().amax(1),
+        direction=torch.sign,
+        project=lambda moves, eps: moves.clamp(-eps, eps),
+        inside=lambda like, generator: (2 * _uniform(tuple(like.shape), generator) - 1).to(like),
+        surface=lambda like, generator: (2 * torch.randint(2, like.shape, generator=generator) - 1).to(like),
+    ),
+    "l2": Ball(
+        length=lambda moves: moves.norm(dim=1),
+        direction=lambda gradient: normalize(gradient, dim=1),
+        project=_shorten,
+        inside=_inside_sphere,
+        surface=_random_direction,
+    ),
+}
 
 
 Objective: TypeAlias = Callable[[Tensor], Tensor]
@@ -245,9 +222,7 @@ class PGD(Attack):
     """Steps along the direction of the gradient, projected [Madry2018].
 
     Args:
-        eps: the largest move of a row.
-        norm: "linf" or "l2".
-        bounds: (low, high) or None.
+        eps, norm, bounds: as for `Attack`.
         steps: how many.
         relative_step: the length of a step over eps; the default is Madry's on MNIST, 0.01 of 0.3.
         random_start: begin at a uniform draw from the ball.
@@ -287,9 +262,7 @@ class MIM(Attack):
     """g <- momentum g + unit gradient; a step along the direction of g [Dong2018].
 
     Args:
-        eps: the largest move of a row.
-        norm: "linf" or "l2".
-        bounds: (low, high) or None.
+        eps, norm, bounds: as for `Attack`.
         steps: how many.
         relative_step: the length of a step over eps; None is 1/steps, as published.
         momentum: the weight of what was accumulated, >= 0; 0 is PGD without a random start.
@@ -330,7 +303,7 @@ class MIM(Attack):
     def _unit(self, gradient: Tensor) -> Tensor:
         if self.accumulate == "direction":
             return self.ball.direction(gradient)
-        return torch.nn.functional.normalize(gradient, p=1.0, dim=1)
+        return normalize(gradient, p=1.0, dim=1)
 
 
 @dataclass(frozen=True)

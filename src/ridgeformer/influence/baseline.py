@@ -10,14 +10,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, as_query, as_targets
+from ridgeformer.core.checks import as_targets
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError
 from ridgeformer.influence.attacks import Objective
 from ridgeformer.influence.comparison import top_rows
-from ridgeformer.influence.exact import RidgeFit, fit
+from ridgeformer.influence.exact import as_problem, fit, influence_of
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.influence.influences import Influence, Loss, check_measure, score
 from ridgeformer.kernels import Kernel
+from ridgeformer.solving import Fit
 
 __all__ = ["Baseline", "as_share", "baseline", "differentiable_influence", "influence_reversal", "training_loss"]
 
@@ -50,35 +51,34 @@ def differentiable_influence(
     return Influence(alpha, R @ cross, R.diagonal(), cross.T @ alpha, ridge)
 
 
-def training_loss(fitted: RidgeFit, Xq: Tensor, features: Features, rows: Tensor, loss: Loss) -> Objective:
+def training_loss(fitted: Fit, Xq: Tensor, features: Features, rows: Tensor, loss: Loss) -> Objective:
     """Return the loss of the attacked rows under the model as it was fitted: an attack on a trained model.
 
     The model, f(x) = k(phi(x), Phi)'alpha, is held; what the kernel sees of the rows moves with them.
     """
-    system = fitted.system
 
     def objective(X: Tensor) -> Tensor:
         seen, _ = features(X, Xq)
-        predicted = system.kernel.product(seen[rows], system.X, fitted.alpha)
-        return loss(predicted, fitted.y[rows])
+        predicted = fitted.kernel.product(seen[rows], fitted.X, fitted.alpha)
+        return loss(predicted, fitted.y[rows].to(predicted))
 
     return objective
 
 
 def influence_reversal(
-    fitted: RidgeFit, Xq: Tensor, yq: Tensor, features: Features, rows: Tensor, measure: str, before: Tensor
+    fitted: Fit, Xq: Tensor, yq: Tensor, features: Features, rows: Tensor, measure: str, before: Tensor
 ) -> Objective:
     """Return minus the influences of the attacked rows, each over what it was: the adaptive attack's objective.
 
     The fit follows the rows. Influences are means over the queries, as in `before`, (n,).
     """
-    kernel, ridge = fitted.system.kernel, fitted.system.ridge
+    y = fitted.y.to(fitted.X)
     scale = before[rows]
     scale = scale.where(scale != 0, 1.0)
 
     def objective(X: Tensor) -> Tensor:
         seen, queries = features(X, Xq)
-        found = differentiable_influence(kernel, seen, fitted.y, queries, ridge)
+        found = differentiable_influence(fitted.kernel, seen, y, queries, fitted.ridge)
         return -score(found, yq, measure).mean(1)[rows] / scale
 
     return objective
@@ -104,7 +104,7 @@ class Baseline:
     yq: Tensor
     features: Features
     measure: str
-    fitted: RidgeFit
+    fitted: Fit
     before: Tensor
     share: float
     kernel: Kernel
@@ -115,12 +115,12 @@ class Baseline:
         count = ceil(self.share * len(self.X))
         return top_rows(self.before.mean(1), count if most is None else min(count, most))
 
-    def refit(self, X: Tensor, kernel: Kernel | None = None, kept: Tensor | None = None) -> tuple[RidgeFit, Tensor]:
+    def refit(self, X: Tensor, kernel: Kernel | None = None, kept: Tensor | None = None) -> tuple[Fit, Tensor]:
         """Return the fit to other rows, by another kernel if given, and its influences; `kept` says whose they are."""
         y = self.y if kept is None else self.y[kept]
         rows, queries = self.features(X, self.Xq)
         fitted = fit(kernel or self.kernel, rows, y, self.ridge)
-        return fitted, score(fitted.influence(queries), self.yq, self.measure)
+        return fitted, score(influence_of(fitted, queries), self.yq, self.measure)
 
     def raised_loss(self, rows: Tensor, loss: Loss) -> Objective:
         """Return what an attack on the training loss raises at these rows, the fit held."""
@@ -142,15 +142,14 @@ def baseline(
         tensor([2, 1])
     """
     share, features = as_share(tau), features or RawFeatures()
-    X = as_matrix(X, "X").detach()
-    Xq = as_query(Xq, X).detach()
-    y, yq = _targets(y, X, "y"), _targets(yq, Xq, "yq")
+    X, y, Xq = as_problem(X, y, Xq)
+    yq = as_targets(yq, Xq, "yq").detach().reshape(len(Xq), -1).to(X.dtype)
     if y.shape[1] != yq.shape[1]:
         raise ShapeError(f"y has {y.shape[1]} outputs and yq has {yq.shape[1]}: code both alike.")
     check_measure(measure, y, yq)
     rows, queries = features(X, Xq)
     fitted = fit(kernel, rows, y, ridge)
-    before = score(fitted.influence(queries), yq, measure)
+    before = score(influence_of(fitted, queries), yq, measure)
     return Baseline(X, y, Xq, yq, features, measure, fitted, before, share, kernel, ridge)
 
 
@@ -168,7 +167,3 @@ def as_share(tau: Any) -> float:
     if not 0 < share <= 1:
         raise InputError(f"tau is {share:g}; a share of the training rows in (0, 1] was expected.")
     return share
-
-
-def _targets(values: Any, rows: Tensor, name: str) -> Tensor:
-    return as_targets(values, rows, name).detach().reshape(len(rows), -1).to(rows.dtype)

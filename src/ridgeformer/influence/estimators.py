@@ -11,6 +11,7 @@ from functools import cached_property
 from math import sqrt
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.stats import norm
@@ -18,10 +19,10 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
-from ridgeformer.core.checks import as_matrix, as_query, as_targets, positive, whole
+from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.exact import as_rows
+from ridgeformer.influence.exact import as_problem, as_rows, unit_columns
 from ridgeformer.influence.influences import Influence
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
@@ -32,7 +33,6 @@ __all__ = [
     "ESTIMATORS",
     "NystromResolvent",
     "SketchedSystem",
-    "as_confidence",
     "nystrom_influence",
     "pcg_influence",
     "sketch_system",
@@ -94,7 +94,7 @@ class NystromResolvent:
 
 
 SMALL = 5000
-"""Up to so many rows a solve takes no time worth saving."""
+"""Up to this many rows the sketch at hand is the preconditioner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,42 +138,26 @@ class SketchedSystem:
 
     def influence(self, alpha: Tensor, weights: Tensor, diagonal: Tensor, **errors: Tensor | None) -> Influence:
         """Return the influences made of the three arrays."""
-        predictions = self.cross.T @ alpha
-        return Influence(
-            alpha,
-            weights,
-            diagonal,
-            predictions,
-            self.system.ridge,
-            vector=self.vector,
-            **errors,
-        )
+        predictions, ridge = self.cross.T @ alpha, self.system.ridge
+        return Influence(alpha, weights, diagonal, predictions, ridge, vector=self.vector, **errors)
 
 
 def sketch_system(kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, rank: Any, seed: Any) -> SketchedSystem:
     """Check the arguments and sketch K: `rank` products with K, in O(n rank) memory."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
-    X = as_matrix(X, "X").detach()
-    y = as_targets(y, X).detach()
-    Xq = as_query(Xq, X).detach()
+    vector = np.ndim(y) == 1
+    X, y, Xq = as_problem(X, y, Xq)
     seed = whole(seed, "seed", 0)
     builder = Nystrom(None if rank is None else whole(rank, "rank", 1))
     with torch.no_grad():
         system, _ = scaled_system(kernel, X, positive(ridge, "ridge", "without it the system may be singular"))
         factor = builder.factor(system, torch_generator(seed, "sketch"))
         cross = system.kernel.dense(X, Xq)
-        columns = y.reshape(len(y), -1).to(X.dtype)
-    return SketchedSystem(system, columns, cross, y.ndim == 1, NystromResolvent(system, factor), seed)
+    return SketchedSystem(system, y, cross, vector, NystromResolvent(system, factor), seed)
 
 
-def as_confidence(value: Any) -> float:
-    """Return a probability strictly between 0 and 1.
-
-    Example:
-        >>> as_confidence(0.9)
-        0.9
-    """
+def _as_confidence(value: Any) -> float:
     if not isinstance(value, float) or not 0 < value < 1:
         raise InputError(f"confidence is {value!r}; a number between 0 and 1 was expected.")
     return value
@@ -189,12 +173,9 @@ def nystrom_influence(
     that r points nowhere in particular: (R r)_i is then about sqrt(R_ii r'R r / (n - rank)) times a normal number.
     With None they hold always, beyond round-off, and are about sqrt(n) larger. The bounds on R_ii always hold.
 
-    Args:
-        kernel: any positive semidefinite kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         rank: of the sketch; None is 2 sqrt(n).
         confidence: of each error of alpha and of the weights, between 0 and 1; None for errors that are proved.
         seed: of the sketch.
@@ -207,7 +188,7 @@ def nystrom_influence(
     """
     sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
     alpha, weights = sketched.sketch.apply_with_tail(sketched.y), sketched.sketch.apply_with_tail(sketched.cross)
-    confidence = None if confidence is None else as_confidence(confidence)
+    confidence = None if confidence is None else _as_confidence(confidence)
     least = sketched.sketch.least_diagonal
     return sketched.influence(
         alpha,
@@ -237,28 +218,17 @@ COLUMNS = 256
 
 @torch.no_grad()
 def pcg_influence(
-    kernel: Any,
-    X: Any,
-    y: Any,
-    Xq: Any,
-    ridge: Any,
-    *,
-    rows: Any = None,
-    rank: Any = None,
-    tol: Any = None,
-    seed: Any = 0,
-) -> Influence:
+    kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, *,
+    rows: Any = None, rank: Any = None, tol: Any = None, seed: Any = 0,
+) -> Influence:  # fmt: skip
     """Compute influences by solves with a Nystrom preconditioner, in O(n (rank + queries)) memory.
 
     R_ii takes one solve for each training point: name the `rows` of interest, or take `stochastic_influence` for
     all. Every error holds always: it is that of the residual, measured in float64.
 
-    Args:
-        kernel: any positive semidefinite kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         rows: the training points whose influence is wanted; None is all of them.
         rank: of the preconditioner; None is 2 sqrt(n).
         tol: the relative residual of every solve; None is that of `solve`.
@@ -275,11 +245,11 @@ def pcg_influence(
     chosen = torch.arange(n, device=sketched.y.device) if rows is None else as_rows(rows, n, sketched.y.device)
     first, *others = chosen.split(COLUMNS)
     # the first block of the identity shares its products with the targets and the queries
-    solution = sketched.solve(torch.cat([sketched.y, sketched.cross, _unit(sketched, first)], dim=1), tol)
+    solution = sketched.solve(torch.cat([sketched.y, sketched.cross, unit_columns(sketched.y, first)], dim=1), tol)
     error, shared = sketched.error(solution), outputs + sketched.cross.shape[1]
     parts = [_solved_diagonal(first, solution.alpha[:, shared:], error[:, shared:])]
     for some in others:
-        solved = sketched.solve(_unit(sketched, some), tol)
+        solved = sketched.solve(unit_columns(sketched.y, some), tol)
         parts.append(_solved_diagonal(some, solved.alpha, sketched.error(solved)))
     diagonal, diagonal_error = (torch.cat(part) for part in zip(*parts, strict=True))
     found = sketched.influence(solution.alpha[:, :outputs], solution.alpha[:, outputs:shared], diagonal)
@@ -294,13 +264,6 @@ def pcg_influence(
     )
 
 
-def _unit(sketched: SketchedSystem, rows: Tensor) -> Tensor:
-    """Return these columns of the identity."""
-    unit = torch.zeros(len(sketched.y), len(rows), dtype=sketched.y.dtype, device=sketched.y.device)
-    unit[rows, torch.arange(len(rows), device=rows.device)] = 1
-    return unit
-
-
 def _solved_diagonal(rows: Tensor, solved: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
     """Return R_ii of these rows and their errors, from the solutions for their columns of the identity."""
     place = torch.arange(len(rows), device=rows.device)
@@ -309,18 +272,9 @@ def _solved_diagonal(rows: Tensor, solved: Tensor, error: Tensor) -> tuple[Tenso
 
 @torch.no_grad()
 def stochastic_influence(
-    kernel: Any,
-    X: Any,
-    y: Any,
-    Xq: Any,
-    ridge: Any,
-    *,
-    probes: Any = 64,
-    confidence: Any = 0.95,
-    rank: Any = None,
-    tol: Any = None,
-    seed: Any = 0,
-) -> Influence:
+    kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, *,
+    probes: Any = 64, confidence: Any = 0.95, rank: Any = None, tol: Any = None, seed: Any = 0,
+) -> Influence:  # fmt: skip
     """Estimate every influence of every training point, in O(n (rank + queries + probes)) memory.
 
     One block of preconditioned conjugate gradients solves for targets, queries and probes together. The diagonal
@@ -330,12 +284,9 @@ def stochastic_influence(
     The error of the diagonal holds for each point with the given confidence (Student's t over the probes, and the
     residuals of the solves); those of alpha and the weights hold always.
 
-    Args:
-        kernel: any positive semidefinite kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         probes: random signs to average over, at least 2.
         confidence: of each R_ii's error, between 0 and 1.
         rank: of the sketch and preconditioner; None is 2 sqrt(n).
@@ -349,7 +300,7 @@ def stochastic_influence(
         True
     """
     probes = whole(probes, "probes", 2)
-    confidence = as_confidence(confidence)
+    confidence = _as_confidence(confidence)
     sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
     outputs, queries = sketched.y.shape[1], sketched.cross.shape[1]
     draw = torch.randint(2, (len(sketched.y), probes), generator=torch_generator(sketched.seed, "probes"))

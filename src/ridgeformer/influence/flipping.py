@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from math import inf, pi, sqrt
+from math import e, inf, pi, sqrt
 from typing import Any, TypeAlias
 
 import torch
@@ -14,11 +14,12 @@ from torch import Tensor
 from ridgeformer import bounds
 from ridgeformer.core.checks import positive
 from ridgeformer.influence.attacks import Attack
+from ridgeformer.influence.exact import influence_of
 from ridgeformer.influence.features import AttentionFeatures, Features
 from ridgeformer.influence.pair import DUAL, Expansion, Pair, choose_pair, factors, fixed_expansions
-from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
 
-__all__ = ["Drift", "FlippingEps", "bracket", "certified_eps", "drift", "smallest_flipping_eps"]
+__all__ = ["Drift", "FlippingEps", "bracket", "certified_eps", "drift", "flipping_eps", "smallest_flipping_eps"]
 
 
 def bracket(holds: Callable[[float], bool], start: float, largest: float, tolerance: float) -> tuple[float, float]:
@@ -81,6 +82,25 @@ def _exponential(kernel: Exponential, g: Expansion, norm: str) -> Drift | None:
 
 
 @drift.register
+def _gaussian(kernel: Gaussian, g: Expansion, norm: str) -> Drift | None:
+    """The gradient's part and |a_j| k(x, x) t^2/(2 tau), as no second derivative exceeds k(x, x)/tau; t is |U v|_2.
+
+    A slope of at most k(x, x)/sqrt(e tau) everywhere is the better bound for large moves.
+    """
+    slope, tau = g.slope(kernel, norm), kernel.temperature
+    stretch = sqrt(g.x.shape[1]) if norm == "linf" else 1.0
+    if kernel.projection is not None:
+        stretch *= float(torch.linalg.matrix_norm(kernel.projection.double(), ord=2))
+    size = float(g.a.abs().sum() * kernel.diagonal(g.x)[0])
+
+    def bound(eps: float) -> float:
+        t = stretch * eps
+        return min(eps * slope + size * t * t / (2 * tau), size * t / sqrt(e * tau))
+
+    return bound
+
+
+@drift.register
 def _relu_ntk(kernel: ReluNTK, g: Expansion, norm: str) -> Drift | None:
     """k(x, z) has slope at most |z| (1/2 + 1/(2 pi)) in x, and |z|/2 more with both layers trained.
 
@@ -102,21 +122,20 @@ def certified_eps(pair: Pair, norm: str) -> float | None:
     The influence is the product of a residual and a covariance up to a positive factor, so it keeps its sign
     while each of them does. A certificate exists
 
-    - for dot-product, Gram-power (context fixed), exponential and ReLU tangent kernels of the rows themselves,
-      where both are sums of kernels in the row that moves (`drift`; claim L7, corrected). For the first two it is
-      the exact answer: some move just beyond it flips the sign;
+    - for dot-product, Gram-power (context fixed), exponential, Gaussian and ReLU tangent kernels of the rows
+      themselves, where both are sums of kernels in the row that moves (`drift`; claim L7, corrected). For the first two
+      it is the exact answer: some move just beyond it flips the sign;
     - for dot products of attention features without normalisation, where every row moves (claim L8, corrected).
 
     Holds for targets, query and other rows held fixed; round-off is not included.
     """
+    kernel = pair.fit.kernel
+    plain = type(kernel) is DotProduct and kernel.projection is None
     if pair.raw:
-        rest, *expansions = fixed_expansions(pair)
-        kernel = rest.system.kernel
+        expansions = fixed_expansions(pair)
         drifts = [drift(kernel, g, norm) for g in expansions]
         values = [abs(float(g.value(kernel, g.x))) for g in expansions]
-    elif (
-        isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and type(pair.kernel) is DotProduct
-    ):
+    elif isinstance(pair.features, AttentionFeatures) and not pair.features.normalise and plain:
         drifts, values = _gram_cube(pair, norm)
     else:
         return None
@@ -136,10 +155,9 @@ def _gram_cube(pair: Pair, norm: str) -> tuple[list[Drift | None], list[float]]:
     With t >= |v|, g = |G| and e = 2 |X| t + t^2 >= |G' - G|: |G'^3 - G^3| <= s = e (g^2 + g g' + g'^2) with
     g' = g + e, so |R' - R| <= s/(l (l + s)); and |k' - k| <= e (g + g') |X x| + g'^2 t |x|.
     """
-    fitted = pair.fitted()
-    found = fitted.influence(pair.features(pair.X, pair.Xq)[1])
+    found = influence_of(pair.fit, pair.features(pair.X, pair.Xq)[1])
     largest = float(torch.linalg.matrix_norm(pair.X, ord=2))
-    g, l, target = largest**2, fitted.system.ridge, float(pair.y.norm())  # noqa: E741
+    g, l, target = largest**2, pair.fit.ridge, float(pair.y.norm())  # noqa: E741
     cross = float((pair.X @ (pair.X.T @ (pair.X @ (pair.X.T @ (pair.X @ pair.Xq.T))))).norm())
     image, query = float((pair.X @ pair.Xq.T).norm()), float(pair.Xq.norm())
     stretch = sqrt(pair.X.shape[1]) if norm == "linf" else 1.0
@@ -157,7 +175,7 @@ def _gram_cube(pair: Pair, norm: str) -> tuple[list[Drift | None], list[float]]:
         return (e * (2 * g + e) * image + (g + e) ** 2 * t * query) / l + moved * cross
 
     i = pair.index
-    return [alpha, weight], [abs(float(found.alpha[i, 0])), abs(float(found.weights[i, 0]))]
+    return [alpha, weight], [abs(float(found.alpha[i, pair.output])), abs(float(found.weights[i, 0]))]
 
 
 @dataclass(frozen=True)
@@ -200,12 +218,9 @@ def smallest_flipping_eps(
     The attack is aimed at each of the two factors of the influence, whichever gives way first: only one of them
     changes sign at a flip (claim I3).
 
-    Args:
-        kernel: any kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
         attack: its eps is where the search starts; norm, bounds and steps are used as they are.
         index: the training row.
         query: the row of Xq.
@@ -223,6 +238,13 @@ def smallest_flipping_eps(
         (1.0, 1.0)
     """
     pair = choose_pair(kernel, X, y, Xq, ridge, index, query, output, features)
+    return flipping_eps(pair, attack, largest=largest, tolerance=tolerance, seed=seed)
+
+
+def flipping_eps(
+    pair: Pair, attack: Attack, *, largest: Any = None, tolerance: Any = 1e-3, seed: int = 0
+) -> FlippingEps:
+    """Return `smallest_flipping_eps` for a pair whose fit is at hand; nothing is fitted again."""
     evaluate = factors(pair)
 
     def signs(rows: Tensor) -> list[float]:

@@ -32,7 +32,7 @@ class Influence:
         weights: R k(x), one column a query, (n, q). It is also the derivative of f(x) in y_i.
         diagonal: R_ii, (n,).
         predictions: f(x), (q, outputs).
-        ridge: the ridge of these arrays; see `RidgeFit.system` for kernels whose scale was changed.
+        ridge: the ridge of these arrays; see `Fit.log_scale` for kernels whose scale was changed.
         rows: which training points these are; None means all.
         vector: whether the targets were a vector.
         alpha_error, weights_error, diagonal_error: shaped like what they belong to, or None.

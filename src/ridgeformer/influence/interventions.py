@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, as_query, as_targets, whole
+from ridgeformer.core.checks import whole
 from ridgeformer.influence.attacks import Attack
 from ridgeformer.influence.baseline import Baseline, baseline, training_loss
 from ridgeformer.influence.comparison import Comparison, compare
-from ridgeformer.influence.exact import RidgeFit, fit
+from ridgeformer.influence.exact import as_problem, fit
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.influence.influences import Loss, squared_loss
 from ridgeformer.kernels import Kernel
+from ridgeformer.solving import Fit
 
 __all__ = ["Intervention", "Interventions", "adversarial_rows", "intervene"]
 
@@ -30,12 +31,9 @@ def adversarial_rows(
     row is ever further than eps from where it was, and one round is the attack on the untouched fit. The kernel is
     held.
 
-    Args:
-        kernel: any kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: queries, (q, d), which only the features may look at.
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`; only the features look at the queries.
+
+    Further arguments:
         attack: such as `PGD(eps=0.3)`.
         rounds: how many, >= 0; 0 returns X.
         features: what the kernel sees of the rows.
@@ -49,9 +47,7 @@ def adversarial_rows(
         tensor([[0.5000], [1.5000]], dtype=torch.float64)
     """
     features = features or RawFeatures()
-    X = as_matrix(X, "X").detach()
-    Xq = as_query(Xq, X).detach()
-    y = as_targets(y, X).detach().reshape(len(X), -1).to(X.dtype)
+    X, y, Xq = as_problem(X, y, Xq)
     moved, everyone = X, torch.arange(len(X), device=X.device)
     for _ in range(whole(rounds, "rounds", 0)):
         fitted = fit(kernel, features(moved, Xq)[0], y, ridge)
@@ -149,9 +145,9 @@ def _judge(base: Baseline, rows: Tensor, kept: Tensor, top: Tensor) -> Intervent
     return Intervention(accuracy, margin, float(after.abs().mean()), changed, rows, kept)
 
 
-def _judged(fitted: RidgeFit, queries: Tensor, yq: Tensor) -> tuple[float, float]:
+def _judged(fitted: Fit, queries: Tensor, yq: Tensor) -> tuple[float, float]:
     """Return the accuracy and the mean margin at the queries."""
-    outputs = fitted.cross(queries).T @ fitted.alpha
+    outputs = fitted.predict(queries)
     if yq.shape[1] == 1:
         margins = (outputs * yq.sign())[:, 0]
     else:

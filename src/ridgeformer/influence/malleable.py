@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, as_query, as_targets, positive, whole
+from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.influence.attacks import Attack, Objective, RandomNoise
 from ridgeformer.influence.baseline import Baseline, baseline, influence_reversal
 from ridgeformer.influence.comparison import Comparison, compare
+from ridgeformer.influence.exact import as_problem
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.influence.influences import Loss, squared_loss
 from ridgeformer.kernels import Kernel, ReluNTK
@@ -68,13 +69,10 @@ def malleability(
 
     Influence is leave-one-out with the features held; aggregated, it is the mean over queries.
 
-    Args:
-        kernel: any kernel.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        yq: their targets, coded like y.
-        ridge: lambda > 0.
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+
+    Further arguments:
+        yq: the targets of the queries, coded like y.
         attack: such as `PGD(eps=0.3)`; its eps is in the units of X. `PGD(eps=0.3).clipped_to(X)` keeps moved rows in
             the range of the data. The random noise has the size and the bounds of the attack.
         tau: the share of the training rows to attack, in (0, 1], rounded up.
@@ -187,12 +185,10 @@ def network_malleability(
     At finite width the kernel is itself a random draw, so influences change sign when the initialisation is drawn
     again, with nobody attacking anything. A flip rate below that of `redrawn` says nothing about the attack.
 
-    Args:
+    `X`, `y` and `Xq` are those of `influence`; `yq` are the targets of the queries, coded like `y`.
+
+    Further arguments:
         network: width, training, ridge.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        yq: their targets, coded like y.
         attack: such as `PGD(eps=0.3)`.
         tau: the share of the training rows to attack.
         features: what the network sees of the rows.
@@ -207,9 +203,7 @@ def network_malleability(
         (0.0, False)
     """
     features = features or RawFeatures()
-    X = as_matrix(X, "X").detach()
-    Xq = as_query(Xq, X).detach()
-    y = as_targets(y, X).detach().reshape(len(X), -1).to(X.dtype)
+    X, y, Xq = as_problem(X, y, Xq)
     rows = features(X, Xq)[0]
     kernel = network.kernel(rows, y, seed)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, as_query, as_targets, whole
+from ridgeformer.core.checks import as_targets, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.comparison import Comparison, compare, top_rows
-from ridgeformer.influence.exact import fit
+from ridgeformer.influence.exact import as_problem, fit, influence_of
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.influence.influences import check_measure, score
 from ridgeformer.influence.malleable import Network
@@ -46,12 +46,10 @@ def influence_over_time(
 
     At each moment the kernel is that of the weights then, and the ridge is the same multiple of tr(K)/n.
 
-    Args:
+    `X`, `y` and `Xq` are those of `influence`; `yq` are the targets of the queries, coded like `y`.
+
+    Further arguments:
         network: of finite width, with its training.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        yq: their targets, coded like y.
         epochs: after which to look; the start and the end are always added.
         features: what the network sees of the rows.
         tau: the share of the rows that is the top.
@@ -72,16 +70,15 @@ def influence_over_time(
     if network.width is None or network.training is None:
         raise InputError("influence over time is that of a network in training: give Network a width and a training.")
     features = features or RawFeatures()
-    X = as_matrix(X, "X").detach()
-    Xq = as_query(Xq, X).detach()
-    y, yq = (as_targets(v, r, name).reshape(len(r), -1).to(X) for v, r, name in ((y, X, "y"), (yq, Xq, "yq")))
+    X, y, Xq = as_problem(X, y, Xq)
+    yq = as_targets(yq, Xq, "yq").reshape(len(Xq), -1).to(X)
     check_measure(measure, y, yq)
     rows, queries = features(X, Xq)
     tables, kernels = {}, {}
     for epoch, weights in _weights(network, rows, y, _moments(epochs, network.training.epochs), seed).items():
         kernel = NetworkNTK(weights)
         fitted = fit(kernel, rows, y, network.ridge(kernel, rows))
-        tables[epoch], kernels[epoch] = score(fitted.influence(queries), yq, measure), fitted.system.matrix
+        tables[epoch], kernels[epoch] = score(influence_of(fitted, queries), yq, measure), fitted.K
     first, last = min(tables), max(tables)
     count = ceil(tau * len(X))
     tops = {epoch: top_rows(tables[epoch].mean(1), count) for epoch in (first, last)}

@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, as_query, as_targets
 from ridgeformer.core.errors import InputError
 from ridgeformer.influence.baseline import differentiable_influence
-from ridgeformer.influence.exact import RidgeFit, fit
+from ridgeformer.influence.exact import as_problem, fit, influence_of, unit_columns
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.kernels import Kernel
+from ridgeformer.solving import Fit
 
 __all__ = ["DUAL", "Expansion", "Factors", "Pair", "choose_pair", "factors", "fixed_expansions"]
 
@@ -58,24 +58,22 @@ the influence, and each can change it (claim I3)."""
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A training point and a query, checked: the targets are those of one output.
+    """A training point, a query and an output, with the fit to what the kernel sees of the rows.
 
     Attributes:
-        kernel: the kernel asked about.
+        fit: the fit.
         X: training rows.
-        y: targets of the output, (n, 1).
         Xq: the query, (1, d).
-        ridge: lambda.
         index: the training point.
+        output: the column of the targets.
         features: what the kernel sees of the rows.
     """
 
-    kernel: Kernel
+    fit: Fit
     X: Tensor
-    y: Tensor
     Xq: Tensor
-    ridge: Any
     index: int
+    output: int
     features: Features
 
     @property
@@ -83,62 +81,65 @@ class Pair:
         """Whether the kernel sees the rows themselves, so that moving one row moves nothing else."""
         return isinstance(self.features, RawFeatures)
 
-    def fitted(self) -> RidgeFit:
-        """Return the fit to what the kernel sees of all rows."""
-        return fit(self.kernel, self.features(self.X, self.Xq)[0], self.y, self.ridge)
+    @property
+    def y(self) -> Tensor:
+        """The targets of the output, (n, 1)."""
+        return self.fit.y.reshape(len(self.X), -1)[:, self.output : self.output + 1].to(self.X)
 
 
 def choose_pair(
     kernel: Kernel, X: Any, y: Any, Xq: Any, ridge: Any, index: Any, query: Any, output: Any, features: Features | None
 ) -> Pair:
     """Return one training point, query and output, or say which is out of range."""
-    X = as_matrix(X, "X").detach()
-    Xq = as_query(Xq, X).detach()
-    y = as_targets(y, X).detach().reshape(len(X), -1).to(X.dtype)
+    X, y, Xq = as_problem(X, y, Xq)
     index, query = _within(index, len(X), "index", "training row"), _within(query, len(Xq), "query", "query")
-    output = _within(output, y.shape[1], "output", "output")
+    output, features = _within(output, y.shape[1], "output", "output"), features or RawFeatures()
     if len(X) < 2:
         raise InputError("X has one row; at least two are needed to leave one out.")
-    pair = y[:, output : output + 1]
-    return Pair(kernel, X, pair, Xq[query : query + 1], ridge, index, features or RawFeatures())
+    Xq = Xq[query : query + 1]
+    return Pair(fit(kernel, features(X, Xq)[0], y, ridge), X, Xq, index, output, features)
 
 
 def factors(pair: Pair) -> Factors:
     """Return the two factors as differentiable functions of the rows, of which only row `index` moves.
 
-    Where nothing but that row moves, the fit without it is made once and each call costs O(n d).
+    Where nothing but that row moves, each call costs O(n d).
     """
+    kernel, ridge, y = pair.fit.kernel, pair.fit.ridge, pair.y
     if pair.raw:
-        rest, residual, covariance = fixed_expansions(pair)
+        residual, covariance = fixed_expansions(pair)
 
         def fixed(X: Tensor) -> tuple[Tensor, Tensor]:
             x = X[pair.index : pair.index + 1]
-            return residual.value(rest.system.kernel, x), covariance.value(rest.system.kernel, x)
+            return residual.value(kernel, x), covariance.value(kernel, x)
 
         return fixed
-    system = pair.fitted().system
 
     def moving(X: Tensor) -> tuple[Tensor, Tensor]:
         rows, query = pair.features(X, pair.Xq)
-        found = differentiable_influence(system.kernel, rows, pair.y, query, system.ridge)
+        found = differentiable_influence(kernel, rows, y, query, ridge)
         own = found.diagonal[pair.index]
         return found.alpha[pair.index, 0] / own, found.weights[pair.index, 0] / own
 
     return moving
 
 
-def fixed_expansions(pair: Pair) -> tuple[RidgeFit, Expansion, Expansion]:
-    """Return the fit without the point, and both factors as sums of kernels in x_i.
+def fixed_expansions(pair: Pair) -> tuple[Expansion, Expansion]:
+    """Return both factors as sums of kernels in x_i.
 
-    With S = R of the fit without i: y_i - k(x_i)'S y, and k(x_i, x) - k(x_i)'S k(x).
+    With S = R of the fit without i they are y_i - k(x_i)'S y and k(x_i, x) - k(x_i)'S k(x). No refit is made: for any
+    right-hand side b, S b = (R b - R e_i (R b)_i / R_ii) without entry i.
     """
-    keep = torch.arange(len(pair.X), device=pair.X.device) != pair.index
-    rest = fit(pair.kernel, pair.X[keep], pair.y[keep], pair.ridge)
-    x = pair.X[pair.index : pair.index + 1]
-    toward = rest.apply_inverse(rest.cross(pair.Xq))[:, 0]
-    one = torch.ones(1, dtype=toward.dtype, device=toward.device)
-    residual = Expansion(x, rest.system.X, -rest.alpha[:, 0], float(pair.y[pair.index]))
-    return rest, residual, Expansion(x, torch.cat([pair.Xq, rest.system.X]), torch.cat([one, -toward]))
+    fitted, i = pair.fit, pair.index
+    keep = torch.arange(len(pair.X), device=pair.X.device) != i
+    one = torch.ones(1, dtype=pair.X.dtype, device=pair.X.device)
+    own = (fitted.inverse @ unit_columns(pair.X, torch.tensor([i], device=pair.X.device)))[:, 0]
+    alpha = fitted.alpha.reshape(len(pair.X), -1)[:, pair.output]
+    weights = influence_of(fitted, pair.Xq).weights[:, 0]
+    without, toward = ((solved - own * solved[i] / own[i])[keep] for solved in (alpha, weights))
+    x, rest = pair.X[i : i + 1], pair.X[keep]
+    residual = Expansion(x, rest, -without, float(pair.y[i]))
+    return residual, Expansion(x, torch.cat([pair.Xq, rest]), torch.cat([one, -toward]))
 
 
 def _within(value: Any, count: int, name: str, what: str) -> int:

@@ -29,7 +29,7 @@ from ridgeformer.regime.networks import (
 from ridgeformer.regime.spectra import GramSpectrum, attention_order, gram_spectrum
 from ridgeformer.regime.tangent_kernel import empirical_ntk, stable_rate, tangent_norm
 from ridgeformer.regime.training import Trained, Training, train
-from ridgeformer.regime.widths import Criterion, RequiredWidth, published_width, required_widths, width_from_measurement
+from ridgeformer.regime.widths import Criterion, published_width, required_widths, width_from_measurement
 
 __all__ = [
     "Along",
@@ -50,7 +50,6 @@ __all__ = [
     "QKVNetwork",
     "RegimeAnswer",
     "ReluNetwork",
-    "RequiredWidth",
     "Trained",
     "Training",
     "answer_regime",

@@ -17,17 +17,26 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.core.words import percent, power_of_ten
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime.architecture import Architecture, CustomArchitecture
+from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.distances import KernelDistances, kernel_distances
 from ridgeformer.regime.finite_ntk import finite_relu_ntks
-from ridgeformer.regime.measurement import Measurement, measure, require_network_memory
+from ridgeformer.regime.measurement import Measurement, draw_network, measure, require_network_memory
 from ridgeformer.regime.spectra import GramSpectrum, gram_spectrum
 from ridgeformer.regime.tangent_kernel import stable_rate, tangent_norm
 from ridgeformer.regime.training import Training
 from ridgeformer.regime.widths import Criterion, judge_criteria
 from ridgeformer.solving.selection import choose_ridge_of_matrix
 
-__all__ = ["CLOSE", "RegimeAnswer", "answer_regime", "choose_ridge", "influence_supported", "obstacles", "sentences"]
+__all__ = [
+    "CLOSE",
+    "RegimeAnswer",
+    "answer_regime",
+    "choose_ridge",
+    "influence_supported",
+    "obstacles",
+    "sentences",
+    "set_rate",
+]
 
 CLOSE = 0.1
 """Relative distances up to this count as close."""
@@ -250,7 +259,7 @@ def answer_regime(
     say = progress or (lambda done, total, what: None)
     notes, outputs = list(split.notes), split.y.shape[1]
     require_network_memory(split, width, dtype)
-    built = architecture.build(split.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
+    built = draw_network(split, architecture, width, seed, dtype)
     seen, closed_form = built.features(split.X), built.closed_form
     K = ReluNTK()(seen) if closed_form else None
     say(0, 3, f"kernels at initialisation up to width {widest:,}")
@@ -258,13 +267,11 @@ def answer_regime(
         ridge, note = choose_ridge(K, split.y)
         notes.append(note)
     at_widths = () if K is None else _at_widths(seen, K, ridge, whole(widest, "widest", FIRST_WIDTH), seed)
-    training, note = _paced(
-        training, rate, lambda: tangent_norm(built.model, seen.to(dtype), torch_generator(seed, "power")), split
-    )
-    notes.append(note)
-    del built  # a wide network once in memory is enough
+    training = set_rate(training, rate, built, split, seed)
+    published = f"the published setting is Adam, {Training().epochs} epochs, L2 {Training().l2:g}"
+    notes.append(f"Training was {training}; {published}.")
     say(1, 3, f"training width {width:,} and its linearisation")
-    measured = measure(split, architecture, training, width=width, seed=seed, ridge=ridge, dtype=dtype)
+    measured = measure(split, architecture, training, width=width, seed=seed, ridge=ridge, dtype=dtype, built=built)
     say(2, 3, "spectra and required widths")
     spectrum = gram_spectrum(split.X)
     criteria = judge_criteria(seen, measured.kernel_start, at_widths, measured.ridge, spectrum.condition())
@@ -314,16 +321,15 @@ def choose_ridge(K: Tensor, y: Tensor) -> tuple[float, str]:
     )
 
 
-def _paced(training: Training, rate: Any, norm: Callable[[], float], split: Split) -> tuple[Training, str]:
-    """Return the training with its rate, and how long it is beside the published one."""
-    how = {"adam": "Adam", "descent": "full-batch gradient descent", "flow": "gradient flow"}[training.method]
-    published = f"the published setting is Adam, {Training().epochs} epochs, L2 {Training().l2:g}"
-    if rate is not None:
-        training = replace(training, rate=rate)
-    elif training.method != "adam":
-        training = replace(training, rate=stable_rate(norm(), split.y, training.loss))
-    length = f"{training.epochs} epochs of {how} with rate {float(training.rate):.3g} and L2 {float(training.l2):g}"
-    return training, f"Training was {length}; {published}."
+def set_rate(training: Training, rate: Any, built: Built, split: Split, seed: int) -> Training:
+    """Return the training with this rate; None is half of what is stable for the network linearised, or Adam's own."""
+    if rate is None and training.method == "adam":
+        return training
+    if rate is None:
+        rows = built.features(split.X).to(next(built.model.parameters()))
+        norm = tangent_norm(built.model, rows, torch_generator(seed, "power"))
+        rate = stable_rate(norm, split.y, training.loss)
+    return replace(training, rate=rate)
 
 
 def _at_widths(seen: Tensor, K: Tensor, ridge: Any, widest: int, seed: int) -> tuple[tuple[int, KernelDistances], ...]:

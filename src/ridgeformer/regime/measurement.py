@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, 
 from ridgeformer.regime.tangent_kernel import call_checked, empirical_ntk
 from ridgeformer.regime.training import Trained, Training, train
 
-__all__ = ["Measurement", "OutputDistance", "measure", "require_network_memory"]
+__all__ = ["Measurement", "OutputDistance", "draw_network", "measure", "require_network_memory"]
 
 WEIGHTS, ACTIVATIONS = 5, 3
 """Numbers held at once for every weight, beside its start in float64, and for every neuron and row: at the peak 473 a
@@ -107,9 +108,10 @@ def measure(
     *,
     width: Any,
     seed: Any,
-    ridge: Any = None,
+    ridge: float | Callable[[Tensor], float] | None = None,
     linearise: bool = True,
     dtype: torch.dtype = torch.float64,
+    built: Built | None = None,
 ) -> Measurement:
     """Draw a network, train it, and compare it with the kernel machines it might be.
 
@@ -123,9 +125,11 @@ def measure(
         training: How it is trained.
         width: Neurons of the ReLU layer.
         seed: Of weights and batches.
-        ridge: Of the ridge predictor and the whitened criterion; None as above.
+        ridge: Of the ridge predictor and the whitened criterion, or a function of the kernel after training; None as
+            above.
         linearise: Train the linearised network as well, which doubles the time.
         dtype: Precision of the network; kernels and distances are float64.
+        built: The network, if it is drawn already; it is trained in place.
 
     Raises:
         InputError: a network that does not fit into memory, a rate at which gradient descent on the limit diverges.
@@ -140,19 +144,22 @@ def measure(
         (True, True, False)
     """
     width, seed = whole(width, "width", 1), whole(seed, "seed", 0)
-    outputs = split.y.shape[1]
     require_network_memory(split, width, dtype)
-    built = architecture.build(split.X, width, outputs, torch_generator(seed, "regime.network", width), dtype)
+    built = built or draw_network(split, architecture, width, seed, dtype)
     rows, test_rows = (built.features(X).to(dtype) for X in (split.X, split.Xt))
     machines = _Machines(built, rows, test_rows, split, training)
-    ridge = _ridge(ridge, training, split, machines.K)
-    ntk, krr = machines.at_same_time(), machines.ridge_regression(ridge)  # first, because a rate may be refused
+    ntk = machines.at_same_time()  # first, because a rate may be refused
     expansion = _expansion(built.model) if linearise else None
     before, dead = _snapshot(built.model), is_dead(built.model, rows)
     history = _train(built.model, rows, split, training, seed)
+    K = None if history.diverged else _kernel(built, rows)
+    if callable(ridge):
+        ridge = None if K is None or not float(K.diagonal().mean()) > 0 else ridge(K)
+    ridge = _ridge(ridge, training, split, machines.K)
+    krr = machines.ridge_regression(ridge)
     record: dict[str, Any] = {}
-    if not history.diverged:
-        record = _after_training(built, machines, rows, test_rows, before, ridge)
+    if K is not None:
+        record = _after_training(built, machines, rows, test_rows, before, K, ridge)
         f = record.pop("outputs")
         record |= {"to_ridge": _distance(f, krr), "to_ntk": _distance(f, ntk)}
         if expansion is not None:
@@ -175,6 +182,14 @@ def measure(
     )
 
 
+def draw_network(
+    split: Split, architecture: Architecture | CustomArchitecture, width: int, seed: int, dtype: torch.dtype
+) -> Built:
+    """Return the network of this seed for the training rows, before training."""
+    generator = torch_generator(seed, "regime.network", width)
+    return architecture.build(split.X, width, split.y.shape[1], generator, dtype)
+
+
 def require_network_memory(split: Split, width: Any, dtype: torch.dtype) -> None:
     """Raise if a network so wide, its linearisation and what training them takes would not fit into memory.
 
@@ -189,10 +204,10 @@ def require_network_memory(split: Split, width: Any, dtype: torch.dtype) -> None
 
 
 def _after_training(
-    built: Built, machines: _Machines, rows: Tensor, test_rows: Tensor, before: Tensor, ridge: float
+    built: Built, machines: _Machines, rows: Tensor, test_rows: Tensor, before: Tensor, K: Tensor, ridge: float
 ) -> dict[str, Any]:
     """Return what only a network whose training stayed finite has."""
-    split, K = machines.split, _kernel(built, rows)
+    split = machines.split
     f = call_checked(built.model, test_rows)
     size = float(machines.initial.norm())
     return {

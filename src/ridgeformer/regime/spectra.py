@@ -151,10 +151,10 @@ class Spectra:
     measured_1: int
 
 
-def examine_spectra(X: Tensor, K: Tensor, ridge: float) -> Spectra:
-    """Return the spectra of the training rows and of their kernel matrix, in float64."""
+def examine_spectra(X: Tensor, eigenvalues: Tensor, ridge: float) -> Spectra:
+    """Return the spectra of the training rows and of their kernel matrix, whose eigenvalues are given, descending."""
     gram = gram_spectrum(X)
-    kernel = torch.linalg.eigvalsh(K).flip(0).clamp_min(0).numpy()
+    kernel = eigenvalues.double().clamp_min(0).numpy()
     return Spectra(
         gram=gram.nonzero,
         kernel=kernel,

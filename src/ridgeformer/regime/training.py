@@ -72,6 +72,12 @@ class Training:
         classes = nn.functional.one_hot(y.argmax(1), y.shape[1])
         return (torch.softmax(outputs, dim=1) - classes) / len(y)
 
+    def __str__(self) -> str:
+        how = {"adam": "Adam", "descent": "full-batch gradient descent", "flow": "gradient flow"}[self.method]
+        return (
+            f"{self.epochs} epochs of {how} on {self.loss} with rate {float(self.rate):.3g} and L2 {float(self.l2):g}"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name."""
         return asdict(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import log, log10
 from typing import Any
 
@@ -18,7 +18,6 @@ from ridgeformer.regime.spectra import gram_spectrum
 __all__ = [
     "REACHABLE",
     "Criterion",
-    "RequiredWidth",
     "judge_criteria",
     "published_width",
     "required_widths",
@@ -30,34 +29,41 @@ REACHABLE = 1e9
 
 
 @dataclass(frozen=True)
-class RequiredWidth:
-    """A width by one criterion.
+class Criterion:
+    """One meaning of "close to the limit": the width it asks for and, once measured, the distances there are.
 
     Attributes:
-        criterion: "additive", "frobenius", "multiplicative", "whitened" or "published".
-        log10_width: log10 of the number of neurons.
+        name: "additive", "frobenius", "multiplicative", "whitened" or "published".
+        log10_sufficient: log10 of the width that the theory, or the published formula, asks for.
         tolerance: The distance asked for, in the criterion's own sense; None for the published formula.
-        assumption: What the number rests on.
+        assumption: What that width rests on.
+        here: The distance of the network's own kernel, if measured.
+        widest: The distance at the widest kernel that was drawn, if one was.
+        log10_expected: log10 of the width at which that distance falls to the tolerance, as 1/sqrt(m).
     """
 
-    criterion: str
-    log10_width: float
+    name: str
+    log10_sufficient: float
     tolerance: float | None
     assumption: str
+    here: float | None = None
+    widest: float | None = None
+    log10_expected: float | None = None
 
     @property
     def reachable(self) -> bool:
-        """Whether a network so wide can be run."""
-        return self.log10_width <= log10(REACHABLE)
+        """Whether a width that is expected to be enough can be run; by the formula where nothing was measured."""
+        least = self.log10_sufficient if self.log10_expected is None else self.log10_expected
+        return least <= log10(REACHABLE)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the record by name."""
         return asdict(self) | {"reachable": self.reachable}
 
 
 def required_widths(
     X: Any, *, ridge: Any, tolerance: Any = 0.1, failure: Any = 0.01, kappa: Any = None
-) -> tuple[RequiredWidth, ...]:
+) -> tuple[Criterion, ...]:
     """Return the width that suffices on these rows by each criterion, and by the published formula.
 
     K_m is an average of m independent matrices A_r = G o d_r d_r', 0 <= A_r <= norm(G) I, with mean L. The matrix
@@ -73,7 +79,7 @@ def required_widths(
 
     Example:
         >>> for need in required_widths([[1.0, 0.0], [0.6, 0.8]], ridge=0.5):
-        ...     print(need.criterion, round(10**need.log10_width), need.reachable)
+        ...     print(need.name, round(10**need.log10_sufficient), need.reachable)
         additive 2710 True
         frobenius 113 True
         multiplicative 6866 True
@@ -104,16 +110,16 @@ def required_widths(
     law = "sufficient by matrix Bernstein"
     white = top / (smallest + ridge)
     return (
-        RequiredWidth(
+        Criterion(
             "additive", bernstein(top * largest, top, smallest / 4), 0.25, f"norm(dK) <= l_min/4, {law}: kappa squared"
         ),
-        RequiredWidth(
+        Criterion(
             "frobenius", log10(variance / tolerance**2), tolerance, "exact for the root mean square over draws"
         ),
-        RequiredWidth(
+        Criterion(
             "multiplicative", bernstein(top / smallest, top / smallest, tolerance), tolerance, f"{law}: linear in kappa"
         ),
-        RequiredWidth(
+        Criterion(
             "whitened", bernstein(white * largest / (largest + ridge), white, tolerance), tolerance,
             f"{law}: norm(G)/ridge, free of kappa",
         ),
@@ -121,7 +127,7 @@ def required_widths(
     )  # fmt: skip
 
 
-def published_width(kappa: Any, rows: Any) -> RequiredWidth:
+def published_width(kappa: Any, rows: Any) -> Criterion:
     """Return kappa^6 n ln n, published as necessary for X X'X; as such it is false, and it is not needed (L4).
 
     Args:
@@ -129,11 +135,11 @@ def published_width(kappa: Any, rows: Any) -> RequiredWidth:
         rows: n >= 2.
 
     Example:
-        >>> round(published_width(1.2e3, 60_000).log10_width)
+        >>> round(published_width(1.2e3, 60_000).log10_sufficient)
         24
     """
     kappa, rows = positive(kappa, "kappa", "a condition number"), whole(rows, "rows", 2)
-    return RequiredWidth(
+    return Criterion(
         "published",
         6 * log10(kappa) + log10(rows * log(rows)),
         None,
@@ -154,39 +160,6 @@ def width_from_measurement(distance: Any, width: Any, tolerance: Any) -> float:
     return log10(whole(width, "width", 1)) + 2 * log10(distance / positive(tolerance, "tolerance", "a distance"))
 
 
-@dataclass(frozen=True)
-class Criterion:
-    """One meaning of "close to the limit".
-
-    Attributes:
-        name: "additive", "frobenius", "multiplicative", "whitened" or "published".
-        tolerance: The distance asked for, in the criterion's own sense; None for the published formula.
-        here: The distance of the network's own kernel; None for the published formula.
-        widest: The distance at the widest kernel that was drawn.
-        log10_expected: log10 of the width at which that distance falls to the tolerance, as 1/sqrt(m).
-        log10_sufficient: log10 of the width that the theory, or the published formula, asks for.
-        assumption: What that rests on.
-    """
-
-    name: str
-    tolerance: float | None
-    here: float | None
-    widest: float | None
-    log10_expected: float | None
-    log10_sufficient: float
-    assumption: str
-
-    @property
-    def reachable(self) -> bool:
-        """Whether a width that is expected to be enough can be run; by the formula where nothing was measured."""
-        least = self.log10_sufficient if self.log10_expected is None else self.log10_expected
-        return least <= log10(REACHABLE)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the record by name."""
-        return asdict(self) | {"reachable": self.reachable}
-
-
 def judge_criteria(
     seen: Tensor,
     here: KernelDistances | None,
@@ -205,14 +178,13 @@ def judge_criteria(
     """
     if here is None or not here.definite:
         return ()
-    return tuple(_judge(need, here, at_widths[-1]) for need in required_widths(seen, ridge=ridge, kappa=kappa))
+    width, distances = at_widths[-1]
 
+    def judge(need: Criterion) -> Criterion:
+        if need.tolerance is None:
+            return need
+        widest = float(getattr(distances, need.name))
+        expected = width_from_measurement(widest, width, need.tolerance)
+        return replace(need, here=float(getattr(here, need.name)), widest=widest, log10_expected=expected)
 
-def _judge(need: RequiredWidth, here: KernelDistances, last: tuple[int, KernelDistances]) -> Criterion:
-    if need.tolerance is None:
-        return Criterion(need.criterion, None, None, None, None, need.log10_width, need.assumption)
-    width, distances = last
-    widest = float(getattr(distances, need.criterion))
-    expected = width_from_measurement(widest, width, need.tolerance)
-    own = float(getattr(here, need.criterion))
-    return Criterion(need.criterion, need.tolerance, own, widest, expected, need.log10_width, need.assumption)
+    return tuple(judge(need) for need in required_widths(seen, ridge=ridge, kappa=kappa))

@@ -14,9 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ridgeformer.algorithms.base import divide
+from ridgeformer.algorithms.base import Precondition, divide
 from ridgeformer.solving.engines.tiles import TILE
-from ridgeformer.solving.preconditioners import Preconditioner
 from ridgeformer.solving.run import Run, Status, refine
 from ridgeformer.solving.system import refuse_negative
 
@@ -41,7 +40,7 @@ CHECKED_ROWS = 128
 """Rows of a product that are computed in float64 too, to see how far it errs."""
 
 
-def mixed_pcg(run: Run, precondition: Preconditioner, steps: int) -> None:
+def mixed_pcg(run: Run, precondition: Precondition, steps: int) -> None:
     """Solve A alpha = y for every column until the float64 residual is below tol ||y||.
 
     Columns share each product with K and each other's directions; one that is done leaves a wide block. The residual
@@ -59,7 +58,7 @@ class _Pass:
     the directions gives the same iterates; an orthonormal one stays independent when residuals become alike.
     """
 
-    def __init__(self, run: Run, precondition: Preconditioner) -> None:
+    def __init__(self, run: Run, precondition: Precondition) -> None:
         self.run, self.system, self.precondition = run, run.system, precondition
         self.target, self.base = run.residual, run.alpha
         self.gained = torch.zeros_like(self.target)

@@ -24,7 +24,7 @@ from ridgeformer.solving.engines import Engine, Stored
 from ridgeformer.solving.fit import leave_one_out_residual
 from ridgeformer.solving.system import RidgeSystem, check_memory, exact_unit, scaled_system
 
-__all__ = ["LeaveOneOut", "RidgePath", "leave_one_out_path", "ridge_path"]
+__all__ = ["ReducedKernel", "RidgePath", "leave_one_out_path", "ridge_path"]
 
 EXACT_ROWS = 2000
 """Largest n at which the path is computed in float64 by an eigendecomposition; above in float32, and checked."""
@@ -130,10 +130,10 @@ def ridge_path(
         >>> ridge_path(DotProduct(), [[1.0], [2.0]], [1.0, 2.0], [1.0, 4.0]).residuals[:, 0, 0]  # 1 - 2 * 2/(4 + ridge)
         tensor([0.2000, 0.5000], dtype=torch.float64)
     """
-    return LeaveOneOut(kernel, X, y, tol=tol, seed=seed).path(ridges)
+    return ReducedKernel(kernel, X, y, tol=tol, seed=seed).path(ridges)
 
 
-class LeaveOneOut:
+class ReducedKernel:
     """K reduced once, from which every ridge follows; arguments as for `ridge_path`."""
 
     def __init__(self, kernel: Kernel, X: Any, y: Any, *, tol: float = 1e-3, seed: int = 0) -> None:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ridgeformer.algorithms import Iterate, Iterative
+from ridgeformer.algorithms.base import Precondition
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
-from ridgeformer.solving.preconditioners import Preconditioner
 from ridgeformer.solving.system import RidgeSystem, refuse_negative
 
 __all__ = ["Callback", "Run", "Status", "iterate", "refine"]
@@ -166,7 +166,7 @@ def refine(run: Run, one_pass: Callable[[], bool]) -> None:
         return
 
 
-def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], inverse: Preconditioner, steps: int) -> None:
+def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], inverse: Precondition, steps: int) -> None:
     """Iterate until the float64 residual of every output is below tol ||y||, in the precision of the rows.
 
     Args:

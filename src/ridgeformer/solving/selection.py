@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TypeAlias
 
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from ridgeformer.core.checks import as_matrix
 from ridgeformer.core.errors import InputError, LogitRangeError
-from ridgeformer.kernels import Kernel
-from ridgeformer.solving.ridge_path import LeaveOneOut, RidgePath, leave_one_out_path
+from ridgeformer.kernels import Exponential, Kernel, mean_square_length
+from ridgeformer.solving.ridge_path import ReducedKernel, RidgePath, leave_one_out_path
 
 __all__ = [
-    "LEAST_RIDGE", "RIDGES", "WIDENINGS", "Chosen", "GridChoice", "choose_kernel", "choose_ridge",
-    "choose_ridge_of_matrix", "largest_good", "least", "ridge_limits", "search_grid",
+    "DECADES", "LEAST_RIDGE", "RIDGES", "TEMPERATURES", "WIDENINGS", "Chosen", "GridChoice", "choose_exponential",
+    "choose_kernel", "choose_ridge", "choose_ridge_of_matrix", "largest_good", "least", "ridge_limits", "search_grid",
 ]  # fmt: skip
 
 LEAST_RIDGE = 1e-8
@@ -28,6 +28,9 @@ LEAST_RIDGE = 1e-8
 
 RIDGES = tuple(float(ridge) for ridge in torch.logspace(-4, 2, 20, dtype=torch.float64))
 """Where the default grid starts, over the mean diagonal of K: six decades, about three ridges in each."""
+
+TEMPERATURES, DECADES = (1.0, 0.5, 0.25, 0.125, 0.0625), (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+"""Where the grids of `choose_exponential` start: over the mean squared row length, and over the mean diagonal of K."""
 
 WIDENINGS = 4
 """Times that a grid is widened at most; each time by half of its first length."""
@@ -147,6 +150,41 @@ def choose_kernel(
     return Chosen(best.kernel, best.ridge, best.error, best.on_edge or choice.on_edge, best.path, best.place)
 
 
+def choose_exponential(
+    X: Tensor,
+    y: Tensor,
+    temperatures: Sequence[float] = TEMPERATURES,
+    ridges: Sequence[float] = DECADES,
+    *,
+    queries: Tensor | None = None,
+) -> tuple[Exponential, Chosen]:
+    """Choose an exponential kernel and its ridge for rows, as `choose_kernel` does; the kernel is returned twice.
+
+    The kernel is scaled to a largest diagonal entry of one over rows and queries, so that ridges compare. The queries
+    have no other say than that a temperature which cannot represent them is passed over.
+
+    Args:
+        X: rows, (n, d).
+        y: targets, (n,) or (n, outputs).
+        temperatures: candidates, as multiples of the mean squared row length.
+        ridges: candidates, as multiples of the mean diagonal of K.
+        queries: rows to be predicted later.
+
+    Raises:
+        LogitRangeError: rows so different in length that no temperature of the grid is within range.
+    """
+    length, everything = mean_square_length(X), X if queries is None else torch.cat([X, queries])
+
+    def scaled(tau: float) -> Exponential:
+        kernel = Exponential(tau * length)
+        kernel.within_range(everything)
+        return replace(kernel, log_scale=kernel.largest_logit(everything))
+
+    chosen = choose_kernel(scaled, X, y, temperatures, ridges)
+    assert isinstance(chosen.kernel, Exponential)
+    return chosen.kernel, chosen
+
+
 def choose_ridge(
     kernel: Kernel,
     X: ArrayLike | Tensor,
@@ -177,7 +215,7 @@ def choose_ridge(
         0.1
     """
     rows = as_matrix(X, "X").detach()
-    reduction = LeaveOneOut(kernel, rows, y)
+    reduction = ReducedKernel(kernel, rows, y)
 
     def choose(judged: Tensor) -> int:
         """Apply the rule to the ridges that misclassify the fewest rows, or to all."""

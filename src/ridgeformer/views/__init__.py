@@ -4,7 +4,7 @@
 and heat maps, `page` renders and writes, `ridgeformer.core.words` writes numbers and counts.
 """
 
-from ridgeformer.views.figures import GREY, PALETTE, Figure, bars, broken, curve, draw, heat_map, log_axis, styled
+from ridgeformer.views.figures import GREY, PALETTE, Figure, bars, broken, curve, draw, heat_map, log_axis
 from ridgeformer.views.page import render_page, write_page
 from ridgeformer.views.parts import Facts, Fragment, Page, Part, Picture, Section, Strip, Table, Thumbnail, thumbnail
 
@@ -28,7 +28,6 @@ __all__ = [
     "heat_map",
     "log_axis",
     "render_page",
-    "styled",
     "thumbnail",
     "write_page",
 ]

@@ -7,7 +7,8 @@ from math import isnan
 from pathlib import Path
 
 from ridgeformer.claims import Claim, Judgement, Plot, Trial, Verdict
-from ridgeformer.views.figures import PALETTE, Figure, curve, draw
+from ridgeformer.core.words import count, percent
+from ridgeformer.views.figures import PALETTE, Figure, curve, draw, log_axis
 from ridgeformer.views.page import fill, write_html
 
 __all__ = [
@@ -47,14 +48,15 @@ def claim_figure(plot: Plot) -> Figure:
         curve(list(plot.at[: len(y)]), list(y), name, PALETTE[number % len(PALETTE)], dash=dash)
         for number, (name, y, dash) in enumerate(curves)
     ]
-    x, y = ({"title": getattr(plot, axis), "type": "log" if axis in plot.log else "linear"} for axis in "xy")
-    return draw(traces, x, y | {"exponentformat": "power"})
+    x = log_axis(plot.x, plot.at) if "x" in plot.log else plot.x
+    y = log_axis(plot.y, *(values for _, values, _ in curves)) if "y" in plot.log else plot.y
+    return draw(traces, x, y)
 
 
 def summary(judgements: Sequence[Judgement]) -> str:
     """Return the ledger in two sentences."""
     counts = [(verdict, sum(j.claim.verdict is verdict for j in judgements)) for verdict in Verdict]
-    tally = ", ".join(f"{count} {verdict.value}" for verdict, count in counts if count)
+    tally = ", ".join(f"{many} {verdict.value}" for verdict, many in counts if many)
     wrong = [judgement.claim.id for judgement in judgements if not judgement.agrees]
     agreement = (
         f"These records contradict their checks: {', '.join(wrong)}."
@@ -84,9 +86,9 @@ def trial_line(trial: Trial) -> str:
         >>> trial_line(Trial("A <= B", 2000, 0, 0.999, 0))
         'A <= B: never broken in 2,000 cases, largest ratio of the sides 0.999 (search with seed 0)'
     """
-    cases = f"{trial.cases:,} case{'s' if trial.cases != 1 else ''}"
+    cases = count(trial.cases, "case")
     broken = f"never broken in {cases}" if trial.holds else f"broken in {trial.violations:,} of {cases}"
     ratio = "" if isnan(trial.worst) else f", largest ratio of the sides {trial.worst:.9g}"
-    kept = "" if trial.kept == 1 else f", keeping {100 * trial.kept:.2g} % of the published cases"
+    kept = "" if trial.kept == 1 else f", keeping {percent(trial.kept)} of the published cases"
     search = "" if trial.seed is None else f" (search with seed {trial.seed})"
     return f"{trial.statement}: {broken}{ratio}{kept}{search}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Sequence
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, inf, isfinite, log10
 from textwrap import wrap
 from typing import Any, TypeAlias
 
@@ -37,7 +37,6 @@ __all__ = [
     "heat_map",
     "log_axis",
     "packed",
-    "styled",
     "vertical_line",
 ]
 
@@ -157,14 +156,14 @@ def log_axis(title: str, *values: Iterable[Any], **options: Any) -> Axis:
 
     Args:
         title: What it measures, with its unit.
-        values: Everything that is shown along it; what is not positive is left out.
+        values: Everything that is shown along it; values that are not positive and finite are ignored.
         options: Further options of plotly's axis.
 
     Example:
         >>> log_axis("error", [1.0, 1e-13])["dtick"], log_axis("width", [30.0, 100.0])["ticktext"][:3]
         (2, ['10', '20', '50'])
     """
-    shown = [float(value) for part in values for value in part if value > 0]
+    shown = [float(value) for part in values for value in part if 0 < value < inf]
     low, high = (log10(min(shown)), log10(max(shown))) if shown else (0.0, 1.0)
     axis: Axis = {"title": title, "type": "log"}
     if high - low >= FEW_DECADES:
@@ -205,15 +204,6 @@ def packed(part: Any) -> Any:
 def figure_json(figure: Figure) -> str:
     """Return a figure as JSON that can stand inside a script element; no text in it can end the element."""
     return json.dumps(packed(figure), separators=(",", ":")).replace("<", "\\u003c")
-
-
-def styled(figure: Any) -> Figure:
-    """Return a plotly figure in this plain form (to go, once the studies draw with `draw`)."""
-    layout = {name: value for name, value in figure.layout._props.items() if name != "template"}
-    axes = {name: dict(layout.pop(name, {})) for name in ("xaxis", "yaxis")}
-    for axis in axes.values():
-        axis["title"] = axis.get("title", {}).get("text", "")
-    return draw([{"type": trace.type, **trace._props} for trace in figure.data], axes["xaxis"], axes["yaxis"], **layout)
 
 
 def _axis(options: str | Axis) -> Axis:

@@ -29,9 +29,9 @@ def influence_table(answer: Answer) -> Table:
 
 
 def influence_strip(answer: Answer, dataset: Dataset) -> Strip:
-    """Return the row asked about, then the training rows that help and harm its prediction most."""
+    """Return the explained row, then the training rows that help and harm its prediction most."""
     note = f"row {answer.row}, predicted {answer.predicted}"
-    images = [thumbnail(dataset, answer.row, f"asked: {answer.truth}", note, "asked")]
+    images = [thumbnail(dataset, answer.row, f"explained: {answer.truth}", note, "asked")]
     for mark, points in (("helps", answer.helpful), ("harms", answer.harmful)):
         for point in points:
             note = f"row {point.row}, {point.score:+.3f}"
@@ -39,7 +39,7 @@ def influence_strip(answer: Answer, dataset: Dataset) -> Strip:
     right = "correctly" if answer.truth == answer.predicted else "wrongly"
     return Strip(
         tuple(images),
-        f"What to see: the row asked about ({answer.truth}, {right} predicted {answer.predicted}), then the training "
+        f"What to see: the explained row ({answer.truth}, {right} predicted {answer.predicted}), then the training "
         f"rows that help most and those that harm most. These {len(images) - 1} make up {100 * answer.share:.0f} % of "
         "all influence on it.",
         "influence",

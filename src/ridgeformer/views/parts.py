@@ -181,14 +181,7 @@ class Section:
 
     title: str
     parts: Sequence[Part] = ()
-    table: Table | None = None  # to go: a table is one of the parts
-    pictures: tuple[Picture, ...] = ()
     anchor: str = ""
-
-    def __post_init__(self) -> None:
-        parts = (*self.parts, *(() if self.table is None else (self.table,)), *self.pictures)
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "pictures", tuple(part for part in parts if isinstance(part, Picture)))
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -199,6 +192,11 @@ class Section:
     def tables(self) -> tuple[Table, ...]:
         """Its tables."""
         return tuple(part for part in self.parts if isinstance(part, Table))
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Its figures."""
+        return tuple(part for part in self.parts if isinstance(part, Picture))
 
 
 @dataclass(frozen=True, eq=False)

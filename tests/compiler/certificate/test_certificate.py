@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ridgeformer.compiler.certificate.certificate import Certificate, Finding, merge
+from ridgeformer.compiler.certificate.certificate import Certificate, TaskCheck, merge
 from ridgeformer.core.words import percent_at_most
 
 
 def finding(measured, bound, met=True):
-    return Finding("name", "what", "condition", np.array(measured, float), np.array(bound, float), met=met)
+    return TaskCheck("name", "what", "condition", np.array(measured, float), np.array(bound, float), met=met)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_nothing_checked_is_not_certified():
 
 
 def certificate(within, *failing, tolerance=0.01, advice=""):
-    findings = [Finding("accuracy", "what", "none", np.array([within]), np.array([tolerance]), kind="proved")]
+    findings = [TaskCheck("accuracy", "what", "none", np.array([within]), np.array([tolerance]), kind="proved")]
     findings += [replace(finding([2.0], [1.0]), name=name) for name in failing]
     checks, curves = merge([findings])
     one = np.ones((1, 1, 1))

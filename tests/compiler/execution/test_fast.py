@@ -5,9 +5,9 @@ import torch
 
 from ridgeformer.compiler.execution import run_literally
 from ridgeformer.compiler.execution.fast import SEQUENCES, _State
-from ridgeformer.compiler.execution.operations import Operation, Rows, update
+from ridgeformer.compiler.execution.plans import Operation, Rows, update
+from ridgeformer.compiler.reports import collect
 from ridgeformer.compiler.sublayers import GatedMLP
-from ridgeformer.compiler.trace import collect
 from tests.compiler.tasks import MODELS, model, task
 
 

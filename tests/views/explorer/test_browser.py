@@ -37,7 +37,7 @@ def the_librarys(state):
     kernel = rf.kernels.DotProduct() if state.attention == "linear" else rf.kernels.Exponential(state.temperature)
     algorithm = rf.algorithms.ConjugateGradients(steps=state.steps)
     model = rf.compile(kernel, algorithm, features=task.X.shape[1], ridge=state.ridge)
-    head = rf.NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy())
+    head = rf.NadarayaWatsonRegressor(state.temperature).fit(task.X.numpy(), task.y.numpy())
     found = {
         "compiled transformer": model(task.X, task.y, task.Xq),
         "exact kernel ridge": rf.solve(kernel, task.X, task.y, ridge=state.ridge).predict(task.Xq),
@@ -91,6 +91,7 @@ def test_every_slider_moves_its_part_by_keyboard(explorer):
 CHIPS = [
     ("algorithm", "richardson", {"algorithm": "richardson"}),
     ("algorithm", "nesterov", {"algorithm": "nesterov"}),
+    ("kernel", "gaussian", {"kernel": "gaussian"}),
     ("kernel", "dot product", {"kernel": "dot_product", "attention": "linear"}),
     ("algorithm", "pcg", {"algorithm": "pcg"}),
     ("attention", "imitation", {"attention": "imitation", "algorithm": "cg"}),

@@ -31,6 +31,10 @@ STATES = [
     State(kernel="dot_product", attention="linear", algorithm="pcg", ridge=0.01),
     State(attention="vanilla", algorithm="richardson", ridge=1.0, steps=30),
     State(kernel="dot_product", attention="imitation", ridge=0.5, steps=5),
+    State(kernel="gaussian", steps=16),
+    State(kernel="gaussian", attention="vanilla", algorithm="richardson", ridge=1.0, steps=30),
+    State(steps=20, algorithm="heavy_ball", ridge=1.0),
+    State.parse("attention=linear&algorithm=nesterov&ridge=1&steps=20"),
     State(data="steps", width=16, sketch="orthogonal"),
     State(data="wine", rows=60, temperature=13.0, output=1),
     State(data="digits", rows=80, ridge=1.0, output=3, width=40),
@@ -43,6 +47,8 @@ def kernel_and_rows(state):
     if state.attention == "imitation":
         return rf.kernels.DotProduct(), task.X - task.X.mean(0), task.Xq - task.X.mean(0)
     linear = state.attention == "linear"
+    if state.kernel == "gaussian":
+        return rf.kernels.Gaussian(state.temperature), task.X, task.Xq
     return (rf.kernels.DotProduct() if linear else rf.kernels.Exponential(state.temperature)), task.X, task.Xq
 
 
@@ -59,7 +65,7 @@ def test_predictions_are_the_librarys(state):
     found, task = run(state), load_regression(state)
     assert np.allclose(found.predicted, compiled(state)(task.X, task.y, task.Xq).numpy() + task.mean, atol=1e-12)
     assert np.allclose(found.exact, fit(state), atol=1e-7)
-    head = rf.NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
+    head = rf.NadarayaWatsonRegressor(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
     assert np.allclose(found.average, head + task.mean, atol=1e-12)
     assert np.array_equal(found.steps[-1], found.predicted) or state.steps == 1
 

@@ -54,7 +54,7 @@ def test_a_curve_shows_the_run():
         "truth": found.task.truth,
     }.items():
         assert np.array_equal(np.asarray(shown[name]["y"]), values), name
-    asked = shown["asked about"]
+    asked = shown["selected"]
     assert np.asarray(asked["x"]).tolist() == [found.task.x[5]]
     assert np.asarray(asked["y"]).tolist() == [found.task.targets[5]]
 

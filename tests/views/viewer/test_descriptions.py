@@ -68,6 +68,12 @@ def test_softmax_equal_weights_and_products():
     assert line("linear cg", "step 1.curvature") == r"s_i \leftarrow \sum_{j\,\in\,\text{supports}}u_j\,p_j"
 
 
+def test_logits_of_the_gaussian_kernel():
+    assert line("softmax gaussian", "prelude.squared lengths") == r"h_i \leftarrow 0.5\,\varphi_i^{\top}\varphi_i"
+    attention = line("softmax gaussian", "step 1.kernel product")
+    assert r"\left(4\,\varphi_i^{\top}\varphi_j - 4\,h_j + 4\,h_i\,\mathrm{agg}_j\right) p_j" in attention
+
+
 def test_heads_that_write_one_channel_are_one_sum():
     gradient = line("linear richardson", "step 1.gradient")
     assert gradient.endswith(r"\varphi_i^{\top}\varphi_j\,\alpha_j + \lambda\,\alpha_i - y_i")

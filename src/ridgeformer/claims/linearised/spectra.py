@@ -173,11 +173,11 @@ def check_l2(cases: int) -> Pieces:
     yield Figure("at the rank", at_rank)
     yield Figure("rank that holds 99 % of the energy", float(energy))
     yield Figure("condition number there", at_energy)
-    yield Figure("width by the source's formula, at the rank", 10 ** published_width(at_rank, 1000).log10_width)
-    yield Figure("width by the source's formula, at 99 %", 10 ** published_width(at_energy, 1000).log10_width)
+    yield Figure("width by the source's formula, at the rank", 10 ** published_width(at_rank, 1000).log10_sufficient)
+    yield Figure("width by the source's formula, at 99 %", 10 ** published_width(at_energy, 1000).log10_sufficient)
     yield Plot(
         x="directions kept", y="", at=ranks, log="y", solid={"condition number": conditions},
-        dashed={"kappa^6 n log n": [10 ** published_width(kappa, 1000).log10_width for kappa in conditions]},
+        dashed={"kappa^6 n log n": [10 ** published_width(kappa, 1000).log10_sufficient for kappa in conditions]},
         caption="The width asked for is set by where one cuts: any answer from n log n up can be had.",
     )  # fmt: skip
 

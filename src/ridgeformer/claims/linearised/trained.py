@@ -51,8 +51,8 @@ def check_l10(cases: int) -> Pieces:
     raw = _distances(X, seeds)
     whole, plain = (_trained(problem, Architecture(name, scale=1.0), seeds) for name in ("mlp-attn", "relu"))
     trained = {r: _trained(problem, Architecture("mlp-attn", scale=1.0, rank=r), seeds) for r in RANKS}
-    asked = {r: published_width(gram_spectrum(X).condition(r), len(X)).log10_width for r in RANKS}
-    asked_full = published_width(gram_spectrum(X).condition(), len(X)).log10_width
+    asked = {r: published_width(gram_spectrum(X).condition(r), len(X)).log10_sufficient for r in RANKS}
+    asked_full = published_width(gram_spectrum(X).condition(), len(X)).log10_sufficient
     near, less = ({r: mean(d[name]) for r, d in kernel.items()} for name in ("multiplicative", "additive"))
     far = mean(full["multiplicative"])
     yield from (

@@ -75,7 +75,9 @@ def check_l4(cases: int) -> Pieces:
     )
     slower = [attention.multiplicative > raw.multiplicative for attention, raw in pairs]
     yield corrected(holds("attention slows it: a larger multiplicative distance than raw rows at every width", *slower))
-    yield Figure("width by the source's formula, digits n = 100", 10 ** published_width(kappa, L4_ROWS).log10_width)
+    yield Figure(
+        "width by the source's formula, digits n = 100", 10 ** published_width(kappa, L4_ROWS).log10_sufficient
+    )
     yield Figure(
         "width that is enough for a relative distance of 1/2 (Chernoff), attention", enough(inputs["attention"])
     )
@@ -160,9 +162,9 @@ def check_l17(cases: int) -> Pieces:
     ranks = {f"{energy:.1%} of the energy": int((share < energy).sum()) + 1 for energy in ENERGIES}
     ranks["the rank"] = gram_spectrum(X).rank
     widths = {
-        cut: published_width(gram_spectrum(X).condition(rank), L17_ROWS).log10_width for cut, rank in ranks.items()
+        cut: published_width(gram_spectrum(X).condition(rank), L17_ROWS).log10_sufficient for cut, rank in ranks.items()
     }
-    published = {name: published_width(kappa, n).log10_width for name, (kappa, n, _) in QUOTED.items()}
+    published = {name: published_width(kappa, n).log10_sufficient for name, (kappa, n, _) in QUOTED.items()}
     yield corrected(
         within(
             "kappa^6 n ln n at kappa = 1.2e3 and 8.7e3 has the published exponents",

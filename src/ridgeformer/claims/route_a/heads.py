@@ -15,7 +15,7 @@ from ridgeformer.claims.checks import drawn, holds, normal, unit_task, within
 from ridgeformer.claims.claim import Claim, Counterexample, Figure, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.estimators import NadarayaWatsonRegressor
 from ridgeformer.kernels import Exponential
 from ridgeformer.language.roles import QUERY
 from ridgeformer.solving import solve
@@ -288,7 +288,7 @@ def check_a4(cases: int) -> Pieces:
     """Compare a one-head network with the kernel average and with ridge regression, on diabetes."""
     X, y, Xq, _ = _data()
     heads = {s: _a4_head(s) for s in SHARPNESS}
-    averages = {s: NadarayaWatson(temperature=1 / s).fit(X, y).predict(Xq) for s in SHARPNESS}
+    averages = {s: NadarayaWatsonRegressor(temperature=1 / s).fit(X, y).predict(Xq) for s in SHARPNESS}
     ridges = {(s, ridge): _a4_ridge(s, ridge) for s in SHARPNESS for ridge in RIDGES}
     unequal = sum(_gap(heads[s], averages[s]) > 1e-10 for s in SHARPNESS)
     gaps = [_gap(heads[s], f) for (s, _), f in ridges.items()]

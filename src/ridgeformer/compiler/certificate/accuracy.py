@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from ridgeformer import bounds
-from ridgeformer.compiler.certificate.certificate import Array, Finding
-from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.certificate import Array, TaskCheck
+from ridgeformer.compiler.certificate.evidence import RunEvidence
 from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.solving import Fit, RidgeSystem, solve
 from ridgeformer.solving.engines import Stored
@@ -48,7 +48,7 @@ class Proof:
         return _sizes(self.exact, self.solved)
 
 
-def prove(evidence: Evidence) -> Proof:
+def prove(evidence: RunEvidence) -> Proof:
     """Return the proof of one task: no weight enters it, only the answers and the coefficients of the run."""
     answers, y = evidence.predictions, evidence.true.y
     try:
@@ -71,9 +71,9 @@ def prove(evidence: Evidence) -> Proof:
     return Proof(exact, solved, bound, _relative(bound, _sizes(exact, solved)), how)
 
 
-def check_accuracy(proof: Proof, tolerance: float) -> Finding:
+def check_accuracy(proof: Proof, tolerance: float) -> TaskCheck:
     """Return the finding that the proved bound is within the tolerance."""
-    return Finding(
+    return TaskCheck(
         "accuracy",
         "every answer is proved to be this near to exact ridge regression, relative to the largest exact prediction of "
         "its output over the queries",
@@ -85,14 +85,14 @@ def check_accuracy(proof: Proof, tolerance: float) -> Finding:
     )
 
 
-def _judged(solution: Fit, evidence: Evidence) -> tuple[Array, Array]:
+def _judged(solution: Fit, evidence: RunEvidence) -> tuple[Array, Array]:
     """Return the predictions of a solution and the bounds on their distance from the exact ones."""
     answer = solution.answer(evidence.query_rows)
     found, bound = answer.values.numpy(), answer.bound.numpy()
     return found, np.where(np.isfinite(found), bound, inf)
 
 
-def _from_coefficients(solution: Fit, evidence: Evidence) -> Array:
+def _from_coefficients(solution: Fit, evidence: RunEvidence) -> Array:
     """Return the bound by the coefficients that the network's own stream holds after its last step."""
     nothing = np.full(evidence.predictions.shape, inf)
     if "alpha" not in evidence.values:

@@ -12,9 +12,9 @@ from torch import Tensor
 from ridgeformer.algorithms import Coefficients, FixedCoefficients, NadarayaWatson
 from ridgeformer.compiler.attentions import ImitatedAttention
 from ridgeformer.compiler.certificate.accuracy import Proof
-from ridgeformer.compiler.certificate.evidence import Evidence
+from ridgeformer.compiler.certificate.evidence import RunEvidence
+from ridgeformer.compiler.certificate.expected import diagonal, kept_of_a_query
 from ridgeformer.compiler.certificate.textbook import iterates
-from ridgeformer.compiler.certificate.vanilla import diagonal, kept_of_a_query
 from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.words import percent_at_most
 
@@ -24,7 +24,7 @@ MOST_STEPS, MOST_WORK = 2000, 2**28
 """Steps tried at most, and multiplications spent on them, (supports)^2 a step."""
 
 
-def advise(evidence: list[Evidence], proofs: list[Proof], tolerance: float, *, compiled: bool) -> str:
+def advise(evidence: list[RunEvidence], proofs: list[Proof], tolerance: float, *, compiled: bool) -> str:
     """Return a clause that says what to do, for the tasks whose bound is above the tolerance.
 
     Args:
@@ -47,7 +47,7 @@ def advise(evidence: list[Evidence], proofs: list[Proof], tolerance: float, *, c
     return f"run {steps:,} more step{'s' * (steps != 1)}" if steps > 0 else _beyond_steps(failing[0][0])
 
 
-def _too_slow(evidence: Evidence) -> str:
+def _too_slow(evidence: RunEvidence) -> str:
     """Return what to do if no number of steps that was tried is enough."""
     todo = "raise the ridge"
     if not evidence.spec.algorithm.inner_products or evidence.spec.dtype != "float64":
@@ -55,7 +55,7 @@ def _too_slow(evidence: Evidence) -> str:
     return f"{_most(evidence):,} steps would not be enough: {todo}"
 
 
-def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None:
+def _hindrance(evidence: RunEvidence, proof: Proof, tolerance: float) -> str | None:
     """Return what no number of steps would mend, if there is such a thing."""
     spec = evidence.spec
     if isinstance(spec.algorithm, NadarayaWatson):
@@ -78,7 +78,7 @@ def _hindrance(evidence: Evidence, proof: Proof, tolerance: float) -> str | None
     return None
 
 
-def _more_steps(evidence: Evidence, proof: Proof, tolerance: float) -> int | None:
+def _more_steps(evidence: RunEvidence, proof: Proof, tolerance: float) -> int | None:
     """Return how many steps more the method needs on this task, run without a network; None if too many."""
     problem, steps = evidence.problem, evidence.spec.steps
     allowed = torch.from_numpy(tolerance * proof.sizes - proof.solved.max(0))
@@ -90,12 +90,12 @@ def _more_steps(evidence: Evidence, proof: Proof, tolerance: float) -> int | Non
     return None
 
 
-def _most(evidence: Evidence) -> int:
+def _most(evidence: RunEvidence) -> int:
     """Return how many steps are tried."""
     return max(evidence.spec.steps + 1, min(MOST_STEPS, MOST_WORK // evidence.problem.system.n**2))
 
 
-def _iterated(evidence: Evidence) -> Iterator[Tensor]:
+def _iterated(evidence: RunEvidence) -> Iterator[Tensor]:
     """Return k(x)'(alpha_t - alpha*) of conjugate gradients in the network's precision, (queries, outputs), t = 1..."""
     problem = evidence.problem
     order = torch.arange(problem.system.n)
@@ -103,7 +103,7 @@ def _iterated(evidence: Evidence) -> Iterator[Tensor]:
     return (problem.cross @ alpha.to(torch.float64) - problem.f for alpha in states)
 
 
-def _polynomial(evidence: Evidence) -> Iterator[Tensor]:
+def _polynomial(evidence: RunEvidence) -> Iterator[Tensor]:
     """Return the same for methods with fixed coefficients: the error is a polynomial in the eigenvalues of A."""
     problem, vanilla = evidence.problem, isinstance(evidence.spec.attention, VanillaAttention)
     values, Q, scale = *problem.spectrum, torch.ones(problem.system.n, dtype=torch.float64)
@@ -122,7 +122,7 @@ def _polynomial(evidence: Evidence) -> Iterator[Tensor]:
         yield slot if keep is not None else -((left * last) @ right)
 
 
-def _coefficients(evidence: Evidence) -> Iterable[Coefficients]:
+def _coefficients(evidence: RunEvidence) -> Iterable[Coefficients]:
     """Return the coefficients of every step."""
     if isinstance(evidence.spec.attention, VanillaAttention):
         return repeat(Coefficients(0.0, 1.0))
@@ -131,7 +131,7 @@ def _coefficients(evidence: Evidence) -> Iterable[Coefficients]:
     return algorithm.coefficients((ridge, ridge), ridge)
 
 
-def _beyond_steps(evidence: Evidence) -> str:
+def _beyond_steps(evidence: RunEvidence) -> str:
     """Return why a network is off whose method, run without a network, is not."""
     spec = evidence.spec
     if evidence.approximate:

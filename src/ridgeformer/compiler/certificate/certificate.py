@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ridgeformer.compiler.certificate.rounding import MODEL
 from ridgeformer.core.words import percent_at_most
 
-__all__ = ["Certificate", "Check", "Curve", "Finding", "Kind", "merge"]
+__all__ = ["FLOOR", "MODEL", "MODELLED", "Certificate", "CertificateCurve", "Check", "Kind", "TaskCheck", "merge"]
+
 
 Array = NDArray[np.float64]
 
@@ -21,6 +21,19 @@ Array = NDArray[np.float64]
 Kind = Literal["proved", "expected", "observed"]
 """proved: a rigorous bound for this run, whatever the weights are. expected: a theorem of exact arithmetic plus a model
 of rounding, named in the condition. observed: a comparison."""
+
+FLOOR = 4.0
+"""Rounding may leave a relative A-norm error of FLOOR (1 + largest logit) eps kappa (see `RunEvidence.floor`)."""
+
+MODEL = (
+    f"FLOOR (1 + largest logit) eps kappa is added to relative errors, with FLOOR = {FLOOR:g}, eps of the weights' "
+    "precision, and kappa the condition number of the system or of the method, whichever is larger; and what conjugate "
+    "gradients leave when their divisors become too small to divide by"
+)
+"""The model in words."""
+
+MODELLED = "rounding as modelled"
+"""How the condition of an expected line refers to it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +60,7 @@ class Check:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class CertificateCurve:
     """Everything behind a check: arrays with tasks first, then what the axes say."""
 
     measured: Array
@@ -56,7 +69,7 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class TaskCheck:
     """One claim about one task, before tasks are put together.
 
     Attributes:
@@ -96,7 +109,7 @@ class Certificate:
     subject: str
     tolerance: float
     checks: tuple[Check, ...]
-    curves: Mapping[str, Curve] = field(repr=False)
+    curves: Mapping[str, CertificateCurve] = field(repr=False)
     kappa: Array
     floor: Array
     exact: Array = field(repr=False)
@@ -182,11 +195,11 @@ class Certificate:
         }
 
 
-def merge(tasks: Iterable[Sequence[Finding]]) -> tuple[tuple[Check, ...], dict[str, Curve]]:
+def merge(tasks: Iterable[Sequence[TaskCheck]]) -> tuple[tuple[Check, ...], dict[str, CertificateCurve]]:
     """Put the findings of several tasks together: one check a name, at its tightest point.
 
     Example:
-        >>> found = Finding("rate", "it falls", "always", np.array([0.1, 0.3]), np.array([1.0, 0.5]))
+        >>> found = TaskCheck("rate", "it falls", "always", np.array([0.1, 0.3]), np.array([1.0, 0.5]))
         >>> checks, curves = merge([[found]])
         >>> checks[0].measured, checks[0].bound, checks[0].holds
         (0.3, 0.5, True)
@@ -195,7 +208,7 @@ def merge(tasks: Iterable[Sequence[Finding]]) -> tuple[tuple[Check, ...], dict[s
     for findings in zip(*tasks, strict=True):
         first = findings[0]
         measured, bound = np.stack([f.measured for f in findings]), np.stack([f.bound for f in findings])
-        curves[first.name] = Curve(measured, bound, ("task", *first.axes))
+        curves[first.name] = CertificateCurve(measured, bound, ("task", *first.axes))
         worst = _tightest(measured, bound)
         checks.append(
             Check(

@@ -11,19 +11,21 @@ from ridgeformer.algorithms import NadarayaWatson
 from ridgeformer.compiler.attentions import CompiledAttention, ImitatedAttention
 from ridgeformer.compiler.certificate.accuracy import check_accuracy, prove
 from ridgeformer.compiler.certificate.advice import advise
-from ridgeformer.compiler.certificate.apriori import Promise, report_promise
-from ridgeformer.compiler.certificate.certificate import Certificate, Finding, merge
-from ridgeformer.compiler.certificate.evidence import Evidence, gather
-from ridgeformer.compiler.certificate.imitation import check_products, promise_imitation
-from ridgeformer.compiler.certificate.inexact import check_useful, measured_error
-from ridgeformer.compiler.certificate.leakage import check_leakage
-from ridgeformer.compiler.certificate.outcome import check_average, check_outcome, check_precision
-from ridgeformer.compiler.certificate.ranges import check_ranges
-from ridgeformer.compiler.certificate.rates import promise_rate
+from ridgeformer.compiler.certificate.certificate import Certificate, TaskCheck, merge
+from ridgeformer.compiler.certificate.evidence import RunEvidence, gather
+from ridgeformer.compiler.certificate.expected import (
+    Promise,
+    check_average,
+    check_outcome,
+    check_precision,
+    promise_rate,
+    promise_vanilla,
+    report_promise,
+)
+from ridgeformer.compiler.certificate.inexact import check_products, check_useful, measured_error, promise_imitation
+from ridgeformer.compiler.certificate.network import check_leakage, check_ranges, check_weights
 from ridgeformer.compiler.certificate.sketching import measure_sketch
 from ridgeformer.compiler.certificate.textbook import check_steps
-from ridgeformer.compiler.certificate.vanilla import promise_vanilla
-from ridgeformer.compiler.certificate.weights import check_weights
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.checks import positive
@@ -90,7 +92,7 @@ def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any, *, tolerance: A
     )
 
 
-def _examine(evidence: Evidence) -> list[Finding]:
+def _examine(evidence: RunEvidence) -> list[TaskCheck]:
     """Return what is expected of one task and what was observed, the findings a person asks for first first."""
     if isinstance(evidence.spec.algorithm, NadarayaWatson):
         return check_average(evidence)
@@ -107,19 +109,19 @@ def _examine(evidence: Evidence) -> list[Finding]:
     return findings + check_precision(evidence)
 
 
-def promise_of(evidence: Evidence) -> Promise:
+def promise_of(evidence: RunEvidence) -> Promise:
     """Return what theory promises for a run with exact units: by its attention, or else by its algorithm."""
     return PROMISES.get(type(evidence.spec.attention), promise_rate)(evidence)
 
 
-PROMISES: dict[type[CompiledAttention], Callable[[Evidence], Promise]] = {
+PROMISES: dict[type[CompiledAttention], Callable[[RunEvidence], Promise]] = {
     VanillaAttention: promise_vanilla,
     ImitatedAttention: promise_imitation,
 }
 """Attentions that change the iteration, and so its rate."""
 
 
-def _subject(model: CompiledTransformer, evidence: list[Evidence]) -> str:
+def _subject(model: CompiledTransformer, evidence: list[RunEvidence]) -> str:
     spec, problem = model.spec, evidence[0].problem
     tasks = "1 task" if len(evidence) == 1 else f"{len(evidence)} tasks"
     sketched = f", {spec.projected} features sketched to {spec.carried}" if spec.carried < spec.projected else ""

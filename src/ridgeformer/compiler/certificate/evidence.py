@@ -11,23 +11,22 @@ import torch
 from torch import Tensor
 
 from ridgeformer.algorithms import Compilable
-from ridgeformer.compiler.certificate.problem import Problem, carried_features, pose
-from ridgeformer.compiler.certificate.rounding import FLOOR
-from ridgeformer.compiler.certificate.weights import as_specified
+from ridgeformer.compiler.certificate.certificate import FLOOR
+from ridgeformer.compiler.certificate.problem import ReferenceProblem, as_specified, carried_features, pose
+from ridgeformer.compiler.inputs import check_squares, check_task
+from ridgeformer.compiler.reports import collect
 from ridgeformer.compiler.specification import Specification
-from ridgeformer.compiler.task import check_squares, check_task
-from ridgeformer.compiler.trace import collect
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
 from ridgeformer.language.program import Program, Record
 from ridgeformer.language.roles import SUPPORT
 
-__all__ = ["Evidence", "gather"]
+__all__ = ["RunEvidence", "gather"]
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class RunEvidence:
     """One task: the problem the stream carries, the true one, and what the network did.
 
     Attributes:
@@ -44,8 +43,8 @@ class Evidence:
 
     spec: Specification
     program: Program
-    problem: Problem
-    true: Problem
+    problem: ReferenceProblem
+    true: ReferenceProblem
     rows: Tensor
     query_rows: Tensor
     projection: Tensor | None
@@ -139,7 +138,7 @@ class Evidence:
         return solving + FLOOR * self.relative_eps * summing
 
 
-def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence]:
+def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[RunEvidence]:
     """Run the model and return the evidence of every task; inputs are checked as the model checks them.
 
     What it should have solved comes from the specification, and from no weight.
@@ -167,7 +166,7 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[Evidence
         true = problem if full is carried else pose(spec, full, rows[i], targets[i], queries[i])
         kept = {name: value[:, i] for name, value in values.items()}
         run = (predictions[i], kept, eta[i])
-        found.append(Evidence(spec, model.program, problem, true, rows[i], queries[i], projection, *run))
+        found.append(RunEvidence(spec, model.program, problem, true, rows[i], queries[i], projection, *run))
     return found
 
 

@@ -3,24 +3,33 @@
 Whatever a step does, y - A alpha_t = r_t + sum_{j<t} e_j exactly, e_j = (r_j - r_{j+1}) - A (alpha_{j+1} - alpha_j).
 With the recursions of CG, e_j = gamma_j (q_j - A p_j): the error of one product. So the residual the network carries,
 and how far off its steps were, bound the true residual, and `posterior` takes it from there.
+
+For softmax heads that imitate linear attention the error is known before the run. With x = epsilon S, whose rows sum to
+zero for centred supports, rho = e^x - 1 - x and d_i the mean of rho over row i,
+
+    (n/epsilon) (softmax(x) - 1/n) = S + E,   E_ij = (rho_ij - d_i (1 + x_ij)) / (epsilon (1 + d_i)):
+
+the imitated product is off by E v. What rounding adds to the difference of two means is multiplied by n/epsilon.
 """
 
 from __future__ import annotations
+
+from math import inf, isfinite
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ridgeformer import bounds
-from ridgeformer.compiler.certificate.apriori import Promise, relative
-from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.certificate.rounding import FLOOR, MODELLED
+from ridgeformer.compiler.attentions import ImitatedAttention
+from ridgeformer.compiler.certificate.certificate import FLOOR, MODELLED, TaskCheck
+from ridgeformer.compiler.certificate.evidence import RunEvidence
+from ridgeformer.compiler.certificate.expected import Promise, relative
 
-__all__ = ["check_useful", "measured_error", "promise_inexact", "steps_taken"]
+__all__ = ["check_products", "check_useful", "measured_error", "promise_imitation", "promise_inexact", "steps_taken"]
 
 
-def steps_taken(evidence: Evidence) -> tuple[Tensor, Tensor]:
+def steps_taken(evidence: RunEvidence) -> tuple[Tensor, Tensor]:
     """Return e_j, (steps, supports, outputs), and norm(alpha_{j+1} - alpha_j), (steps, outputs)."""
     problem = evidence.problem
     r = torch.cat([problem.y[None], evidence.values["r"]])
@@ -29,7 +38,7 @@ def steps_taken(evidence: Evidence) -> tuple[Tensor, Tensor]:
     return (r[:-1] - r[1:]) - problem.A @ moves, moves.norm(dim=-2)
 
 
-def measured_error(evidence: Evidence) -> float:
+def measured_error(evidence: RunEvidence) -> float:
     """Return the largest norm(e_j)/(norm(A) norm(move)) over the steps that still move.
 
     The rounding of r and alpha themselves is no error of a step. Targets of zero need no step.
@@ -44,7 +53,7 @@ def measured_error(evidence: Evidence) -> float:
     return float(ratio[moving].max())
 
 
-def promise_inexact(evidence: Evidence, product: float, readout: Tensor) -> Promise:
+def promise_inexact(evidence: RunEvidence, product: float, readout: Tensor) -> Promise:
     """Return the promise of inexact CG.
 
     Args:
@@ -72,9 +81,9 @@ def promise_inexact(evidence: Evidence, product: float, readout: Tensor) -> Prom
     )
 
 
-def check_useful(evidence: Evidence, error: float) -> Finding:
+def check_useful(evidence: RunEvidence, error: float) -> TaskCheck:
     """Return the finding that steps with this relative error still solve the same problem."""
-    return Finding(
+    return TaskCheck(
         "inexactness",
         "condition number times the relative error of a step is below 1: it is still the same problem",
         "none",
@@ -83,10 +92,69 @@ def check_useful(evidence: Evidence, error: float) -> Finding:
     )
 
 
-def _reach(evidence: Evidence, residual_norms: Tensor) -> Tensor:
+def _reach(evidence: RunEvidence, residual_norms: Tensor) -> Tensor:
     """Return the most abs(k(x)'A^-1 r) can be, (queries, outputs)."""
     problem = evidence.problem
     if not bool(torch.isfinite(residual_norms).all()):
         return torch.full((len(problem.own), len(residual_norms)), torch.nan, dtype=torch.float64)
     energies = problem.energies.square()
     return torch.from_numpy(bounds.prediction_error_from_energy(residual_norms, problem.ridge, energies))
+
+
+def promise_imitation(evidence: RunEvidence) -> Promise:
+    """Return the promise of inexact CG, the readout being off as the tilt makes it."""
+    problem = evidence.problem
+    travelled = steps_taken(evidence)[1].cumsum(0)
+    rounding = cancellation(evidence) / problem.system.n**0.5
+    row_error = remainder(problem.cross, tilt(evidence)).norm(dim=1) + rounding
+    return promise_inexact(evidence, product_error(evidence), row_error[:, None] * travelled[:, None, :])
+
+
+def check_products(evidence: RunEvidence) -> list[TaskCheck]:
+    """Return the findings on the products themselves: their error, and whether kappa times it is small."""
+    norm, error = float(evidence.problem.eigenvalues[-1]), measured_error(evidence)
+    expected = product_error(evidence)
+    return [
+        TaskCheck(
+            "imitated product",
+            "a product is as far from linear attention's as the tilt makes it, relative to norm(A)",
+            "supports centred in context; rounding modelled as 2 FLOOR eps n/epsilon, since two means cancel",
+            np.asarray(error),
+            np.asarray(expected / norm),
+        ),
+        check_useful(evidence, error if isfinite(expected) else inf),
+    ]
+
+
+def product_error(evidence: RunEvidence) -> float:
+    """Return what norm(E v)/norm(v) is at most, rounding included; infinite where the tilt overflows."""
+    E = remainder(evidence.problem.K, tilt(evidence))
+    if not bool(torch.isfinite(E).all()):
+        return inf
+    return float(torch.linalg.matrix_norm(E, ord=2)) + cancellation(evidence)
+
+
+def remainder(S: Tensor, epsilon: float) -> Tensor:
+    """Return E, the imitated operator minus the linear one, for rows that sum to zero.
+
+    Example:
+        >>> S = torch.tensor([[0.5, -0.5]], dtype=torch.float64)
+        >>> exact = (2 / 0.1) * ((0.1 * S).softmax(-1) - 0.5) - S
+        >>> torch.allclose(remainder(S, 0.1), exact, atol=1e-14)
+        True
+    """
+    x = epsilon * S
+    rho = torch.expm1(x) - x
+    d = rho.mean(1, keepdim=True)
+    return (rho - d * (1 + x)) / (epsilon * (1 + d))
+
+
+def tilt(evidence: RunEvidence) -> float:
+    """Return epsilon."""
+    assert isinstance(evidence.spec.attention, ImitatedAttention)
+    return evidence.spec.attention.epsilon
+
+
+def cancellation(evidence: RunEvidence) -> float:
+    """Return what rounding may add to norm(product)/norm(v): 2 FLOOR eps n/epsilon, for two means that cancel."""
+    return 2 * FLOOR * evidence.eps * evidence.problem.system.n / tilt(evidence)

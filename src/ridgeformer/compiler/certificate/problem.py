@@ -8,17 +8,18 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ridgeformer.compiler.compile import assemble
 from ridgeformer.compiler.specification import Specification, digest
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.core.errors import InputError
 from ridgeformer.solving import RidgeSystem
 from ridgeformer.solving.direct import solve_directly
 
-__all__ = ["Problem", "all_features", "carried_features", "pose", "pose_true"]
+__all__ = ["ReferenceProblem", "all_features", "as_specified", "carried_features", "pose", "pose_true"]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class ReferenceProblem:
     """(K + ridge I) alpha = y on float64 rows, its queries, and everything a bound asks of it.
 
     Attributes:
@@ -98,13 +99,15 @@ class Problem:
         """Return sqrt(v'Av) of every column, (..., outputs)."""
         return (v * (self.A @ v)).sum(-2).clamp_min(0).sqrt()
 
-    def in_precision(self, dtype: torch.dtype, order: Tensor) -> Problem:
+    def in_precision(self, dtype: torch.dtype, order: Tensor) -> ReferenceProblem:
         """Return the same problem with its supports in another order, computed in another precision."""
         rows = self.system.X[order].to(dtype)
-        return Problem(RidgeSystem(self.system.kernel, rows, self.ridge), self.y[order].to(dtype), self.queries)
+        return ReferenceProblem(
+            RidgeSystem(self.system.kernel, rows, self.ridge), self.y[order].to(dtype), self.queries
+        )
 
 
-def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tensor) -> Problem:
+def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tensor) -> ReferenceProblem:
     """Return the problem of one task for features that `embedding` (features, carried) makes of the rows.
 
     Args:
@@ -116,10 +119,10 @@ def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tenso
     """
     rows, queries = spec.attention.centre(X @ embedding, Xq @ embedding)
     system = RidgeSystem(spec.attention.scaled_kernel, rows, spec.ridge * spec.attention.scale)
-    return Problem(system, y, queries)
+    return ReferenceProblem(system, y, queries)
 
 
-def pose_true(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Problem:
+def pose_true(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> ReferenceProblem:
     """Return the problem of one task with all features, sketched or not by the model; arguments as in `pose`."""
     return pose(model.spec, all_features(model), X, y, Xq)
 
@@ -149,3 +152,8 @@ def all_features(model: CompiledTransformer) -> Tensor:
     """Return what the specification multiplies the features by before any sketch, float64, (features, projected)."""
     carried = carried_features(model)
     return carried if model.unsketched is None else model.unsketched
+
+
+def as_specified(model: CompiledTransformer) -> CompiledTransformer:
+    """Return what the model's specification compiles to, whatever its weights are now."""
+    return assemble(model.spec, carried_features(model), all_features(model))

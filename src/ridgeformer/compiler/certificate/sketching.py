@@ -8,9 +8,8 @@ import numpy as np
 import torch
 
 from ridgeformer import bounds
-from ridgeformer.compiler.certificate.certificate import Array
-from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.certificate.rounding import FLOOR
+from ridgeformer.compiler.certificate.certificate import FLOOR, Array
+from ridgeformer.compiler.certificate.evidence import RunEvidence
 from ridgeformer.kernels import DotProduct
 
 __all__ = ["Sketch", "measure_sketch"]
@@ -37,7 +36,7 @@ class Sketch:
     rounding: float
 
 
-def measure_sketch(evidence: Evidence) -> Sketch:
+def measure_sketch(evidence: RunEvidence) -> Sketch:
     """Return the sketch's bounds: W2 for the coefficients, W3 for the predictions, W6 for the kernel."""
     true, kept = evidence.true, evidence.problem
     difference = float(torch.linalg.matrix_norm(true.K - kept.K, ord=2))
@@ -54,7 +53,7 @@ def measure_sketch(evidence: Evidence) -> Sketch:
     return Sketch(difference, s, resolvent * size, predictions, leading, rounding)
 
 
-def _keeps_leading(evidence: Evidence) -> bool:
+def _keeps_leading(evidence: RunEvidence) -> bool:
     """Whether Kh is the best rank-m part of K and the queries are projected along with it."""
     true, kept = evidence.true, evidence.problem
     values, Q = torch.linalg.eigh(true.K)
@@ -65,7 +64,7 @@ def _keeps_leading(evidence: Evidence) -> bool:
     return same and projected and bool((true.own - kept.own >= -1e-10 * true.own).all())
 
 
-def _leading_bound(evidence: Evidence) -> Array:
+def _leading_bound(evidence: RunEvidence) -> Array:
     """Return W3's bound for the supports' own leading directions."""
     true, m = evidence.true, evidence.spec.carried
     values, Q = torch.linalg.eigh(true.K)

@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 
 from ridgeformer.algorithms import Iterative
-from ridgeformer.compiler.certificate.apriori import relative
-from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.certificate.problem import Problem
-from ridgeformer.compiler.certificate.rounding import MODELLED
-from ridgeformer.compiler.certificate.vanilla import diagonal
+from ridgeformer.compiler.certificate.certificate import MODELLED, TaskCheck
+from ridgeformer.compiler.certificate.evidence import RunEvidence
+from ridgeformer.compiler.certificate.expected import diagonal, relative
+from ridgeformer.compiler.certificate.problem import ReferenceProblem
 from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.solving import PRECONDITIONERS
@@ -32,7 +30,7 @@ CONTROLS = 4
 """Orders tried: one alone may drift little by luck."""
 
 
-def check_steps(evidence: Evidence) -> list[Finding]:
+def check_steps(evidence: RunEvidence) -> list[TaskCheck]:
     """Return the finding that every step, up to the loss of orthogonality, is the textbook's."""
     problem, steps = evidence.problem, evidence.spec.steps
     whole = problem.solution_norms
@@ -42,7 +40,7 @@ def check_steps(evidence: Evidence) -> list[Finding]:
     measured = relative(problem.a_norm(evidence.alpha - reference), whole)[:claimed]
     rounding = evidence.relative_eps * torch.arange(1, steps + 1)[:, None]  # a single row cannot be permuted
     return [
-        Finding(
+        TaskCheck(
             "textbook steps",
             f"steps 1 to {claimed} of {steps} are those of the textbook, relative to the size of the solution",
             f"claimed while the textbook agrees with itself in {CONTROLS} other orders of the rows to sqrt(eps); at "
@@ -56,7 +54,7 @@ def check_steps(evidence: Evidence) -> list[Finding]:
     ]
 
 
-def _drift(evidence: Evidence, reference: Tensor) -> Tensor:
+def _drift(evidence: RunEvidence, reference: Tensor) -> Tensor:
     """Return how far the textbook drifts from itself up to every step, (steps, outputs), the worst of some orders."""
     problem, worst = evidence.problem, torch.zeros(())
     generator = torch_generator(0, "permuted control")
@@ -69,7 +67,7 @@ def _drift(evidence: Evidence, reference: Tensor) -> Tensor:
     return worst
 
 
-def iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iterator[Tensor]:
+def iterates(evidence: RunEvidence, problem: ReferenceProblem, order: Tensor | None) -> Iterator[Tensor]:
     """Return the textbook's coefficients after step 1, 2, ..."""
     if isinstance(evidence.spec.attention, VanillaAttention):
         D = diagonal(evidence).to(problem.y.dtype)
@@ -82,7 +80,7 @@ def iterates(evidence: Evidence, problem: Problem, order: Tensor | None) -> Iter
     return (state.alpha for state in states)
 
 
-def _preconditioned_descent(problem: Problem, D: Tensor) -> Iterator[Tensor]:
+def _preconditioned_descent(problem: ReferenceProblem, D: Tensor) -> Iterator[Tensor]:
     alpha = torch.zeros_like(problem.y)
     while True:
         alpha = alpha - (problem.system.apply(alpha) - problem.y) / D[:, None]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ridgeformer.compiler.primitives.base import Operand, Primitives, Unit
-from ridgeformer.compiler.primitives.exact import Exact
-from ridgeformer.compiler.primitives.options import CHECKS
 from ridgeformer.compiler.primitives.relu import ReLU, product_error, quotient_error, reciprocal_error
 from ridgeformer.compiler.primitives.swiglu import SwiGLU, newton_error, newton_sweeps
+from ridgeformer.compiler.primitives.units import CHECKS, Exact, Operand, Primitives, Unit
 from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = [

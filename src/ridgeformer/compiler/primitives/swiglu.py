@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import ceil, exp, log, log1p, log2
 from typing import Any, ClassVar
 
-from ridgeformer.compiler.primitives.base import Entry, Operand, Primitives, Unit
 from ridgeformer.compiler.primitives.quotients import Inversion, invert_before_dividing
+from ridgeformer.compiler.primitives.units import Entry, Operand, Primitives, Unit
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.expressions import Term
 from ridgeformer.language.program import Channel, Gate, Program

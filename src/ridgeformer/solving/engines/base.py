@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ridgeformer.algorithms.base import Precondition
 from ridgeformer.kernels import Kernel
-
-if TYPE_CHECKING:
-    from ridgeformer.solving.preconditioners.builders import Preconditioner
 
 __all__ = ["Engine", "LinAlgError"]
 
@@ -68,7 +66,7 @@ class Engine(ABC):
         """Return the entries of K at these rows and columns, in the working precision; they may be written to."""
         return self.columns(columns)[rows]
 
-    def preconditioner(self, ridge: float, rank: int, generator: torch.Generator) -> Preconditioner | None:
+    def preconditioner(self, ridge: float, rank: int, generator: torch.Generator) -> Precondition | None:
         """Return P^-1 ~ (K + ridge I)^-1 if this engine builds its own, such as where the rows live elsewhere.
 
         None, the default, leaves it to the solver, which asks for `columns`.

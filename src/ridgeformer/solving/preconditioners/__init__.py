@@ -6,7 +6,7 @@ A new one is a file with a builder class, and one line in `PRECONDITIONERS`.
 from __future__ import annotations
 
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.solving.preconditioners.builders import Builder, Identity, Jacobi, Nystrom, Preconditioner
+from ridgeformer.solving.preconditioners.builders import Builder, Identity, Jacobi, Nystrom
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedCholesky
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "Jacobi",
     "Nystrom",
     "PivotedCholesky",
-    "Preconditioner",
     "builder",
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import ClassVar, Protocol, runtime_checkable
@@ -10,14 +9,18 @@ from typing import ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms.base import Precondition
 from ridgeformer.core.checks import whole
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.system import RidgeSystem
 
-__all__ = ["Builder", "Identity", "Jacobi", "Nystrom", "NystromFactor", "Preconditioner"]
-
-Preconditioner = Callable[[Tensor], Tensor]
-"""P^-1 applied to columns; symmetric positive definite."""
+__all__ = [
+    "Builder",
+    "Identity",
+    "Jacobi",
+    "Nystrom",
+    "NystromFactor",
+]
 
 
 @runtime_checkable
@@ -28,7 +31,7 @@ class Builder(Protocol):
     def name(self) -> str:
         """What it is called on the command line."""
 
-    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Precondition:
         """Return P^-1 as a function on columns."""
 
 
@@ -38,7 +41,7 @@ class Identity:
 
     name: ClassVar[str] = "identity"
 
-    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Precondition:
         """Return the identity map."""
         return lambda r: r
 
@@ -49,7 +52,7 @@ class Jacobi:
 
     name: ClassVar[str] = "jacobi"
 
-    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Precondition:
         """Return division by diag(K) + ridge."""
         scale = (system.diagonal + system.ridge)[:, None]
         return lambda r: r / scale
@@ -73,7 +76,7 @@ class Nystrom:
         if self.rank is not None:
             whole(self.rank, "rank", 1)
 
-    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Precondition:
         """Return P^-1 for this system; the sketch is drawn from `generator`."""
         return self.factor(system, generator).build(system, generator)
 
@@ -95,7 +98,7 @@ class NystromFactor:
     values: Tensor
     name: ClassVar[str] = "nystrom"
 
-    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Precondition:
         """Return P^-1 for this system; nothing is drawn."""
         shrink = ((self.values[-1] + system.ridge) / (self.values + system.ridge) - 1)[:, None]
 

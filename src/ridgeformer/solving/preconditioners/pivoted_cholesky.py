@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer.algorithms.base import Precondition
 from ridgeformer.core.checks import whole
 from ridgeformer.solving.engines import Engine
 from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
-from ridgeformer.solving.preconditioners.builders import Preconditioner
 from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods
 from ridgeformer.solving.system import RidgeSystem
 
@@ -162,7 +162,7 @@ class PivotedCholesky:
         if self.rank is not None:
             whole(self.rank, "rank", 1)
 
-    def build(self, system: RidgeSystem, generator: torch.Generator) -> Preconditioner:
+    def build(self, system: RidgeSystem, generator: torch.Generator) -> Precondition:
         """Return P^-1 for this system; the pivots are drawn from `generator`."""
         own = system.engine.preconditioner(system.ridge, self.rank or default_rank(system.n), generator)
         if own is not None:

@@ -142,7 +142,7 @@ def fits_section(audit: Audit) -> Section:
                 "fits",
             ),
             Table.of(columns, rows, "fits"),
-            f"The certificate: {certified.solution.advice} On held-out rows the prediction is proved to be within "
+            f"The certificate: {certified.fit.advice} On held-out rows the prediction is proved to be within "
             f"{certified.worst_bound:.1e} of the exact solution's, where outputs have the typical size "
             f"{certified.typical_output:.2g}.{decisions} This says nothing about noise in the data, only that the "
             "numbers are those of the method.",
@@ -160,7 +160,7 @@ def fits_figure(audit: Audit) -> Figure:
         [scale * fit.test_score for fit in fits],
         [fit.name for fit in fits],
         "held-out score",
-        [PALETTE[0] if fit is audit.certified.fit else GREY for fit in fits],
+        [PALETTE[0] if fit is audit.certified.scored else GREY for fit in fits],
         whiskers=(ends[0], ends[1]),
         text=[show_score(fit.test_score, task) for fit in fits],
         textposition="inside",
@@ -171,7 +171,7 @@ def fits_figure(audit: Audit) -> Figure:
 
 
 def _fits_caption(audit: Audit) -> str:
-    own, best, task = audit.certified.fit, best_baseline(audit.baselines), audit.data.dataset.task
+    own, best, task = audit.certified.scored, best_baseline(audit.baselines), audit.data.dataset.task
     paired = own.compare(best)
     by = f"{100 * abs(paired.lead):.1f} points" if task == "classification" else f"{abs(paired.lead):.3f}"
     side = "above" if paired.lead > 0 else "below"
@@ -341,11 +341,11 @@ def _width_caption(audit: Audit) -> str:
 def _depth_caption(audit: Audit) -> str:
     first, *_, last = audit.convergence.curves
     bound = np.flatnonzero(audit.convergence.bound <= TARGET)
-    asked = _steps(int(bound[0]) if bound.size else None, audit.convergence.bound)
+    needed = _steps(int(bound[0]) if bound.size else None, audit.convergence.bound)
     return (
         f"What to see: the steeper the curve, the shallower the model. For an error of {100 * TARGET:g} % conjugate "
         f"gradients take {_steps(first.steps_to_target, first.errors)} steps, gradient descent "
-        f"{_steps(last.steps_to_target, last.errors)}; the dashed bound asks for {asked}, because it uses only the "
+        f"{_steps(last.steps_to_target, last.errors)}; the dashed bound needs {needed}, because it uses only the "
         "extreme eigenvalues."
     )
 

@@ -22,7 +22,7 @@ from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.compile import compile
 from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.sublayers import AttentionSublayer
-from ridgeformer.estimators import NadarayaWatson
+from ridgeformer.estimators import NadarayaWatsonRegressor
 from ridgeformer.influence import influence
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.language.program import Attend, Gate, Record
@@ -167,7 +167,7 @@ def compiled(state: State) -> CompiledTransformer:
     """Return the transformer of a state.
 
     Some algorithms need bounds on the spectrum and "pca" needs directions: both are taken from the training rows, as
-    one would for data at hand. Nothing else of the data is in the weights.
+    one would in practice. Nothing else of the data is in the weights.
     """
     task = load_regression(state)
     options: dict[str, Any] = {}
@@ -188,7 +188,11 @@ def run(state: State) -> ModelRun:
     """
     task, model = load_regression(state), compiled(state)
     (evidence,) = gather(model, task.X, task.y[:, None], task.Xq)
-    average = NadarayaWatson(state.temperature).fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
+    head = NadarayaWatsonRegressor(state.temperature)
+    if state.kernel == "gaussian":
+        average = (model.spec.attention.weights(task.Xq, task.X) @ task.y).numpy()
+    else:
+        average = head.fit(task.X.numpy(), task.y.numpy()).predict(task.Xq.numpy())
     promise = promise_of(evidence) if "alpha" in evidence.values else None
 
     def shown(values: Tensor) -> Array:
@@ -215,7 +219,7 @@ def run(state: State) -> ModelRun:
 def spectrum(state: State) -> Spectra:
     """Return the eigenvalues of the kernel matrix and what they say about dimension and width."""
     kernel, rows, _ = exact_problem(state, load_regression(state))
-    return examine_spectra(rows, kernel(rows, rows), state.ridge)
+    return examine_spectra(rows, torch.linalg.eigvalsh(kernel(rows)).flip(0), state.ridge)
 
 
 @shared("steps", "width", "sketch")
@@ -264,7 +268,7 @@ class Walk:
         self._lock = Lock()
 
     def after(self, number: int) -> Tensor:
-        """Return the stream after so many sublayers."""
+        """Return the stream after this number of sublayers."""
         with self._lock, torch.no_grad():
             while len(self._streams) <= number:
                 sublayer = self._sublayers[len(self._streams) - 1]

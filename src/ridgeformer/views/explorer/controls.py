@@ -43,6 +43,7 @@ PRESETS: dict[str, State] = {
     "One head is not enough": State(algorithm="nadaraya_watson", sublayer=1),
     "Stock softmax only": State(attention="vanilla", algorithm="richardson", steps=60, ridge=1.0, sublayer=60),
     "Linear attention": State(kernel="dot_product", attention="linear", ridge=0.01, steps=9, sublayer=3),
+    "Gaussian kernel": State(kernel="gaussian", temperature=0.1, steps=16),
     "Momentum": State(algorithm="nesterov", steps=40, ridge=1.0),
     "Too narrow": State(width=16, steps=20),
     "Ill-conditioned": State(ridge=1e-5, steps=20),

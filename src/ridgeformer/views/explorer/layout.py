@@ -6,7 +6,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from ridgeformer.compiler.sketch import SKETCHES
+from ridgeformer.compiler.compile import SKETCHES
 from ridgeformer.views.explorer.controls import PRESETS, limits
 from ridgeformer.views.explorer.data import MOST_BYTES, MOST_COLUMNS, MOST_RECORDS
 from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, SOURCES
@@ -18,13 +18,7 @@ SLIDERS = ("rows", "ridge", "temperature", "steps", "width", "sublayer")
 INPUTS = (*CHIPS, *SLIDERS, "point")
 """Every control of a field of the state, by the name of that field."""
 
-GRAPH: Any = {
-    "displayModeBar": False,
-    "displaylogo": False,
-    "responsive": True,
-    "scrollZoom": False,
-    "doubleClick": False,
-}
+GRAPH: Any = dict.fromkeys(("displayModeBar", "displaylogo", "scrollZoom", "doubleClick"), False) | {"responsive": True}
 
 HEIGHTS = {"wide": 430, "half": 460, "": 320}
 """Of the plots, in pixels, by the width of their panel."""
@@ -65,26 +59,27 @@ def page() -> html.Div:
 
 
 def _header() -> html.Header:
+    scenes_label: dict[str, Any] = {"aria-label": "Scenes worth seeing"}
     scenes = [html.Button(name, id={"scene": name}, className="scene", type="button", n_clicks=0) for name in PRESETS]
     return html.Header(
         [
             html.Div(
                 [
                     html.Div([html.Span("ridgeformer", className="brand"), html.Span("explore", className="sub")]),
-                    html.Button("Copy link", id="copy-link", className="quiet", type="button"),
+                    _button("Copy link", "copy-link"),
                 ],
                 className="bar",
             ),
             html.H1("A transformer that solves a regression", id="headline", **LIVE),
-            html.Nav(scenes, className="scenes", **_named("Scenes worth seeing")),
+            html.Nav(scenes, className="scenes", **scenes_label),
             html.Div(id="refusal", className="refusal", role="alert", hidden=True),
         ],
         className="head",
     )
 
 
-def _named(label: str) -> dict[str, Any]:
-    return {"aria-label": label}
+def _button(label: str, name: str, **options: Any) -> html.Button:
+    return html.Button(label, id=name, className="quiet", type="button", **options)
 
 
 def _controls() -> html.Div:
@@ -183,13 +178,7 @@ def _drawing() -> html.Fieldset:
         [
             html.Legend("Click a point to select it. With one-dimensional toy data, a click elsewhere adds a point."),
             html.Div(
-                [
-                    *coordinate("x"),
-                    *coordinate("y"),
-                    html.Button("Add point", id="add", className="quiet", type="button"),
-                ],
-                className="inline",
-                id="draw-field",
+                [*coordinate("x"), *coordinate("y"), _button("Add point", "add")], className="inline", id="draw-field"
             ),
             html.Div(
                 [
@@ -214,13 +203,7 @@ def _panels() -> html.Main:
             _panel("influence", "Influence of the selected point", below=html.Div(id="pictures", className="pictures")),
             html.Section(
                 [
-                    html.Div(
-                        [
-                            html.H2("Inside: the residual stream"),
-                            html.Button("Play", id="play", className="quiet", type="button"),
-                        ],
-                        className="bar",
-                    ),
+                    html.Div([html.H2("Inside: the residual stream"), _button("Play", "play")], className="bar"),
                     html.P(id="stream-place", className="place"),
                     html.Code(id="stream-formula", className="formula"),
                     _slider("sublayer", 1),
@@ -235,7 +218,7 @@ def _panels() -> html.Main:
                     html.P(
                         "A proved bound on the distance from exact ridge regression, and every check of the network."
                     ),
-                    html.Button("Certify this run", id="certify", className="quiet", type="button", n_clicks=0),
+                    _button("Certify this run", "certify", n_clicks=0),
                     dcc.Loading(html.Pre(id="certificate", tabIndex=0), type="dot", delay_show=200),
                 ],
                 className="panel wide",

@@ -184,10 +184,11 @@ def describe_convergence(run: ModelRun) -> str:
     """Say how far the error has fallen, and what the bound allows."""
     if not len(run.errors):
         return "One softmax head takes no steps, so there is nothing that could converge."
+    allowed = number(run.bound[-1]) if np.isfinite(run.bound[-1]) else "any error"
     kept = "below" if bool((run.errors <= run.bound).all()) else "ABOVE"
     sentence = (
         f"After {count(len(run.errors), 'step')} the relative error is {number(run.errors[-1])}; theory allows "
-        f"{number(run.bound[-1])}, and every step stays {kept} its bound (condition number {number(run.kappa)})."
+        f"{allowed}, and every step stays {kept} its bound (condition number {number(run.kappa)})."
     )
     return sentence if run.holds else f"{sentence} The bound's condition is not met here: {run.promise}."
 
@@ -270,13 +271,13 @@ def describe_influence(found: LeaveOneOut, point: int | None) -> str:
 
 
 def influence_images(found: LeaveOneOut, point: int | None) -> tuple[Thumbnail, ...]:
-    """Return the held-out image asked about and its strongest training images; nothing if rows are no images."""
+    """Return the selected held-out image and its strongest training images; nothing if rows are no images."""
     shape = found.task.image_shape
     if shape is None or point is None:
         return ()
     change = found.change[:, point]
     order = [int(i) for i in np.argsort(-change)]
-    shown = [(found.task.Xq[point], "asked", f"held-out point {point}")]
+    shown = [(found.task.Xq[point], "selected", f"held-out point {point}")]
     shown += [(found.task.X[i], f"{change[i]:+.2g}", found.task.labels[i]) for i in (*order[:EACH], *order[-EACH:])]
     pixels = [np.clip(row.numpy().reshape(shape), 0, None) for row, _, _ in shown]
     return tuple(
@@ -370,7 +371,7 @@ def _dots(x: Array, y: Array, name: str, colour: str, size: int | float, point: 
     if point is not None:
         marker = {"color": ASKED, "size": 1.9 * size, "line": edge}
         here = slice(point, point + 1)
-        dots.append(curve(x[here], y[here], "asked about", mode="markers", marker=marker, showlegend=False))
+        dots.append(curve(x[here], y[here], "selected", mode="markers", marker=marker, showlegend=False))
     return dots
 
 
@@ -385,8 +386,8 @@ def empty_figure(text: str) -> Figure:
 
 def _prediction(state: State) -> tuple[Figure, str]:
     found = run(state)
-    asked = found.task.line and state.point is not None
-    without = leave_one_out(state).without(state.point) if asked and state.point is not None else None
+    one = state.point if found.task.line else None
+    without = None if one is None else leave_one_out(state).without(one)
     return prediction_figure(found, without, state.point), describe_prediction(found)
 
 

@@ -19,7 +19,7 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html,
 from flask import Flask, abort, request
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from ridgeformer.compiler.sketch import SKETCHES
+from ridgeformer.compiler.compile import SKETCHES
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.core.words import number
 from ridgeformer.views.explorer import controls
@@ -178,8 +178,8 @@ def register(app: Dash) -> None:
         State("shown", "data"),
     )(show)
     app.clientside_callback(ClientsideFunction("explorer", "draw"), Input("figures", "data"))
-    asked = Input("certify", "n_clicks")
-    app.callback(Output("certificate", "children"), asked, State("state", "data"), prevent_initial_call=True)(certify)
+    clicks = Input("certify", "n_clicks")
+    app.callback(Output("certificate", "children"), clicks, State("state", "data"), prevent_initial_call=True)(certify)
     stale = Output("certificate", "children", allow_duplicate=True)  # another state has none yet
     app.clientside_callback(
         ClientsideFunction("explorer", "write"),
@@ -293,10 +293,10 @@ def _exact(state: states.State, name: str, wanted: dict[str, Any]) -> Any:
     return wanted[name] if name == "width" else getattr(state, name)
 
 
-def _same(said: Any, wanted: Any) -> bool:
-    if isinstance(wanted, str) or said is None or wanted is None or said == "":
-        return bool(said == wanted)
-    return abs(float(said) - float(wanted)) < 1e-9
+def _same(shown: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str) or shown is None or wanted is None or shown == "":
+        return bool(shown == wanted)
+    return abs(float(shown) - float(wanted)) < 1e-9
 
 
 def _field(kind: str, used: bool) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from ridgeformer.compiler.sketch import SKETCHES
+from ridgeformer.compiler.compile import SKETCHES
 from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = ["ALGORITHMS", "ATTENTIONS", "DRAWN", "LIMITS", "MOST_ROWS", "SOURCES", "UPLOAD", "State"]

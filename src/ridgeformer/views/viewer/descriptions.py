@@ -13,6 +13,7 @@ __all__ = ["formulas", "sentence", "symbol", "title"]
 SYMBOLS = {
     "phi": r"\varphi_@", "phi_reader": r"\varphi_@", "phi_source": r"\varphi_@", "alpha": r"\alpha_@",
     "beta": r"\beta_@", "gamma": r"\gamma_@", "rho": r"\rho_@", "eta": r"\eta_@", "one": "1", "minv": "m_@^{-1}",
+    "half": "h_@", "half_reader": "h_@", "half_source": "h_@",
 }  # fmt: skip
 """Channels with a letter of their own in the theory; @ is the token."""
 
@@ -64,7 +65,7 @@ def _reading(heads: tuple[Head, ...]) -> str:
 def _weighing(head: Head) -> str:
     if not head.scores:
         return "all with equal weight"
-    pairs = listed(left if left == right else f"{left} with {right}" for left, right, _ in head.scores)
+    pairs = listed(left if left == right else f"{left} with {right}" for left, right, scale in head.scores if scale)
     return f"weighted by {'the softmax' if head.kind == 'softmax' else 'products'} of {pairs}"
 
 
@@ -131,7 +132,8 @@ def _coefficient(value: float, program: Program) -> Signed:
 def _term(term: Term, program: Program) -> Signed:
     sign, number = _coefficient(term.coefficient, program)
     factors = [symbol(name) for name in term.factors if name != "one"]
-    above = (number + r"\,".join(factors)).removesuffix(r"\,") or "1"
+    inner = len(factors) == 2 and all(program.channels[name].size == "features" for name in term.factors)
+    above = (number + (r"^{\top}" if inner else r"\,").join(factors)).removesuffix(r"\,") or "1"
     return sign, above if term.divisor is None else rf"\frac{{{above}}}{{{symbol(term.divisor)}}}"
 
 
@@ -168,6 +170,8 @@ def _times(product: str, value: str) -> str:
 def _scores(head: Head, token: str, program: Program) -> str:
     terms = []
     for left, right, scale in head.scores:
+        if scale == 0:
+            continue
         sign, number = _coefficient(scale, program)
         both = program.channels[left].size == "features"
         factors = [symbol(left, "i"), symbol(right, token)]

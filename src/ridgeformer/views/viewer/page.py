@@ -25,7 +25,7 @@ SCRIPTS = tuple(
 """In the order in which they stand in the page, where they are one script."""
 
 
-def render_viewer(view: TraceView, *, start: Any = 0) -> str:
+def render_viewer(view: TraceView, *, start: int = 0) -> str:
     """Return the viewer as one HTML element that brings its style, its script and its data.
 
     Args:
@@ -41,7 +41,7 @@ def render_viewer(view: TraceView, *, start: Any = 0) -> str:
     return fill("viewer/viewer.html.j2", **_parts(view, start))
 
 
-def write_viewer(view: TraceView, path: Path, *, start: Any = 0) -> Path:
+def write_viewer(view: TraceView, path: Path, *, start: int = 0) -> Path:
     """Write the viewer as a whole page; an old one is replaced in one step.
 
     Raises:
@@ -87,7 +87,7 @@ def view_data(view: TraceView) -> dict[str, Any]:
 
 
 def _shared(sublayers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sublayers with words, formulas and living channels that many share kept once."""
+    """Return the sublayers with repeated sentences, formulas and channel lists kept once."""
     kept: dict[str, int] = {}
     rows = []
     for row in sublayers:

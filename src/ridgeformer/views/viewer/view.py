@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pi
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Rows: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 
 Group = Literal["features", "state", "scratch", "constants"]
 
@@ -158,33 +159,33 @@ class TraceView:
 
 def trace_view(
     model: CompiledTransformer,
-    X: Any,
-    y: Any,
-    Xq: Any,
+    X: Rows,
+    y: Rows,
+    Xq: Rows,
     *,
-    at: Any = None,
+    at: Sequence[Rows] | None = None,
     name: str = "",
     labels: Sequence[str] | None = None,
-    shown: Any = 5,
+    shown: int = 5,
     certificate: Certificate | None = None,
 ) -> TraceView:
     """Run a compiled transformer on one task and keep everything a page shows of it.
 
     Args:
-        model: Of any attention.
+        model: A compiled model.
         X: Supports, (k, features), at most 64: `few_rows` takes a sample.
         y: Targets, (k,) or (k, outputs).
         Xq: Queries, (q, features).
-        at: Where supports and queries stand on a line, ((k,), (q,)): the prediction is then drawn as a curve. With
-            one feature it is that feature.
-        name: What the data are called.
+        at: Positions of supports and queries on a line, ((k,), (q,)), to draw the prediction as a curve; a single
+            feature is used as it is.
+        name: Name of the data.
         labels: Names of the supports.
         shown: Queries with a row in the grid; the others are part of the curve only.
         certificate: Of the same model and task; made here by default.
 
     Raises:
-        InputError: more supports than one can watch, several tasks at once, labels or positions that do not fit,
-            or anything the model itself refuses.
+        InputError: too many supports, several tasks at once, labels or positions of the wrong length, or anything
+            the model itself refuses.
 
     Example:
         >>> from ridgeformer.algorithms import ConjugateGradients
@@ -233,7 +234,7 @@ def trace_view(
 
 
 def few_rows(
-    X: Tensor, y: Tensor, Xq: Tensor, *, supports: Any = 16, queries: Any = 5, seed: int = 0
+    X: Tensor, y: Tensor, Xq: Tensor, *, supports: int = 16, queries: int = 5, seed: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return a sample of the supports, with their targets, and the first queries: few enough to watch.
 
@@ -327,7 +328,7 @@ def _answered(model: CompiledTransformer) -> list[int]:
     return found
 
 
-def _positions(at: Any, X: Tensor, Xq: Tensor) -> tuple[Array, Array] | None:
+def _positions(at: Sequence[Rows] | None, X: Tensor, Xq: Tensor) -> tuple[Array, Array] | None:
     if at is None:
         return (_array(X[:, 0]), _array(Xq[:, 0])) if X.shape[1] == 1 else None
     found = tuple(_array(as_tensor(places, "at")) for places in at)
@@ -393,7 +394,7 @@ class CurveTask(NamedTuple):
     at: tuple[Tensor, Tensor]
 
 
-def curve_task(supports: Any = 14, queries: Any = 41, seed: int = 0) -> CurveTask:
+def curve_task(supports: int = 14, queries: int = 41, seed: int = 0) -> CurveTask:
     """Return noisy points of a smooth curve, and queries along it.
 
     A position x is the row (cos, sin)(ARC x): rows have unit length, and exp(x'z / temperature) depends on the

@@ -9,8 +9,7 @@ import torch
 import ridgeformer as rf
 from ridgeformer import bounds
 from ridgeformer.compiler.certificate.evidence import gather
-from ridgeformer.compiler.certificate.rates import preconditioned_spectrum, promise_rate
-from ridgeformer.compiler.certificate.vanilla import diagonal, promise_vanilla
+from ridgeformer.compiler.certificate.expected import diagonal, preconditioned_spectrum, promise_rate, promise_vanilla
 from tests.compiler.certificate.certified_tasks import build, draw, wrong
 
 

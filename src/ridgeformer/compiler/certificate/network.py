@@ -1,25 +1,78 @@
-"""Does anything the supports hold depend on the queries? The Jacobian, sublayer by sublayer, must be exactly zero."""
+"""The network itself: its weights bit by bit, what its supports see of the queries, the range of its units."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.certificate.certificate import Finding
-from ridgeformer.compiler.certificate.evidence import Evidence
-from ridgeformer.compiler.sublayers import AttentionSublayer
+from ridgeformer.compiler.certificate.certificate import TaskCheck
+from ridgeformer.compiler.certificate.evidence import RunEvidence
+from ridgeformer.compiler.certificate.problem import as_specified
+from ridgeformer.compiler.primitives.ranges import operand_ranges
+from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.roles import QUERY, Tokens
 
-__all__ = ["check_leakage"]
+__all__ = ["as_specified", "check_leakage", "check_ranges", "check_weights"]
+
+
+BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def check_weights(model: CompiledTransformer) -> TaskCheck:
+    """Return the finding that every weight, mask and gate is, bit by bit, the one the specification compiles to."""
+    sound = as_specified(model)
+    compiled, found = sound.state_dict(), model.state_dict()
+    differing = {name: _differing(weight, found.get(name)) for name, weight in compiled.items()}
+    differing |= {name: weight.numel() for name, weight in found.items() if name not in compiled}
+    differing |= dict.fromkeys(_differing_sublayers(sound, model), 1)
+    entries = sum(differing.values())
+    what = f"all {sum(weight.numel() for weight in compiled.values()):,} weights are, bit by bit, those of the "
+    what += "specification compiled again"
+    if entries:
+        first, count = next((name, count) for name, count in differing.items() if count)
+        names = sum(count > 0 for count in differing.values())
+        what = (
+            f"the weights are NOT those of the specification compiled again: {first} differs first, in {count:,} "
+            f"of its entries; {entries:,} entries of {names:,} tensors or masks differ in all"
+        )
+    measured = np.asarray(float(entries))
+    return TaskCheck("weights", what, "none", measured, np.zeros_like(measured), kind="observed")
+
+
+def _differing(compiled: Tensor, found: Tensor | None) -> int:
+    """Return how many entries differ in any bit; all of them where the tensors cannot be compared."""
+    if found is None or found.shape != compiled.shape or found.dtype != compiled.dtype:
+        return max(1, compiled.numel())
+    bits = BITS[compiled.dtype]
+    return int((compiled.contiguous().view(bits) != found.detach().cpu().contiguous().view(bits)).sum())
+
+
+def _differing_sublayers(sound: CompiledTransformer, model: CompiledTransformer) -> list[str]:
+    """Return the names of sublayers whose masks, kinds of head or gates are not the compiled ones."""
+    found = dict(model.named_modules())
+    return [
+        f"{name} (masks or gates)"
+        for name, layer in sound.named_modules()
+        if isinstance(layer, AttentionSublayer | GatedMLP) and _wiring(layer) != _wiring(found.get(name))
+    ]
+
+
+def _wiring(layer: object) -> tuple[object, ...]:
+    if isinstance(layer, AttentionSublayer):
+        return layer.masks, layer.kinds
+    return (layer.gates,) if isinstance(layer, GatedMLP) else ()
+
 
 SUPPORTS, QUERIES, TOKENS = 256, 64, 1024
 """The budget: supports and queries of one task, and of all tasks together, that are probed at most."""
 
 
-def check_leakage(model: CompiledTransformer, evidence: list[Evidence]) -> Finding:
+def check_leakage(model: CompiledTransformer, evidence: list[RunEvidence]) -> TaskCheck:
     """Return the finding that in no sublayer a row of another role changes with anything a query holds.
 
     Gated sublayers act on one row at a time. Each attention sublayer is differentiated once, in a random direction that
@@ -81,13 +134,13 @@ def _largest(value: Tensor) -> float:
     return float(value.abs().max())
 
 
-def _finding(leaks: list[tuple[str, float]], alive: bool, probed: str) -> Finding:
+def _finding(leaks: list[tuple[str, float]], alive: bool, probed: str) -> TaskCheck:
     measured = np.array([leak for _, leak in leaks])
     leaky = [place for place, leak in leaks if leak != 0.0]
     what = "no support, anchor or aggregator depends on any query, in any sublayer"
     if leaky:
         what = f"a support, anchor or aggregator depends on a query from sublayer {leaky[0]!r} on"
-    return Finding(
+    return TaskCheck(
         "leakage",
         what,
         f"the Jacobian with respect to the query rows is exactly 0.0 in every attention sublayer, in a random "
@@ -96,5 +149,25 @@ def _finding(leaks: list[tuple[str, float]], alive: bool, probed: str) -> Findin
         np.zeros_like(measured),
         ("sublayer",),
         met=alive and not leaky,
+        kind="observed",
+    )
+
+
+def check_ranges(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> TaskCheck:
+    """Return the finding that no factor or divisor of the program leaves the range of the model's units.
+
+    Divisors below the range only make a converged network idle, so they do not count; above it Newton's sweeps
+    diverge, and beyond `relu_bound` a piecewise-linear product is flat.
+    """
+    found, options = operand_ranges(model, X, y, Xq), model.spec.units.options
+    largest_divisor = (options["reciprocal_range"] or (0.0, np.inf))[1]
+    excess = max(found.largest_divisor / largest_divisor, found.largest_factor / (options["relu_bound"] or np.inf))
+    return TaskCheck(
+        "operand range",
+        "largest divisor and factor of the program, as a fraction of what its units were compiled for",
+        f"divisors up to {largest_divisor:g} ({found.largest_divisor:.3g} met), factors up to "
+        f"{options['relu_bound'] or np.inf:g} ({found.largest_factor:.3g} met); compile with a wider range otherwise",
+        np.asarray(excess),
+        np.asarray(1.0),
         kind="observed",
     )

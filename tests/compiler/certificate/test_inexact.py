@@ -4,8 +4,7 @@ import torch
 
 import ridgeformer as rf
 from ridgeformer.compiler.certificate.evidence import gather
-from ridgeformer.compiler.certificate.imitation import remainder
-from ridgeformer.compiler.certificate.inexact import measured_error
+from ridgeformer.compiler.certificate.inexact import measured_error, remainder
 from tests.compiler.certificate.certified_tasks import build, draw
 
 

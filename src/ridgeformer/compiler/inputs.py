@@ -1,4 +1,4 @@
-"""The gate of a compiled transformer: supports, targets and queries that fit it, and logits it can hold."""
+"""The input of a compiled transformer: supports, targets and queries that fit it, and logits it can hold."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ridgeformer.core.checks import as_tensor, cast
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
 
-__all__ = ["Task", "check_squares", "check_task"]
+__all__ = ["TokenInput", "check_squares", "check_task"]
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class TokenInput:
     """Checked input: supports (..., k, features), targets (..., k, outputs), queries (..., q, features)."""
 
     X: Tensor
@@ -32,7 +32,7 @@ class Task:
         return self.X, self.y, self.Xq
 
 
-def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) -> Task:
+def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) -> TokenInput:
     """Return the input as tensors of the model's dtype.
 
     Raises:
@@ -60,7 +60,7 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
     rows, queries = X.detach() @ embedding, Xq.detach() @ embedding
     spec.attention.check_rows(rows, queries)
     _check_convergence(spec, rows)
-    return Task(X, targets, Xq, flat)
+    return TokenInput(X, targets, Xq, flat)
 
 
 def _rows(value: Any, name: str, spec: Specification) -> Tensor:

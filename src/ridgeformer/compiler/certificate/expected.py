@@ -1,0 +1,240 @@
+"""What theory expects of a run: at every step a bound in the norm in which the method contracts, and of its answers.
+
+Algorithms whose error is a polynomial in A times the first one contract in the A-norm. The attention-only network (A6)
+is gradient descent preconditioned by D = diag(Z + e^c). Its error obeys e <- (I - D^-1 A) e, and
+D^1/2 (I - D^-1 A) D^-1/2 = I - D^-1/2 A D^-1/2 is symmetric. No eigenvalue of D^-1/2 A D^-1/2 is below ridge/max D.
+None is above 1 if e^c >= ridge, because D - A = (e^c - ridge) I + (diag(Z) - K) and diag(Z) - K, K having no negative
+entry, is a graph Laplacian. So the D-norm sqrt(e'De) falls by at least 1 - ridge/(e^c + Z_max) a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ridgeformer.algorithms import Iterative
+from ridgeformer.compiler.certificate.certificate import FLOOR, MODELLED, TaskCheck
+from ridgeformer.compiler.certificate.evidence import RunEvidence
+from ridgeformer.compiler.certificate.sketching import Sketch
+from ridgeformer.compiler.vanilla import VanillaAttention
+from ridgeformer.language.program import Attend
+
+__all__ = [
+    "Promise",
+    "check_average",
+    "check_outcome",
+    "check_precision",
+    "diagonal",
+    "kept_of_a_query",
+    "promise_rate",
+    "promise_vanilla",
+    "relative",
+    "report_promise",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """A bound for every step of one task, with what was measured beside it.
+
+    Attributes:
+        what: The claim in words.
+        condition: Under which it is a theorem.
+        met: Whether that is so here.
+        measured: Relative error after every step in the norm of the claim, (steps, outputs).
+        bound: What it must not exceed.
+        predictions: Bound on abs(f_t(x) - f*(x)) for the problem the stream carries, (steps, queries, outputs).
+        coefficients: Bound on norm(alpha_T - alpha*) for the same problem, (outputs,).
+    """
+
+    what: str
+    condition: str
+    met: bool
+    measured: Tensor
+    bound: Tensor
+    predictions: Tensor
+    coefficients: Tensor
+
+
+def report_promise(evidence: RunEvidence, promise: Promise) -> list[TaskCheck]:
+    """Return the findings of a promise: the error, and the predictions, at every step."""
+    gap = (evidence.f - evidence.problem.f).abs()
+    return [
+        TaskCheck(
+            "error per step",
+            promise.what,
+            promise.condition,
+            _numpy(promise.measured),
+            _numpy(promise.bound),
+            ("step", "output"),
+            promise.met,
+        ),
+        TaskCheck(
+            "prediction per step",
+            "every prediction after every step is as near to the limit as the bound on the coefficients makes it",
+            promise.condition,
+            _numpy(gap),
+            _numpy(promise.predictions),
+            ("step", "query", "output"),
+            promise.met,
+        ),
+    ]
+
+
+def relative(value: Tensor, norm: Tensor) -> Tensor:
+    """Return value / norm, or value itself where the norm is zero."""
+    return value / norm.where(norm > 0, norm.new_ones(()))
+
+
+def _numpy(value: Tensor) -> np.ndarray:
+    return np.asarray(value.detach().cpu(), dtype=np.float64)
+
+
+def promise_rate(evidence: RunEvidence) -> Promise:
+    """Return the promise of the algorithm itself, in the A-norm."""
+    problem, floor = evidence.problem, evidence.floor
+    algorithm = evidence.algorithm
+    assert isinstance(algorithm, Iterative)
+    spectrum = preconditioned_spectrum(problem.A) if algorithm.preconditioned else evidence.extremes
+    what, condition, met = algorithm.error_bound(spectrum, problem.ridge)
+    steps = range(1, evidence.spec.steps + 1)
+    factors = torch.tensor([algorithm.promise(t, spectrum, problem.ridge) for t in steps], dtype=torch.float64)
+    whole = problem.solution_norms
+    bound = (factors[:, None] + floor) * torch.ones_like(whole)
+    product = problem.energies[:, None] * whole
+    return Promise(
+        what=what,
+        condition=f"{condition}; {MODELLED}",
+        met=met,
+        measured=relative(problem.a_norm(evidence.alpha - problem.alpha), whole),
+        bound=bound,
+        predictions=factors[:, None, None] * product + evidence.prediction_floor(),
+        coefficients=bound[-1] * whole / float(problem.eigenvalues[0]) ** 0.5,
+    )
+
+
+def preconditioned_spectrum(A: Tensor) -> tuple[float, float]:
+    """Return the extreme eigenvalues of D^-1/2 A D^-1/2, D = diag(A): what Jacobi's preconditioner leaves."""
+    root = A.diagonal().rsqrt()
+    values = torch.linalg.eigvalsh(root[:, None] * A * root)
+    return float(values[0]), float(values[-1])
+
+
+def diagonal(evidence: RunEvidence) -> Tensor:
+    """Return Z_i + e^c of every support."""
+    return _attention(evidence).diagonal(evidence.problem.K.sum(1))
+
+
+def _attention(evidence: RunEvidence) -> VanillaAttention:
+    assert isinstance(evidence.spec.attention, VanillaAttention)
+    return evidence.spec.attention
+
+
+def promise_vanilla(evidence: RunEvidence) -> Promise:
+    """Return the promise of the D-norm, and what follows for predictions by their own recursion."""
+    spec, problem, D = evidence.spec, evidence.problem, diagonal(evidence)
+
+    def d_norm(v: Tensor) -> Tensor:
+        return (D[:, None] * v.square()).sum(-2).sqrt()
+
+    contraction = 1 - problem.ridge / float(D.max())
+    whole = d_norm(problem.alpha)
+    factors = torch.tensor([contraction**t for t in range(spec.steps + 1)], dtype=torch.float64)[:, None]
+    errors = (factors + evidence.floor) * whole
+    return Promise(
+        what=f"the D-norm error falls by 1 - ridge/(e^c + Z_max) = {contraction:.6g} a step",
+        condition=f"e^c >= ridge; for predictions also Z_x + e^c > half the slot's step; {MODELLED}",
+        met=exp(_attention(evidence).sink) >= problem.ridge * (1 - 1e-9)
+        and bool((kept_of_a_query(evidence).abs() <= 1).all()),
+        measured=relative(d_norm(evidence.alpha - problem.alpha), whole),
+        bound=relative(errors[1:], whole) if bool((whole > 0).all()) else factors[1:] + evidence.floor + 0 * whole,
+        predictions=_predictions(evidence, D, errors),
+        coefficients=errors[-1] / float(D.min()) ** 0.5,
+    )
+
+
+def kept_of_a_query(evidence: RunEvidence) -> Tensor:
+    """Return what a step keeps of a query's own error, one minus its step size, (queries,)."""
+    return 1 - _slot_step(evidence) / _attention(evidence).diagonal(evidence.problem.cross.sum(1))
+
+
+def _slot_step(evidence: RunEvidence) -> float:
+    """Return s in f <- f + s (k(x)'alpha - f)/(Z_x + e^c), read from the head that serves the queries."""
+    heads = [head for _, i in evidence.program.timeline() if isinstance(i, Attend) for head in i.heads]
+    scale = next(scale for head in heads for to, of, scale in head.values if (to, of) == ("f", "f"))
+    return -scale * exp(_attention(evidence).sink)
+
+
+def _predictions(evidence: RunEvidence, D: Tensor, errors: Tensor) -> Tensor:
+    """Return bounds on abs(f_t - f*): g <- keep g + (1 - keep) k(x)'e, and abs(k'e) <= norm(D^-1/2 k) norm(e)_D."""
+    problem, keep = evidence.problem, kept_of_a_query(evidence)[:, None]
+    reach = (problem.cross / D.sqrt()).norm(dim=1)[:, None] * errors[:, None, :]
+    bound, found = problem.f.abs(), []
+    for t in range(evidence.spec.steps):
+        bound = keep.abs() * bound + (1 - keep).abs() * reach[t]
+        found.append(bound)
+    return torch.stack(found) + evidence.prediction_floor()
+
+
+def check_outcome(evidence: RunEvidence, promise: Promise, sketch: Sketch | None) -> list[TaskCheck]:
+    """Return the findings on the final predictions and coefficients: iteration, sketch and rounding together."""
+    predictions, coefficients = promise.predictions[-1].numpy(), promise.coefficients.numpy()
+    if sketch is not None:
+        spare = sketch.rounding * evidence.true.alpha.norm(dim=0).numpy()
+        predictions = predictions + sketch.predictions
+        coefficients = coefficients + sketch.coefficients + spare
+    with_sketch = " plus that of the sketch" if sketch is not None else ""
+    return [
+        TaskCheck(
+            "predictions",
+            "the answers are this near to the float64 direct solve of the full problem",
+            f"the bound of the last step{with_sketch}; {MODELLED}",
+            (evidence.predictions - evidence.true.f).abs().numpy(),
+            predictions,
+            ("query", "output"),
+            promise.met,
+        ),
+        TaskCheck(
+            "coefficients",
+            "the coefficients alpha are this near to the direct solve's, in norm",
+            f"the bound of the last step{with_sketch}; {MODELLED}",
+            (evidence.alpha[-1] - evidence.true.alpha).norm(dim=0).numpy(),
+            coefficients,
+            ("output",),
+            promise.met,
+        ),
+    ]
+
+
+def check_precision(evidence: RunEvidence) -> list[TaskCheck]:
+    """Return the finding that the precision can hold this condition number at all (A8)."""
+    return [
+        TaskCheck(
+            "precision",
+            f"rounding in {evidence.spec.dtype} leaves a relative error below 1: errors flatten at this floor",
+            f"at 1 or more no digit is certain; {MODELLED}",
+            np.asarray(evidence.floor),
+            np.asarray(1.0),
+        )
+    ]
+
+
+def check_average(evidence: RunEvidence) -> list[TaskCheck]:
+    """Return the finding on one softmax head: it is the kernel-weighted mean, and no ridge regression."""
+    problem = evidence.problem
+    mean = (problem.cross / problem.cross.sum(1, keepdim=True)) @ problem.y
+    allowed = FLOOR * evidence.relative_eps * problem.y.abs().amax(0).expand_as(mean)
+    return [
+        TaskCheck(
+            "kernel-weighted mean",
+            "the answers are the kernel-weighted means of the targets; that is not ridge regression",
+            "rounding modelled as FLOOR (1 + largest logit) eps times the largest target",
+            (evidence.predictions - mean).abs().numpy(),
+            allowed.numpy(),
+            ("query", "output"),
+        )
+    ]
