@@ -23,6 +23,7 @@ from ridgeformer.algorithms import (
     Direct,
     FixedCoefficients,
     MixedDirect,
+    NadarayaWatson,
     Preconditioned,
     resolve,
 )
@@ -37,6 +38,7 @@ from ridgeformer.solving.solver import TOLERANCE
 
 __all__ = ["Problem", "attack", "draw", "judge", "judge_path"]
 
+ALGORITHMS = tuple(name for name, (kind, _) in SHORTHANDS.items() if kind is not NadarayaWatson)
 LOCAL = tuple(name for name in ENGINES if name != "dask")
 
 
@@ -145,7 +147,7 @@ def _queries(rng: np.random.Generator, X: Tensor, hard: bool) -> Tensor:
 
 
 def _options(rng: np.random.Generator, dtype: torch.dtype) -> tuple[dict[str, Any], str | None]:
-    name = str(rng.choice(list(SHORTHANDS)))
+    name = str(rng.choice(ALGORITHMS))
     options: dict[str, Any] = {"algorithm": _algorithm(rng, name), "seed": int(rng.integers(100))}
     if rng.random() < 0.3:
         options["tol"] = float(10 ** rng.uniform(-13, -1))

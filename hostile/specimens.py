@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ridgeformer as rf
-from ridgeformer.algorithms import Algorithm, Chebyshev, ConjugateGradients
+from ridgeformer.algorithms import Algorithm, Chebyshev, ConjugateGradients, Richardson
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets import Dataset
 from ridgeformer.datasets.decoding import decode_idx
 from ridgeformer.datasets.fetching import fetch_set
 from ridgeformer.datasets.image_set import Arrays, ImageSet, RawFile, digest_of
-from ridgeformer.kernels import DotProduct, Exponential, Kernel
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.studies import Store, StudyTask, TaskOutcome, TaskStatus
 
 __all__ = ["Files", "Specimen", "specimens"]
@@ -241,6 +241,7 @@ def specimens() -> tuple[Specimen, ...]:
         *images,
         _cached(),
         _model("softmax", Exponential(1.0), ConjugateGradients(steps=3), outputs=2),
+        _model("gaussian vanilla", Gaussian(1.0), Richardson(steps=3), attention="vanilla"),
         _model("relu", DotProduct(), ConjugateGradients(steps=3), primitives="relu", relu_knots=8),
         _model("chebyshev", DotProduct(), Chebyshev(steps=3, spectrum=(0.3, 9.0))),
         _store(),

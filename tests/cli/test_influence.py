@@ -17,7 +17,7 @@ def test_words_points_and_pictures(monkeypatch, capsys, tmp_path):
     page = tmp_path / "page.html"
     assert call(monkeypatch, "digits", "--query", "17", "--max-rows", "200", "--html", str(page)) == 0
     text = capsys.readouterr().out
-    for part in ("Row 17 of digits is of class 7", "How firm that is", "helps", "harms", "██", str(page.name)):
+    for part in ("Row 17 of digits is of class 7", "Robustness:", "helps", "harms", "██", str(page.name)):
         assert part in text
     assert page.exists()
 

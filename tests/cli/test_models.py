@@ -97,6 +97,7 @@ def test_an_inaccurate_run_is_red_and_exit_code_1(run, monkeypatch):
     "attention",
     [
         ("--kernel", "dot_product"),
+        ("--kernel", "gaussian"),
         ("--attention", "vanilla", "--algorithm", "richardson"),
         ("--kernel", "dot_product", "--attention", "imitation"),
         ("--algorithm", "nesterov", "--spectrum", 2000, 3000),

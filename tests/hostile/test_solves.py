@@ -6,7 +6,7 @@ import torch
 from hostile import solves
 from hostile.tally import Tally
 from ridgeformer.bounds import roundoff
-from ridgeformer.kernels import base, dot_product, exponential, gram_power, relu_ntk
+from ridgeformer.kernels import base, dot_product, exponential, gaussian, gram_power, relu_ntk
 from ridgeformer.solving import fit, system
 
 
@@ -67,13 +67,14 @@ def test_forgetting_the_roundoff_of_a_prediction_is_noticed(monkeypatch):
 
 
 def test_forgetting_the_error_of_kernel_entries_is_noticed(monkeypatch):
-    monkeypatch.setattr(exponential.Exponential, "entry_error", lambda self, X: torch.zeros(len(X), dtype=X.dtype))
+    for kernel in (exponential.Exponential, gaussian.Gaussian):
+        monkeypatch.setattr(kernel, "entry_error", lambda self, X: torch.zeros(len(X), dtype=X.dtype))
     assert noticed({COEFFICIENTS, PREDICTIONS})
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.01])
 def test_smaller_rounding_constants_are_noticed(monkeypatch, factor):
-    for module in (fit, system, exponential, dot_product, gram_power, relu_ntk):
+    for module in (fit, system, exponential, gaussian, dot_product, gram_power, relu_ntk):
         monkeypatch.setattr(module, "gamma", lambda terms, dtype: base.gamma(terms, dtype) * factor)
     monkeypatch.setattr(roundoff, "UNIT_ROUNDOFF", factor * roundoff.UNIT_ROUNDOFF)
     assert noticed({COEFFICIENTS, RESIDUAL})

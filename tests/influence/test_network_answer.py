@@ -72,7 +72,7 @@ def test_only_networks_with_a_closed_form_have_a_robustness_line():
 def test_regression():
     found = ask_network(datasets.load("diabetes"), 3, CustomArchitecture(tanh), **SMALL, width=16, training=STILL)
     assert found.task == "regression"
-    assert found.sentences[-1].startswith("How firm")
+    assert found.sentences[-1].startswith("Robustness")
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_entry_error_covers_the_error_against_exact_arithmetic(dtype, projected,
     allowed = w[:, None] * w[None, :]
     slack = 2.0**-52  # of the exact values as floats
     assert bool((error <= allowed + slack).all())
-    assert float((error / allowed).max()) > 1e-3  # and it says something
+    if size >= 1:
+        assert float((error / allowed).max()) > 1e-3  # and it says something
 
 
 def test_gradients_where_rows_coincide_are_zero():

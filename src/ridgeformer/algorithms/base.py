@@ -142,7 +142,7 @@ class Iterative(Algorithm):
 
     @abstractmethod
     def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
-        """Return a bound on the error after so many steps from zero, relative to that of zero, in the A-norm.
+        """Return a bound on the error after `steps` steps from zero, relative to that of zero, in the A-norm.
 
         Holds in exact arithmetic, for every right-hand side, if the eigenvalues of A (of M^-1 A, with a preconditioner)
         lie in `spectrum`. Infinite where the options given promise nothing for it.

@@ -53,7 +53,7 @@ class Richardson(FixedCoefficients):
         return repeat(Coefficients(0.0, self.step_size or 2 / sum(spectrum)))
 
     def promise(self, steps: int, spectrum: Spectrum, ridge: float) -> float:
-        """Return max |1 - eta eigenvalue|^t over the spectrum, which is attained at one of its ends."""
+        """Return max |1 - eta eigenvalue|^t over the spectrum, which is attained at an extreme eigenvalue."""
         if self.step_size is None:
             return bounds.richardson_error_factor(spectrum[1] / spectrum[0], steps)
         try:

@@ -171,7 +171,7 @@ def influence(
     html: Html = None,
     json: Json = False,
 ) -> None:
-    """Say which training points made the prediction at one row, and how firm that answer is.
+    """Say which training points made the prediction at one row, and how robust that answer is.
 
     Example: ridgeformer influence digits --query 17
     Example: ridgeformer influence digits --query 17 --model mymodule:factory --width 512

@@ -38,7 +38,7 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
     Raises:
         ShapeError: rows, features or outputs that do not fit.
         InputError: NaN, infinity or text; numbers the precision cannot hold, or cannot hold the squares of where the
-            solver needs them; a Neumann series that cannot converge on these supports.
+            algorithm needs them; a Neumann series that cannot converge on these supports.
         LogitRangeError: logits the precision cannot hold beside the sink's.
     """
     X, Xq = (_rows(value, name, spec) for value, name in ((X, "X"), (Xq, "Xq")))

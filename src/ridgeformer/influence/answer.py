@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Answer:
-    """What made the prediction at one row, how good the fit is, how firm the first answer stands.
+    """The training rows that made one prediction, the quality of the fit, and the robustness of the answer.
 
     A score is what the prediction loses without the point: of the output of the row's own class, or, for regression,
     of the way towards the true value. Positive helps, negative harms.
@@ -236,16 +236,16 @@ def _sentences(answer: Answer) -> tuple[str, ...]:
     is_class = f"is of class {answer.truth}" if classes else f"has the target {answer.truth}"
     verdict = "" if not classes else (", rightly" if answer.predicted == answer.truth else ", wrongly")
     error = (
-        f"{100 * answer.leave_one_out_error:.1f} % of the training rows are put into a wrong class"
+        f"leave-one-out misclassifies {100 * answer.leave_one_out_error:.1f} % of the training rows"
         if classes
-        else f"the root mean square error is {answer.leave_one_out_error:.4g}"
+        else f"the leave-one-out root mean square error is {answer.leave_one_out_error:.4g}"
     )
     return (
         *(() if answer.warning is None else (answer.warning,)),
         f"Row {answer.row} of {answer.name} {is_class}; {answer.model} on {answer.training_rows:,} other "
         f"rows says {answer.predicted}{verdict}.",
         *_ends_in_words(answer, what),
-        f"How good the fit is: by fits without them, {error} (leave-one-out, exact).",
+        f"Quality of the fit: {error} (exact, without refits).",
         _robustness(answer),
     )
 
@@ -271,16 +271,16 @@ def _ends_in_words(answer: Answer, what: str) -> list[str]:
 def _robustness(answer: Answer) -> str:
     found = answer.flipping
     if found is None:
-        return "How firm that is: not searched for, because nothing was moved through this network's kernel."
+        return "Robustness: not searched for, because this network's kernel has no derivative here."
     if found.found == 0:
-        return "How firm that is: no training point has any influence on this row, so there is no sign to keep."
+        return "Robustness: no training row has any influence on this row, so there is no sign to keep."
     point = f"the sign of the strongest influence, row {answer.strongest}'s,"
     measure = "eps is the largest change of one feature as the kernel sees it"
     if answer.unit is not None:
         measure += f"; 1 there is {answer.unit:.3g} in the units of the data"
     if found.certified:
-        kept = f"is certain to stay while that row moves by eps = {found.certified:.2g} at most"
+        kept = f"is proved to stay while that row moves by eps = {found.certified:.2g} at most"
     else:
         kept = f"stayed under every attack tried up to eps = {found.kept:.2g}, which proves nothing"
     flips = "no attack tried changed it" if isinf(found.found) else f"an attack changes it at eps = {found.found:.2g}"
-    return f"How firm that is: {point} {kept}; {flips} ({measure})."
+    return f"Robustness: {point} {kept}; {flips} ({measure})."

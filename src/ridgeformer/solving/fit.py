@@ -228,11 +228,15 @@ class Fit:
         exchangeability. The bounds on f(x) - f*(x) say nothing about such a query: they compare two regressions, not
         a regression with the truth.
         """
-        return self._reach.outside(as_query(Xq, self.X))
+        Xq = as_query(Xq, self.X)
+        return _nearest(Xq, self.X) > self._reach + 1e-6 * Xq.double().norm(dim=1)  # what the distances may err by
 
     @cached_property
-    def _reach(self) -> Reach:
-        return Reach.of(self.X)
+    def _reach(self) -> float:
+        """The distance to the nearest other row that all but 1 % of the training rows keep to."""
+        chosen = torch.linspace(0, len(self.X) - 1, min(COMPARED, len(self.X)), device=self.X.device).long()
+        nearest = _nearest(self.X[chosen], self.X, chosen).sort().values
+        return float(nearest[min(len(nearest), ceil((len(nearest) + 1) * (1 - OUTSIDE))) - 1])
 
     def _values(self, Xq: Tensor) -> tuple[Tensor, Tensor]:
         """Return k(x)'alpha, (q, outputs), and which queries have one; NaN where not."""
@@ -359,26 +363,6 @@ class Predictions:
                 "ridge regression and say nothing about how right that is there."
             )
         return " ".join(lines)
-
-
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """How far rows may lie from the nearest training row before they count as outside."""
-
-    X: Tensor
-    limit: float
-
-    @classmethod
-    def of(cls, X: Tensor) -> Reach:
-        """Measure the distance of training rows to their nearest other one, for up to `COMPARED` of them."""
-        chosen = torch.linspace(0, len(X) - 1, min(COMPARED, len(X)), device=X.device).long()
-        nearest = _nearest(X[chosen], X, chosen).sort().values
-        place = min(len(nearest), ceil((len(nearest) + 1) * (1 - OUTSIDE)))
-        return cls(X, float(nearest[place - 1]))
-
-    def outside(self, Xq: Tensor) -> Tensor:
-        """Return which rows are outside, beyond what the distances themselves may err by."""
-        return _nearest(Xq, self.X) > self.limit + 1e-6 * Xq.double().norm(dim=1)
 
 
 def _nearest(rows: Tensor, X: Tensor, own: Tensor | None = None) -> Tensor:

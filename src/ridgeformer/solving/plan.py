@@ -176,7 +176,7 @@ class Planner:
         return size * self.n * rank + max(blocks, 3 * PROPOSALS * size * self.n)
 
     def fits(self, needed: int) -> bool:
-        """Whether so many bytes may be used."""
+        """Whether this many bytes may be used."""
         return needed <= self.free
 
     def float32_serves(self) -> bool:

@@ -11,11 +11,12 @@ import distributed
 import pytest
 import torch
 
+import tests.studies.tiny_studies
 from ridgeformer.algorithms import Auto
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.solving import solve
+from ridgeformer.solving import RidgeSystem, solve
 from ridgeformer.solving.engines import DaskTiles, Tiles
 from ridgeformer.solving.plan import Planner
 from ridgeformer.solving.preconditioners import PivotedCholesky

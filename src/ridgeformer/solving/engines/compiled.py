@@ -1,4 +1,4 @@
-"""Functions compiled by Numba, where it is installed, and the one instruction that Python has no word for."""
+"""Functions compiled by Numba, where it is installed, and an LLVM prefetch intrinsic."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from ridgeformer.solving.engines.compiled import compile_it, worthwhile
 __all__ = ["Dots"]
 
 PRICE = 10
-"""An entry of a sparse matrix costs as much as about so many of a dense one ..."""
+"""Cost of an entry of a sparse matrix over that of a dense one ..."""
 
 COMPILED_PRICE = 3
-"""... or so many, where its product is compiled."""
+"""... and where its product is compiled."""
 
 WORTH = 64
 """So many features less in the matrix product pay for adding the sparse one to it."""

@@ -17,7 +17,7 @@ THIN = 64
 """With more columns than this a product is an ordinary one."""
 
 STRIP, WIDE = 256, 4096
-"""A matrix wider than the second is used transposed by strips of so many rows: twice as fast as in one piece."""
+"""A matrix wider than the second is used transposed by strips of this many rows: twice as fast as in one piece."""
 
 
 def thin_product(K: Float[Tensor, "a b"], V: Float[Tensor, "b r"]) -> Float[Tensor, "a r"]:

@@ -1,4 +1,4 @@
-"""Rows sorted into groups of near ones, all of about the same size: k-means whose means have room for so many rows."""
+"""Balanced k-means: groups of neighbouring rows, all of about the same size."""
 
 from __future__ import annotations
 

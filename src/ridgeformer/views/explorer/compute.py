@@ -34,8 +34,8 @@ from ridgeformer.views.explorer.state import State
 __all__ = [
     "QUERIES",
     "AttentionPattern",
-    "LeaveOneOut",
     "ModelRun",
+    "PointInfluence",
     "StreamView",
     "Walk",
     "certify_run",
@@ -116,7 +116,7 @@ class ModelRun:
 
 
 @dataclass(frozen=True, eq=False)
-class LeaveOneOut:
+class PointInfluence:
     """Exact changes of the predictions when one training point is left out, from one factorisation.
 
     Attributes:
@@ -223,13 +223,13 @@ def spectrum(state: State) -> Spectra:
 
 
 @shared("steps", "width", "sketch")
-def leave_one_out(state: State) -> LeaveOneOut:
+def leave_one_out(state: State) -> PointInfluence:
     """Return the leave-one-out influence of every training point on every query, with all features."""
     task = load_regression(state)
     kernel, rows, queries = exact_problem(state, task)
     found = influence(kernel, rows, task.y, queries, state.ridge)
     exact = found.predictions[:, 0].numpy() + task.mean
-    return LeaveOneOut(task, found.leave_one_out.numpy(), exact, found.leverage.numpy())
+    return PointInfluence(task, found.leave_one_out.numpy(), exact, found.leverage.numpy())
 
 
 def width_range(state: State) -> tuple[int, int]:

@@ -13,8 +13,8 @@ from ridgeformer.core.words import count, number, percent
 from ridgeformer.regime.spectra import Spectra
 from ridgeformer.views.explorer.compute import (
     AttentionPattern,
-    LeaveOneOut,
     ModelRun,
+    PointInfluence,
     StreamView,
     leave_one_out,
     look,
@@ -219,7 +219,7 @@ def describe_spectrum(spectra: Spectra) -> str:
 # -- influence -------------------------------------------------------------------------------------
 
 
-def influence_figure(found: LeaveOneOut, point: int | None) -> Figure:
+def influence_figure(found: PointInfluence, point: int | None) -> Figure:
     """Return what the point does to the curve, or which training points made the held-out one's prediction."""
     grid, x = found.task.grid, found.task.x
     if grid is None or x is None:
@@ -235,7 +235,7 @@ def influence_figure(found: LeaveOneOut, point: int | None) -> Figure:
     return draw(traces, "x", "change of f(x)", **PANEL)
 
 
-def _influence_on_one(found: LeaveOneOut, point: int | None) -> Figure:
+def _influence_on_one(found: PointInfluence, point: int | None) -> Figure:
     if point is None:
         return empty_figure("click a point in the prediction panel")
     change = found.change[:, point]
@@ -246,7 +246,7 @@ def _influence_on_one(found: LeaveOneOut, point: int | None) -> Figure:
     return draw([trace], "contribution", {"showgrid": False}, **PANEL, hovermode="closest", showlegend=False)
 
 
-def describe_influence(found: LeaveOneOut, point: int | None) -> str:
+def describe_influence(found: PointInfluence, point: int | None) -> str:
     """Say what the selected point contributes."""
     labels = found.task.labels
     if found.task.grid is not None:
@@ -270,7 +270,7 @@ def describe_influence(found: LeaveOneOut, point: int | None) -> str:
     )
 
 
-def influence_images(found: LeaveOneOut, point: int | None) -> tuple[Thumbnail, ...]:
+def influence_images(found: PointInfluence, point: int | None) -> tuple[Thumbnail, ...]:
     """Return the selected held-out image and its strongest training images; nothing if rows are no images."""
     shape = found.task.image_shape
     if shape is None or point is None:
