@@ -33,10 +33,11 @@ test: $(VENV)/dev.stamp  ## all tests but the slow ones
 test-slow: $(VENV)/dev.stamp  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow --timeout=1800
 
-check: $(VENV)/dev.stamp  ## format, lint and types
+check: $(VENV)/dev.stamp  ## format, lint, types and the direction of imports
 	@$(BIN)/ruff format --check src tests benchmarks docs examples hostile
 	@$(BIN)/ruff check src tests benchmarks docs examples hostile
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/dev.stamp  ## let ruff rewrite what it can
 	@$(BIN)/ruff format src tests benchmarks docs examples hostile

@@ -50,7 +50,7 @@ SIGNPOSTS = (
     ("the names that stand for algorithms", "algorithms/__init__.py", "resolve"),
     ("the choice of engine, precision and preconditioner", "solving/plan.py", "Planner"),
     ("the weights of attention-only (vanilla) transformers", "compiler/vanilla.py", "VanillaAttention"),
-    ("the certificate of a compiled transformer", "compiler/certificate/certify.py", "certify"),
+    ("the certificate of a compiled transformer", "compiler/certificate/certification.py", "certify"),
     ("the first sentence of an audit", "auditing/answer.py", "_quality"),
     ("the preparation of data", "datasets/split.py", "Split"),
     ("the audit page", "views/audit_page/__init__.py", "audit_page"),

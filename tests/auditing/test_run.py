@@ -76,7 +76,7 @@ def test_an_audit_prepares_selects_factorises_and_trains_once(monkeypatch):
 
     monkeypatch.setattr(Split, "of", count(prepared, of))
     monkeypatch.setattr(fits, "choose_exponential", count(selected, choose))
-    for name in ("direct", "fit", "solve"):  # wherever the function is called from
+    for name in ("direct", "fit", "solver"):  # wherever the function is called from
         module = import_module(f"ridgeformer.solving.{name}")
         monkeypatch.setattr(module, "factorise_in_place", count(factorised, factorise))
     monkeypatch.setattr(measurement, "train", count(trained, train))

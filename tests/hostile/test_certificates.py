@@ -63,7 +63,7 @@ def test_a_problem_read_off_the_weights_is_noticed(monkeypatch):
         embedding = model.embed[SUPPORT.value][: model.spec.features, list(model.layout.columns[name])].double()
         return [replace(one, projection=embedding) for one in evidence.gather(model, *task)]
 
-    monkeypatch.setattr(sys.modules["ridgeformer.compiler.certificate.certify"], "gather", from_weights)
+    monkeypatch.setattr(sys.modules["ridgeformer.compiler.certificate.certification"], "gather", from_weights)
     assert noticed(BOUND)
 
 

@@ -68,6 +68,7 @@ class Certified:
     Attributes:
         scored: Scores and choices.
         fit: The direct solution.
+        outputs: Its predictions at the held-out rows.
         worst_bound: Largest bound on |f - f*| over the test rows and outputs.
         typical_output: Root mean square of the test outputs, to compare it with.
         safe_decisions: Share of test rows whose predicted class provably is the exact solution's, or None.
@@ -75,6 +76,7 @@ class Certified:
 
     scored: Scored
     fit: Fit
+    outputs: Tensor
     worst_bound: float
     typical_output: float
     safe_decisions: float | None
@@ -90,6 +92,7 @@ def certified_fit(data: Split, settings: Settings) -> Certified:
     return Certified(
         scored=_score(data, "Kernel ridge regression", what, fit.predict, begin, kernel.temperature, chosen),
         fit=fit,
+        outputs=outputs,
         worst_bound=float(bound.max()),
         typical_output=float(outputs.square().mean().sqrt()),
         safe_decisions=_safe_decisions(outputs + data.mean, bound) if data.labels is not None else None,

@@ -199,7 +199,7 @@ def examine_attribution(data: Split, certified: Certified, settings: Settings) -
     Raises:
         InputError: training rows of one class only, ...
     """
-    place = hardest_row(data, certified.fit.predict(data.Xt))
+    place = hardest_row(data, certified.outputs)
     temperature = certified.scored.temperature
     return explain(data, certified.fit, place, settings.points, temperature=temperature)
 

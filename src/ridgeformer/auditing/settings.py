@@ -110,8 +110,7 @@ def attempt(part: Callable[[], Result]) -> Result | Skipped:
     """Return what a part finds, or why these data do not allow it. Errors of the program itself are not caught.
 
     Example:
-        >>> from ridgeformer.solving.selection import DECADES, TEMPERATURES
-    from ridgeformer.core.errors import InputError
+        >>> from ridgeformer.core.errors import InputError
         >>> def part():
         ...     raise InputError("row 3 is all zeros.")
         >>> attempt(part)

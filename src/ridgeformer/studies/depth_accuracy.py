@@ -9,7 +9,7 @@ import numpy as np
 
 from ridgeformer import bounds
 from ridgeformer.algorithms import resolve
-from ridgeformer.compiler.certificate.certify import promise_of
+from ridgeformer.compiler.certificate.certification import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.compile import compile
 from ridgeformer.studies.compiled_problem import kernel_of, problem_with_condition_number

@@ -6,7 +6,7 @@ from typing import Any
 
 from ridgeformer import bounds
 from ridgeformer.algorithms import ConjugateGradients
-from ridgeformer.compiler.certificate.certify import promise_of
+from ridgeformer.compiler.certificate.certification import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.sketching import measure_sketch
 from ridgeformer.compiler.compile import compile

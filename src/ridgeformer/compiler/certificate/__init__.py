@@ -8,6 +8,6 @@ files examine the network and return checks: `network` whether it is the compile
 """
 
 from ridgeformer.compiler.certificate.certificate import Certificate, CertificateCurve, Check
-from ridgeformer.compiler.certificate.certify import certify
+from ridgeformer.compiler.certificate.certification import certify
 
 __all__ = ["Certificate", "CertificateCurve", "Check", "certify"]

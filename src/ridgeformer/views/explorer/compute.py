@@ -17,7 +17,7 @@ from torch import Tensor
 from ridgeformer.algorithms import ALGORITHMS as VALUES
 from ridgeformer.algorithms import Accelerated, Algorithm, resolve
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
-from ridgeformer.compiler.certificate.certify import promise_of
+from ridgeformer.compiler.certificate.certification import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.compile import compile
 from ridgeformer.compiler.layout import lives
