@@ -98,7 +98,7 @@ class Malleable:
 
 
 def examine_malleability(data: Split, certified: Certified, settings: Settings) -> Malleable:
-    """Move the most influential rows of a small draw, by attack and by chance, and count changes of sign.
+    """Move the most influential rows of a small draw, by an attack and by random-sign noise, and count changes of sign.
 
     Raises:
         InputError: one class only in the draw, a singular system, ...

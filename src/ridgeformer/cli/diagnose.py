@@ -43,7 +43,7 @@ def regime(
     widest: Annotated[int, typer.Option(help="Widest kernel at initialisation.", min=1000)] = 1_000_000,
     scale: Annotated[float, typer.Option(help="Of the weights at initialisation; 1 is the theory's.")] = 0.01,
     layers: Annotated[int, typer.Option(help="Attention layers.", min=1)] = 1,
-    rank: Annotated[int | None, typer.Option(help="mlp-attn: keep the top so many directions.")] = None,
+    rank: Annotated[int | None, typer.Option(help="mlp-attn: number of leading attention directions kept.")] = None,
     heads: Annotated[int, typer.Option(help="qkv: attention heads.", min=1)] = 1,
     method: Annotated[str, typer.Option(help="descent, flow or adam.")] = "descent",
     loss: Annotated[str, typer.Option(help="mse or cross_entropy.")] = "mse",

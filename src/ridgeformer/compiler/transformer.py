@@ -177,7 +177,7 @@ class CompiledTransformer(nn.Module):
         return refuse_overflow(readings, self.spec)
 
     def tokens(self, supports: int, queries: int) -> Tokens:
-        """Return the sequence for so many supports and queries."""
+        """Return the token sequence for these numbers of supports and queries."""
         counts = {SUPPORT: supports, ANCHOR: supports, AGGREGATOR: 1, NULL: 1, QUERY: queries}
         return Tokens({role: counts[role] for role in self.program.roles})
 

@@ -84,7 +84,7 @@ def load(
         task: For a file: "classification" or "regression" instead of a choice from the target.
         part: "train" or "test" of an official split; "train" is everything where there is none.
         cache_dir: Where fetched datasets are; the default is $RIDGEFORMER_CACHE, else the user's cache directory.
-        limit: At most so many rows, drawn as `Dataset.sample(limit, seed=0)` draws them.
+        limit: Largest number of rows, drawn as `Dataset.sample(limit, seed=0)` draws them.
 
     Raises:
         UnknownNameError: no such name; the message offers the nearest one.

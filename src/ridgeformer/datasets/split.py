@@ -239,7 +239,7 @@ class Split:
         return _with_notes(split, [f"{rows:,} training rows, {test_rows:,} test rows, of {dataset.n:,}.", *split.notes])
 
     def draw_for_networks(self, rows: int, test_rows: int, seed: int) -> Split:
-        """Return at most so many rows of each part as a network is given them; see `for_networks`.
+        """Return a subset of both parts for a network, at most `rows` and `test_rows`; see `for_networks`.
 
         Rows are scaled to unit length. Numeric targets are scaled to mean square one, since networks at initialisation
         have outputs of that size.

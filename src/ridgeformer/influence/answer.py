@@ -61,7 +61,7 @@ class Answer:
         flipping: how far that row must move before its influence changes sign; None if that was not searched for.
         unit: how many units of the data one unit of eps is; None if every feature was scaled by itself.
         notes: what was done to the data.
-        warning: why the kernel may not speak for the model, if it may not; None for a kernel fit.
+        warning: why the tangent kernel may not describe the network; None if it does, and for a kernel fit.
     """
 
     name: str

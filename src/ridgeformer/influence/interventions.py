@@ -25,7 +25,7 @@ def adversarial_rows(
     kernel: Kernel, X: Any, y: Any, Xq: Any, ridge: Any, attack: Attack, rounds: Any = 1, *,
     features: Features | None = None, loss: Loss = squared_loss, seed: int = 0,
 ) -> Tensor:  # fmt: skip
-    """Return the training rows after so many rounds of adversarial training.
+    """Return the training rows after `rounds` rounds of adversarial training.
 
     Each round attacks all rows as they were given, to raise the loss of the fit to the rows of the round before: so no
     row is ever further than eps from where it was, and one round is the attack on the untouched fit. The kernel is
@@ -84,7 +84,7 @@ class Interventions:
         untouched: the fit to the rows as they are.
         curated: without the top rows.
         transformed: with the top rows attacked.
-        adversarial: with all rows attacked: adversarial training, so many rounds of it.
+        adversarial: with all rows attacked: `rounds` rounds of adversarial training.
         top: the top rows.
     """
 

@@ -1,4 +1,4 @@
-"""Which training points made a prediction, for a network: by its tangent kernel, and whether that speaks for it."""
+"""Which training points made a prediction of a network: by its tangent kernel, and whether that kernel describes it."""
 
 from __future__ import annotations
 

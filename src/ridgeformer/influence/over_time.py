@@ -23,7 +23,7 @@ __all__ = ["Moment", "influence_over_time"]
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """The influences after so many epochs.
+    """The influences after some epochs of training.
 
     Attributes:
         epoch: how many.

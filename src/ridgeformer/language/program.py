@@ -47,7 +47,7 @@ class Head:
         name: What hooks and ablations call it.
         scores: (reader channel, source channel, scale); the scores are summed. None at all: every score 0.
         values: (target channel, source channel, scale).
-        mask: Who reads whom.
+        mask: Which roles read which.
         kind: "softmax", or "linear" for the masked product itself.
     """
 
@@ -213,7 +213,7 @@ class Program:
             name: What hooks and ablations call it.
             scores: {(reader channel, source channel): scale}.
             values: {target channel: source channel, or (source channel, scale), or several of those}.
-            mask: Who reads whom.
+            mask: Which roles read which.
         """
         pairs = tuple((left, right, scale) for (left, right), scale in scores.items())
         moved = tuple((to, source, scale) for to, of in values.items() for source, scale in _scaled(of))

@@ -43,7 +43,7 @@ class Architecture:
         scale: Standard deviation of the ReLU layer's weights: 0.01 as published, 1 for unit initialisation.
         layers: LinearisedAttention layers.
         recompute: "mlp-attn": every layer attends with its own input, or all with the first Gram matrix.
-        rank: "mlp-attn": truncated attention, the top so many directions; None keeps all.
+        rank: "mlp-attn": truncated attention, the number of leading directions kept; None keeps all.
         normalise: Rows of unit length after every layer.
         heads, head_width, tied, layer_norm, softmax: "qkv": options of `QKVBlock`; layer_norm replaces unit rows.
 

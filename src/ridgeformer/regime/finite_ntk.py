@@ -127,7 +127,7 @@ def stream_counts(
     threads: int,
     progress: Callable[[int], None] | None = None,
 ) -> Counts:
-    """Return the shared-neuron counts of so many Gaussian neurons, drawn block by block and forgotten.
+    """Return the shared-neuron counts of Gaussian neurons, drawn block by block and never stored.
 
     Every block has a generator of its own and integers add up in any order, so the result depends on the seed and
     not on the number of threads. Memory does not grow with the number of neurons.

@@ -70,7 +70,7 @@ class LinearisedAttention:
         context: The rows attended to, (n, d).
         layers: How many.
         recompute: Every layer attends with its own input (True) or all with the context's first Gram matrix.
-        rank: Keep only the top so many directions of every attention matrix; None keeps all.
+        rank: Number of leading directions kept of every attention matrix; None keeps all.
         normalise: Scale rows to unit length after every layer.
 
     Raises:

@@ -105,7 +105,7 @@ def gram_spectrum(X: Any) -> GramSpectrum:
 
 
 def attention_order(layers: Any, *, recompute: Any = False) -> int:
-    """Return the p of K = G^p after so many layers of linearised attention without normalisation (L9).
+    """Return the p of K = G^p after `layers` layers of linearised attention without normalisation (L9).
 
     One attention matrix G used by every layer: 2 k + 1. Attention recomputed from each layer's own output: 3^k.
 

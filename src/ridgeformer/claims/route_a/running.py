@@ -218,7 +218,7 @@ def masked_descent(X: Tensor, y: Tensor, Xq: Tensor, mask: Tensor, layers: int) 
 
 
 def masks() -> dict[str, Tensor]:
-    """Return who reads whom: causal, and supports that read all supports while queries read supports only."""
+    """Return the two masks: causal, and supports that read all supports while queries read supports only."""
     total = A9_SUPPORTS + A9_QUERIES
     block = torch.zeros(total, total, dtype=torch.float64)
     block[:, :A9_SUPPORTS] = 1.0

@@ -42,7 +42,7 @@ def newton_sweeps(low: float, high: float, tolerance: float = TOLERANCE) -> int:
 
 
 def newton_error(b: float, high: float, sweeps: int) -> float:
-    """Return 1 - b x after so many sweeps from x = 1 / high, for 0 <= b <= high: (1 - b / high)^(2^sweeps).
+    """Return 1 - b x after `sweeps` sweeps from x = 1 / high, for 0 <= b <= high: (1 - b / high)^(2^sweeps).
 
     It is never negative: the sweeps approach 1 / b from below, and a b too small for them gets too small an
     inverse, never too large a one. Round-off, some units in the last place, is not counted.

@@ -256,7 +256,7 @@ def choose(
 
 
 def _changed(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what differs, and `no_update` for the rest, which is then not drawn again."""
+    """Return what differs, and `no_update` for the rest, which is then not redrawn."""
     return tuple(
         {name: no_update if was[name] == one else one for name, one in now.items()} if isinstance(now, dict)
         else no_update if was == now else now

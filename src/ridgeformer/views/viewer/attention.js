@@ -1,4 +1,4 @@
-// Who reads whom: the weights of every head, one row of them as arithmetic, heads to be silenced.
+// Attention patterns: the weights of every head, one row spelled out as arithmetic, and switches that ablate heads.
 
 const attention = {
   draw() {
