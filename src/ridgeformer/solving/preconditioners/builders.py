@@ -63,7 +63,8 @@ class Nystrom:
     """P^-1 = (l_r + ridge) U (L + ridge)^-1 U' + (I - U U') from a rank-r randomised approximation U L U'.
 
     The condition number becomes a constant once the rank is about twice the effective dimension at the
-    ridge [Frangella2023]. Costs r products with K and O(n r^2).
+    ridge [Frangella2023]. A random sketch of K finds the leading eigenvectors [Halko2011], at the cost of r products
+    with K and O(n r^2).
 
     Args:
         rank: r; None takes ceil(2 sqrt(n)).
