@@ -116,7 +116,7 @@ class Split:
         >>> from ridgeformer.datasets import load
         >>> split = Split.of(load("wine"))
         >>> split.X.shape, split.Xt.shape, split.rows_t[:3].tolist()
-        (torch.Size([125, 13]), torch.Size([53, 13]), [1, 9, 13])
+        (torch.Size([125, 13]), torch.Size([53, 13]), [3, 4, 7])
     """
 
     dataset: Dataset
