@@ -21,7 +21,7 @@ def test_list_and_show(run):
     assert "width-rank" in out
     names = [study["name"] for study in json.loads(run("studies", "list", "--json")[1])]
     assert {"depth-accuracy", "width-rank", "overhead"} <= set(names)
-    assert run("studies", "show", "width-rank")[1].startswith("width-rank (version 1): What compiled transformers lose")
+    assert run("studies", "show", "width-rank")[1].startswith("width-rank (version 2): What compiled transformers lose")
 
 
 def test_run_resume_show_and_export(run, tmp_path):

@@ -89,4 +89,7 @@ def test_a_pipe_somebody_writes_to_is_refused_too(tmp_path):
     writer.start()
     with pytest.raises(DataFileError, match="pipe or a device"):
         datasets.load(tmp_path / "a.csv")
+    reader = os.open(tmp_path / "a.csv", os.O_RDONLY | os.O_NONBLOCK)  # lets the writer go
     writer.join(5)
+    os.close(reader)
+    assert not writer.is_alive()
