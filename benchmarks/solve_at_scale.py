@@ -75,7 +75,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--ridge", type=float, default=1e-2)
     parser.add_argument("--tol", type=float, default=1e-6)
     parser.add_argument("--test-rows", type=int, default=10_000)
-    parser.add_argument("--repeats", type=int, default=1, help="the best time of so many is reported")
+    parser.add_argument("--repeats", type=int, default=1, help="the best time of this many runs is reported")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds a run may take")
     parser.add_argument("--page", default="solve_at_scale", help="name of the page and the JSON file")
     parser.add_argument("--growth", action="store_true", help="exponents in rows, features and columns")

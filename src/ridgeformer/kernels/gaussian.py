@@ -22,7 +22,7 @@ __all__ = ["Gaussian"]
 class Gaussian(LogitKernel):
     """k(x, z) = exp(-|U x - U z|^2 / (2 temperature)), the exponential kernel scaled by rows and columns.
 
-    It is computed from dot products, as fast as the exponential kernel: the logit is
+    It is computed from the same dot products as the exponential kernel: the logit is
     <U x, U z> / temperature - |U x|^2 / (2 temperature) - |U z|^2 / (2 temperature), clamped at 0, so nothing
     overflows. Distances that are small beside the rows lose digits; subtract the mean of the rows first. The loss is
     part of every bound.
