@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ridgeformer.algorithms import Algorithm, Compilable, resolve
@@ -15,7 +14,7 @@ from ridgeformer.compiler.lowering import lower
 from ridgeformer.compiler.primitives import choose
 from ridgeformer.compiler.specification import DTYPES, Specification, choose_attention, digest, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
-from ridgeformer.core.checks import as_matrix, as_query, positive, whole
+from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, positive, whole
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.core.memory import require_memory
 from ridgeformer.core.seeds import torch_generator
@@ -33,8 +32,8 @@ def compile(
     attention: str | None = None,
     outputs: int = 1,
     width: int | None = None,
-    sketch: str | Tensor | ArrayLike = "pca",
-    reference: Tensor | ArrayLike | None = None,
+    sketch: str | ArrayLike = "pca",
+    reference: ArrayLike | None = None,
     sink: float | None = None,
     epsilon: float = 1e-4,
     through_aggregator: bool = False,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
@@ -12,7 +14,18 @@ from torch import Tensor
 
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError
 
-__all__ = ["as_matrix", "as_query", "as_targets", "as_tensor", "cast", "positive", "whole"]
+__all__ = ["ArrayLike", "as_matrix", "as_query", "as_targets", "as_tensor", "cast", "positive", "whole"]
+
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """Anything NumPy can convert, such as a data frame."""
+
+    def __array__(self, *args: Any, **options: Any) -> NDArray[Any]: ...
+
+
+ArrayLike: TypeAlias = Tensor | NDArray[Any] | SupportsArray | Sequence[Any] | float | int
+"""Numbers as callers have them: tensors, arrays, data frames, nested lists, one number."""
 
 
 def as_tensor(value: object, name: str) -> Tensor:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ridgeformer.core.checks import whole
+from ridgeformer.core.checks import ArrayLike, whole
 from ridgeformer.core.errors import InputError
 
 __all__ = ["LEVEL", "Paired", "compare_paired", "mean_interval", "proportion_interval", "rate_interval"]

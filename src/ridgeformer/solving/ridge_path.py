@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
-from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, as_targets, positive
+from ridgeformer.core.checks import ArrayLike, as_matrix, as_targets, positive
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import free_bytes
 from ridgeformer.core.seeds import torch_generator
@@ -101,8 +100,8 @@ class RidgePath:
 
 def ridge_path(
     kernel: Kernel,
-    X: ArrayLike | Tensor,
-    y: ArrayLike | Tensor,
+    X: ArrayLike,
+    y: ArrayLike,
     ridges: Iterable[float],
     *,
     tol: float = 1e-3,

@@ -9,10 +9,9 @@ from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix
+from ridgeformer.core.checks import ArrayLike, as_matrix
 from ridgeformer.core.errors import InputError, LogitRangeError
 from ridgeformer.kernels import Exponential, Kernel, mean_square_length
 from ridgeformer.solving.ridge_path import ReducedKernel, RidgePath, leave_one_out_path
@@ -103,8 +102,8 @@ def largest_good(errors: Float[Tensor, "g n"]) -> int:
 
 def choose_kernel(
     make_kernel: Callable[[float], Kernel],
-    X: ArrayLike | Tensor,
-    y: ArrayLike | Tensor,
+    X: ArrayLike,
+    y: ArrayLike,
     temperatures: Sequence[float],
     ridges: Sequence[float] = RIDGES,
     *,
@@ -187,8 +186,8 @@ def choose_exponential(
 
 def choose_ridge(
     kernel: Kernel,
-    X: ArrayLike | Tensor,
-    y: ArrayLike | Tensor,
+    X: ArrayLike,
+    y: ArrayLike,
     ridges: Sequence[float] = RIDGES,
     *,
     rule: Rule = largest_good,

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ridgeformer.algorithms import (
@@ -20,7 +19,7 @@ from ridgeformer.algorithms import (
     Preconditioned,
     resolve,
 )
-from ridgeformer.core.checks import as_matrix, as_targets, positive, whole
+from ridgeformer.core.checks import ArrayLike, as_matrix, as_targets, positive, whole
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.memory import free_bytes
 from ridgeformer.core.seeds import torch_generator
@@ -58,8 +57,8 @@ STEPS_SHOWN = 5
 
 def solve(
     kernel: Kernel,
-    X: ArrayLike | Tensor,
-    y: ArrayLike | Tensor,
+    X: ArrayLike,
+    y: ArrayLike,
     ridge: float,
     *,
     algorithm: str | Algorithm = "auto",
