@@ -51,14 +51,18 @@ def once_broken():
         )
         options = {"algorithm": resolve(algorithm.pop("name"), **algorithm), **one["options"]}
         problem = solves.Problem(getattr(kernels, kernel.pop("name"))(**kernel), X, y, one["ridge"], queries, options)
-        yield pytest.param(replace(problem, built=one["built"]), id=str(one["case"]))
+        judge = solves.judge_path if one.get("path") else solves.judge
+        yield pytest.param(replace(problem, built=one["built"]), judge, id=str(one["case"]))
 
 
-@pytest.mark.parametrize("problem", list(once_broken()))
-def test_cases_that_once_broke_a_promise(problem):
-    """Bounds beyond float64 became its largest number; fits on centres forgot the kernel's own rounding."""
+@pytest.mark.parametrize(("problem", "judge"), list(once_broken()))
+def test_cases_that_once_broke_a_promise(problem, judge):
+    """Bounds beyond float64 became its largest number; fits on centres forgot the kernel's own rounding.
+
+    In one the oracle itself gave up: 3,000 bits do not invert a matrix of rank 3 and a ridge of 1e-233.
+    """
     tally = Tally()
-    solves.judge(tally, problem, str(problem))
+    judge(tally, problem, str(problem))
     assert not tally.broken
     assert sum(tally.tried.values()) > 3
 
