@@ -43,7 +43,29 @@ def test_a_step_size_that_diverges_is_said():
 
 def test_jacobi_has_its_own_condition_number():
     A = torch.diag(torch.tensor([1.0, 100.0, 1e4], dtype=torch.float64))
-    assert preconditioned_spectrum(A) == pytest.approx((1.0, 1.0))
+    assert preconditioned_spectrum(A, 1.0) == pytest.approx((1.0, 1.0))
+
+
+def test_a_preconditioned_eigenvalue_that_rounds_to_zero_is_at_least_the_ridge_over_the_diagonal():
+    A = 1e8 * torch.ones(2, 2, dtype=torch.float64)  # 1e-14 I is lost in it
+    low, high = preconditioned_spectrum(A, 1e-14)
+    assert low >= 1e-22
+    assert high == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "exponential"])
+def test_a_query_far_from_every_support_has_a_kernel_weighted_mean(kernel):
+    X, y, Xq = draw(supports=3, queries=1)
+    model = build("softmax", "nadaraya_watson", X, kernel=kernel, temperature=0.01 if kernel == "gaussian" else 1.0)
+    certificate = rf.certify(model, X, y, Xq + 2.0)
+    assert certificate["kernel-weighted mean"].holds
+
+
+def test_rows_whose_kernel_entries_have_no_squares_are_refused():
+    X, y, Xq = draw(supports=3)
+    for size in (1e90, 1e160):
+        with pytest.raises(rf.errors.InputError, match="hold their squares"):
+            rf.certify(build("linear", "richardson", X), size * X, y, Xq)
 
 
 def test_the_vanilla_iteration_contracts_in_the_d_norm_as_derived():
