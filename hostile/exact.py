@@ -1,8 +1,8 @@
 """Kernel ridge regression in ball arithmetic: every float is taken as the exact number it is.
 
 Kernels are evaluated from their definition, by rational dot products and python-flint's balls, and share no code with
-the library. A comparison that the balls cannot decide raises `UndecidedError`; at the precision used here none has been
-seen to.
+the library. Elimination widens the balls, so a solution that is not known precisely enough is computed again with twice
+the bits. A comparison that the balls cannot decide raises `UndecidedError`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Ke
 
 __all__ = ["BITS", "ExactRegression", "UndecidedError", "exceeds", "kernel_ball", "norm"]
 
-BITS = 3000
-"""Precision of the balls; condition numbers up to 1e300 and squares of their solutions are far within it."""
+BITS, MOST_BITS = 3000, 48_000
+"""Precision of the balls at first, and at most: twice as many bits are taken until `SURE` of a solution are right."""
+
+SURE = 1500
+"""Bits of a solution, relative to its largest entry, that are right: a prediction that cancels to 1e-300 has 500."""
 
 Rows = list[list[fmpq]]
 
@@ -94,18 +97,38 @@ def _relu(inner: fmpq, xx: fmpq, zz: fmpq, both_layers: bool) -> Any:
     return first + (sine + (arb.pi() - angle) * arb(inner)) / (2 * arb.pi()) if both_layers else first
 
 
+def _sure(column: list[Any]) -> bool:
+    """Return whether a column of balls is known to `SURE` bits of its largest entry, or is exactly zero."""
+    if not all(value.is_finite() for value in column):
+        return False
+    largest = max(abs(value).upper() for value in column)
+    return bool(all(value.rad() <= largest * arb(2) ** -SURE for value in column))
+
+
 class ExactRegression:
     """(K + ridge I) alpha = y, solved in balls."""
 
     def __init__(self, kernel: Kernel, X: Tensor, y: Tensor, ridge: float) -> None:
-        ctx.prec = BITS
-        self.kernel, n = kernel, len(X)
-        left, self.rows = transformed(kernel, self.read(X))
-        self.K = arb_mat(n, n, [kernel_ball(kernel, x, z) for x in left for z in self.rows])
-        self.A = self.K + arb(ridge) * arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
+        self.kernel, self.ridge, n = kernel, ridge, len(X)
+        self.left, self.rows = transformed(kernel, self.read(X))
         self.y = [[arb(value) for value in row] for row in y.double().reshape(n, -1).tolist()]
         self.outputs = len(self.y[0])
-        self.alpha = self.A.solve(arb_mat(n, self.outputs, [value for row in self.y for value in row]))
+        self.alpha = self._solve(self.y)
+
+    def _solve(self, sides: list[list[Any]]) -> Any:
+        """Return A^-1 sides, computed with as many bits as it takes; K and A stay as precise as that."""
+        n, ctx.prec = len(self.rows), BITS
+        while ctx.prec <= MOST_BITS:
+            self.K = arb_mat(n, n, [kernel_ball(self.kernel, x, z) for x in self.left for z in self.rows])
+            self.A = self.K + arb(self.ridge) * arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
+            try:
+                found = self.A.solve(arb_mat(n, len(sides[0]), [value for row in sides for value in row]))
+            except ZeroDivisionError:  # no pivot is known not to be zero
+                found = None
+            if found is not None and all(_sure([found[i, c] for i in range(n)]) for c in range(len(sides[0]))):
+                return found
+            ctx.prec *= 2
+        raise UndecidedError(f"the exact solution is not known to {SURE} bits at {MOST_BITS} bits")
 
     def read(self, X: Tensor) -> Rows:
         """Return rows as the kernel is given them."""
@@ -145,8 +168,9 @@ class ExactRegression:
 
     def leave_one_out(self) -> list[list[Any]]:
         """Return y_i - f_{-i}(x_i) for every row and output, as alpha*_i / R_ii."""
-        inverse = self.A.inv()
-        return [[self.alpha[i, c] / inverse[i, i] for c in range(self.outputs)] for i in range(len(self.rows))]
+        n, m = len(self.rows), self.outputs
+        found = self._solve([[*row, *(arb(int(i == j)) for j in range(n))] for i, row in enumerate(self.y)])
+        return [[found[i, c] / found[i, m + i] for c in range(m)] for i in range(n)]
 
     def _given(self, alpha: Tensor) -> list[list[Any]]:
         values = alpha.detach().to(torch.float64).reshape(len(self.rows), -1).tolist()

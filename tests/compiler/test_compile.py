@@ -115,3 +115,9 @@ def test_sketches_are_what_they_are_called():
 def test_the_same_call_gives_the_same_weights(name):
     first, second = model(name), model(name)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("attention", ["linear", "softmax", "imitation", "vanilla"])
+def test_weights_beyond_the_precision_are_refused(attention):
+    with pytest.raises(errors.InputError, match="float32 does not hold"):
+        compiled(attention, features=2, ridge=1e60, steps=2, dtype="float32")

@@ -49,6 +49,21 @@ def test_a_neumann_series_that_cannot_converge_is_refused_with_the_norm(name):
         model(name, ridge=0.1, attention=name.split()[0])(X, y, Xq)
 
 
+@pytest.mark.parametrize("name", ["softmax neumann", "linear neumann"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_norm_is_not_taken_of_rows_that_are_not_finite(name, value):
+    net = model(name)
+    net.embed["support"].detach()[0, net.layout.columns["phi"][0]] = value
+    with pytest.raises(errors.InputError, match=r"not finite in float64|largest logit"):
+        call(net, *task())
+
+
+def test_rows_whose_kernel_overflows_have_an_infinite_norm():
+    X, y, Xq = task()
+    with pytest.raises(errors.InputError, match=r"\|\|K\|\| is inf"):
+        call(model("linear neumann", dtype="float32"), 1e25 * X, y, Xq)
+
+
 def test_integers_and_lists_are_numbers():
     net = model("linear cg", features=2)
     assert net([[1, 0], [0, 1]], [1, 2], [[1, 1]]).shape == (1,)

@@ -16,10 +16,13 @@ from ridgeformer.kernels import base, dot_product, exponential, gaussian, gram_p
 from ridgeformer.solving import fit, system
 
 
-def noticed(promises, seed=1):
-    """Whether one of these promises is broken in some case of the slice; stops at the first."""
+def noticed(promises, likely, seed=1):
+    """Whether one of these promises is broken in some case of the slice; stops at the first.
+
+    Cases in `likely` are tried before the others: they noticed it when the test was written, and save the search.
+    """
     tally = Tally()
-    for index in range(400):
+    for index in (*likely, *range(400)):
         solves.attack(tally, index, seed)
         if any(one.promise in promises for one in tally.broken):
             return True
@@ -51,14 +54,18 @@ def once_broken():
         )
         options = {"algorithm": resolve(algorithm.pop("name"), **algorithm), **one["options"]}
         problem = solves.Problem(getattr(kernels, kernel.pop("name"))(**kernel), X, y, one["ridge"], queries, options)
-        yield pytest.param(replace(problem, built=one["built"]), id=str(one["case"]))
+        judge = solves.judge_path if one.get("path") else solves.judge
+        yield pytest.param(replace(problem, built=one["built"]), judge, id=str(one["case"]))
 
 
-@pytest.mark.parametrize("problem", list(once_broken()))
-def test_cases_that_once_broke_a_promise(problem):
-    """Bounds beyond float64 became its largest number; fits on centres forgot the kernel's own rounding."""
+@pytest.mark.parametrize(("problem", "judge"), list(once_broken()))
+def test_cases_that_once_broke_a_promise(problem, judge):
+    """Bounds beyond float64 became its largest number; fits on centres forgot the kernel's own rounding.
+
+    In one the oracle itself gave up: 3,000 bits do not invert a matrix of rank 3 and a ridge of 1e-233.
+    """
     tally = Tally()
-    solves.judge(tally, problem, str(problem))
+    judge(tally, problem, str(problem))
     assert not tally.broken
     assert sum(tally.tried.values()) > 3
 
@@ -71,25 +78,25 @@ def test_a_case_is_determined_by_its_number_and_seed():
 
 def test_judging_before_rounding_is_noticed(monkeypatch):
     monkeypatch.setattr(system.RidgeSystem, "rounded", lambda self, alpha: alpha.to(torch.float64))
-    assert noticed({CONVERGED})
-    assert noticed({RESIDUAL})
+    assert noticed({CONVERGED}, likely=(31, 40, 51))
+    assert noticed({RESIDUAL}, likely=(16, 17, 31))
 
 
 def test_forgetting_the_roundoff_of_a_residual_is_noticed(monkeypatch):
     none = lambda self, alpha, y, ridge=None: torch.zeros(y.shape[1]).double()  # noqa: E731
     monkeypatch.setattr(system.RidgeSystem, "residual_roundoff", none)
-    assert noticed({COEFFICIENTS})
+    assert noticed({COEFFICIENTS}, likely=(16, 18, 20))
 
 
 def test_forgetting_the_roundoff_of_a_prediction_is_noticed(monkeypatch):
     monkeypatch.setattr(fit.Fit, "_prediction_roundoff", lambda self, Xq: torch.zeros(len(Xq), 1).double())
-    assert noticed({PREDICTIONS})
+    assert noticed({PREDICTIONS}, likely=(32, 56, 62))
 
 
-@pytest.mark.parametrize(("kernel", "seed"), [(exponential.Exponential, 1), (gaussian.Gaussian, 2)])
-def test_forgetting_the_error_of_kernel_entries_is_noticed(monkeypatch, kernel, seed):
+@pytest.mark.parametrize(("kernel", "case", "seed"), [(exponential.Exponential, 294, 1), (gaussian.Gaussian, 237, 2)])
+def test_forgetting_the_error_of_kernel_entries_is_noticed(monkeypatch, kernel, case, seed):
     monkeypatch.setattr(kernel, "entry_error", lambda self, X: torch.zeros(len(X), dtype=X.dtype))
-    assert noticed({COEFFICIENTS, PREDICTIONS}, seed)
+    assert noticed({COEFFICIENTS, PREDICTIONS}, (case,), seed)
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.01])
@@ -97,11 +104,11 @@ def test_smaller_rounding_constants_are_noticed(monkeypatch, factor):
     for module in (fit, system, exponential, gaussian, dot_product, gram_power, relu_ntk):
         monkeypatch.setattr(module, "gamma", lambda terms, dtype: base.gamma(terms, dtype) * factor)
     monkeypatch.setattr(roundoff, "UNIT_ROUNDOFF", factor * roundoff.UNIT_ROUNDOFF)
-    assert noticed({COEFFICIENTS, RESIDUAL})
-    assert noticed({PREDICTIONS})
+    assert noticed({COEFFICIENTS, RESIDUAL}, likely=(3, 4, 18))
+    assert noticed({PREDICTIONS}, likely=(37, 32, 56))
 
 
 def test_forgetting_underflow_is_noticed(monkeypatch):
     for module in (fit, system, exponential, dot_product, gram_power, relu_ntk):
         monkeypatch.setattr(module, "underflow", lambda operations, dtype: 0.0)
-    assert noticed({COEFFICIENTS, PREDICTIONS})
+    assert noticed({COEFFICIENTS, PREDICTIONS}, likely=(92, 142, 237))

@@ -140,12 +140,12 @@ def _linear_program(algorithm: ConjugateGradients, attention: KernelAttention, r
     net.record("r")
     net.record("f", "r", QUERY, -1.0)
     if jacobi:
-        net.gate("precondition", z="minv * r", t="r / rho", clear="rho")
+        net.gate("precondition", z="minv * r", t="r / rho", u="p", clear="rho p")
     else:
-        net.gate("scale", t="r / rho", clear="rho")
-    turn = net.head("beta p", {("p", "t"): 1.0}, {"p": z}, supports)
-    caption = f"p = {z} + (t'{z}) p, rho = r'{z}"
-    net.attend("turn", caption, turn, new_part, square, clear="p t z" if jacobi else "p t")
+        net.gate("scale", t="r / rho", u="p", clear="rho p")
+    turn = net.head("beta p", {("u", "t"): 1.0}, {"p": z}, supports)
+    caption = f"p = {z} + (t'{z}) u, rho = r'{z}"
+    net.attend("turn", caption, turn, new_part, square, clear="u t z" if jacobi else "u t")
     net.record("p")
     net.record("rho")
     return net
@@ -181,8 +181,8 @@ def _gated_program(attention: KernelAttention, ridge: float) -> Program:
     net.record("f", "r", QUERY, -1.0)
     net.gate("square residual", w="r * r")
     attention.mean(net, "square")
-    net.gate("direction ratio", beta="s / rho", clear="rho w")
-    net.gate("turn", p="sup * r + beta * p", rho="s", clear="beta s")
+    net.gate("direction ratio", beta="s / rho", u="p", clear="rho w p")
+    net.gate("turn", p="sup * r + beta * u", rho="s", clear="beta s u")
     net.record("p")
     net.record("rho")
     return net

@@ -122,10 +122,20 @@ def _check_convergence(spec: Specification, rows: Tensor) -> None:
     limit = spec.algorithm.largest_kernel_norm(spec.ridge)
     if limit == inf:
         return
-    tasks = rows.reshape(-1, *rows.shape[-2:])
-    norm = max(float(torch.linalg.matrix_norm(spec.kernel.dense(task, task), ord=2)) for task in tasks)
+    if not bool(torch.isfinite(rows).all()):
+        raise InputError(
+            f"X times the model's embedding is not finite in {spec.dtype}: shorten the rows, or, if a weight of the "
+            "embedding is NaN or infinite, compile the model again."
+        )
+    norm = max(_kernel_norm(spec, task) for task in rows.reshape(-1, *rows.shape[-2:]))
     if not norm < limit:
         raise InputError(
             f"the {spec.algorithm.family} needs ||K|| < ridge, and ||K|| is {norm:.4g} with ridge {spec.ridge:.4g}: "
             f"use ConjugateGradients, or compile with a ridge above {norm:.4g}."
         )
+
+
+def _kernel_norm(spec: Specification, rows: Tensor) -> float:
+    """Return ||K||, infinite where an entry overflows: no decomposition takes such a matrix."""
+    K = spec.kernel.dense(rows, rows)
+    return float(torch.linalg.matrix_norm(K, ord=2)) if bool(torch.isfinite(K).all()) else inf

@@ -136,11 +136,23 @@ def _weights(head: Head, name: str, layout: Layout, output: int | None, dtype: t
     width, key, value = layout.width, max(len(queries), 1), len(moved)
     W_Q, W_K = torch.zeros(width, key, dtype=dtype), torch.zeros(width, key, dtype=dtype)
     W_V, W_O = torch.zeros(width, value, dtype=dtype), torch.zeros(value, width, dtype=dtype)
+    _check_held([scale for _, scale in queries] + [scale for _, _, scale in moved], dtype)
     for column, ((reader, scale), (source, _)) in enumerate(zip(queries, keys, strict=True)):
         W_Q[reader, column], W_K[source, column] = scale, 1.0
     for column, (to, of, scale) in enumerate(moved):
         W_V[of, column], W_O[column, to] = scale, 1.0
     return HeadWeights(name, W_Q, W_K, W_V, W_O, head.mask, head.kind)
+
+
+def _check_held(values: Sequence[float], dtype: torch.dtype) -> None:
+    """Refuse weights that the precision cannot hold: the ridge, the step sizes or the sink are too large for it."""
+    largest = max(map(abs, values), default=0.0)
+    if not largest <= torch.finfo(dtype).max:
+        name = str(dtype).removeprefix("torch.")
+        raise InputError(
+            f"a weight would be {largest:.3g}, which {name} does not hold: compile with a ridge, a spectrum or a sink "
+            "of less extreme size, or in float64."
+        )
 
 
 def _pairs(left: tuple[int, ...], right: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -238,5 +250,6 @@ class _Units:
         where = [(row, unit) for unit, column in enumerate(entries) for row, _ in column]
         values = [value for column in entries for _, value in column]
         W = torch.zeros(self.layout.width, len(entries), dtype=self.dtype)
+        _check_held(values, self.dtype)
         places = torch.tensor(where, dtype=torch.long).reshape(-1, 2)
         return W.index_put_(tuple(places.T), torch.tensor(values, dtype=self.dtype), accumulate=True)

@@ -43,7 +43,29 @@ def test_a_step_size_that_diverges_is_said():
 
 def test_jacobi_has_its_own_condition_number():
     A = torch.diag(torch.tensor([1.0, 100.0, 1e4], dtype=torch.float64))
-    assert preconditioned_spectrum(A) == pytest.approx((1.0, 1.0))
+    assert preconditioned_spectrum(A, 1.0) == pytest.approx((1.0, 1.0))
+
+
+def test_a_preconditioned_eigenvalue_that_rounds_to_zero_is_at_least_the_ridge_over_the_diagonal():
+    A = 1e8 * torch.ones(2, 2, dtype=torch.float64)  # 1e-14 I is lost in it
+    low, high = preconditioned_spectrum(A, 1e-14)
+    assert low >= 1e-22
+    assert high == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "exponential"])
+def test_a_query_far_from_every_support_has_a_kernel_weighted_mean(kernel):
+    X, y, Xq = draw(supports=3, queries=1)
+    model = build("softmax", "nadaraya_watson", X, kernel=kernel, temperature=0.01 if kernel == "gaussian" else 1.0)
+    certificate = rf.certify(model, X, y, Xq + 2.0)
+    assert certificate["kernel-weighted mean"].holds
+
+
+def test_rows_whose_kernel_entries_have_no_squares_are_refused():
+    X, y, Xq = draw(supports=3)
+    for size in (1e90, 1e160):
+        with pytest.raises(rf.errors.InputError, match="hold their squares"):
+            rf.certify(build("linear", "richardson", X), size * X, y, Xq)
 
 
 def test_the_vanilla_iteration_contracts_in_the_d_norm_as_derived():
@@ -107,3 +129,28 @@ def test_small_targets_make_a_preconditioned_float32_network_idle_early_and_that
     assert not wrong(certificate), str(certificate)
     assert certificate["error per step"].measured > 1e-6  # rounding alone leaves 5e-7
     assert not wrong(rf.certify(model, X, y, Xq))
+
+
+def test_conjugate_gradients_that_have_converged_stay_there():
+    """The second step leaves 1e-17 of a residual of 2; before, its direction was lost, and later steps ended in NaN."""
+    rows = [0.2587524863818271, -0.01748457330885583], [-0.7160309617409129, -0.11920394406306269]
+    X, Xq = (torch.tensor(part, dtype=torch.float64)[:, None] for part in rows)
+    y = torch.tensor(
+        [[-0.5280698470083, -0.07185583729598313], [0.6712817187425695, 1.6569018424569641]], dtype=torch.float64
+    )
+    model = build("linear", "pcg", X, ridge=0.006841578852546629, steps=30, outputs=2)
+    certificate = rf.certify(model, X, y, Xq)
+    assert np.isfinite(certificate.predictions).all()
+    assert certificate.accurate
+    assert not [check.name for check in certificate.failed if check.kind == "expected"]
+
+
+@pytest.mark.parametrize(("attention", "algorithm"), [("linear", "cg"), ("softmax", "cg")])
+def test_a_search_direction_is_rounded_at_its_own_size(attention, algorithm):
+    """p = r + beta p: overwriting the old direction by subtraction left eps times its size behind."""
+    for seed in range(12):
+        X, y, Xq = draw(supports=2, queries=1, features=1, seed=seed, size=0.2)
+        (evidence,) = gather(build(attention, algorithm, X, ridge=0.007, steps=8), X, y, Xq)
+        r, p, rho = (evidence.values[name] for name in ("r", "p", "rho"))
+        expected = r[1:] + rho[1:] / rho[:-1].where(rho[:-1] > 0, 1.0) * p[:-1]
+        assert bool(((p[1:] - expected).norm(dim=1) <= 1e-14 * (r[1:].norm(dim=1) + expected.norm(dim=1))).all()), seed

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from ridgeformer import errors
 from ridgeformer.compiler.execution import run_literally
 from ridgeformer.compiler.execution.fast import SEQUENCES, _State
 from ridgeformer.compiler.execution.plans import Operation, Rows, update
@@ -126,3 +127,11 @@ def _operation(pick):
     if kind == 1:
         return Operation(target, (target,), -1.0)
     return Operation(target, tuple(pick(4) for _ in range(kind - 1)), float(pick(5) - 2), None, where)
+
+
+def test_a_product_of_weights_beyond_the_precision_is_refused_as_an_overflow():
+    X, y, Xq = task(dtype=torch.float32)
+    net = model("linear cg", ridge=1e12, dtype="float32", steps=2)
+    net.steps[0][0].W_V[1].detach().mul_(1e30)  # the head that multiplies by the ridge
+    with pytest.raises(errors.InputError, match="r is not finite in step 1"):
+        net.trace(X, y, Xq)

@@ -99,7 +99,7 @@ def promise_rate(evidence: RunEvidence) -> Promise:
     problem, floor = evidence.problem, evidence.floor
     algorithm = evidence.algorithm
     assert isinstance(algorithm, Iterative)
-    spectrum = preconditioned_spectrum(problem.A) if algorithm.preconditioned else evidence.extremes
+    spectrum = preconditioned_spectrum(problem.A, problem.ridge) if algorithm.preconditioned else evidence.extremes
     what, condition, met = algorithm.error_bound(spectrum, problem.ridge)
     steps = range(1, evidence.spec.steps + 1)
     factors = torch.tensor([algorithm.promise(t, spectrum, problem.ridge) for t in steps], dtype=torch.float64)
@@ -117,11 +117,15 @@ def promise_rate(evidence: RunEvidence) -> Promise:
     )
 
 
-def preconditioned_spectrum(A: Tensor) -> tuple[float, float]:
-    """Return the extreme eigenvalues of D^-1/2 A D^-1/2, D = diag(A): what Jacobi's preconditioner leaves."""
+def preconditioned_spectrum(A: Tensor, ridge: float) -> tuple[float, float]:
+    """Return the extreme eigenvalues of D^-1/2 A D^-1/2, D = diag(A): what Jacobi's preconditioner leaves.
+
+    None is below ridge/max D, as A - ridge I is semidefinite; a computed one may round to zero or below.
+    """
     root = A.diagonal().rsqrt()
     values = torch.linalg.eigvalsh(root[:, None] * A * root)
-    return float(values[0]), float(values[-1])
+    least = max(ridge / float(A.diagonal().max()), float(torch.finfo(A.dtype).tiny))
+    return max(float(values[0]), least), float(values[-1])
 
 
 def diagonal(evidence: RunEvidence) -> Tensor:
@@ -226,7 +230,7 @@ def check_precision(evidence: RunEvidence) -> list[TaskCheck]:
 def check_average(evidence: RunEvidence) -> list[TaskCheck]:
     """Return the finding on one softmax head: it is the kernel-weighted mean, and no ridge regression."""
     problem = evidence.problem
-    mean = (problem.cross / problem.cross.sum(1, keepdim=True)) @ problem.y
+    mean = evidence.spec.attention.weights(problem.queries, problem.system.X) @ problem.y  # cross may underflow
     allowed = FLOOR * evidence.relative_eps * problem.y.abs().amax(0).expand_as(mean)
     return [
         TaskCheck(

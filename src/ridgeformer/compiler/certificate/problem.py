@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import torch
 from torch import Tensor
@@ -116,8 +117,16 @@ def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tenso
         X: Supports, float64, (k, features).
         y: Targets, (k, outputs).
         Xq: Queries, (q, features).
+
+    Raises:
+        InputError: rows so long that float64 does not hold the squares of kernel entries, which are in every bound.
     """
     rows, queries = spec.attention.centre(X @ embedding, Xq @ embedding)
+    largest = max(float(spec.attention.scaled_kernel.diagonal(part).max()) for part in (rows, queries))
+    if not len(rows) * largest * largest < inf:
+        raise InputError(
+            f"kernel entries reach {largest:.3g}, and float64 does not hold their squares: scale the rows down."
+        )
     system = RidgeSystem(spec.attention.scaled_kernel, rows, spec.ridge * spec.attention.scale)
     return ReferenceProblem(system, y, queries)
 

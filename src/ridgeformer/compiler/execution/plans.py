@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import copysign, inf
 from typing import TYPE_CHECKING
 
 import torch
@@ -100,9 +101,9 @@ def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
             for row, coefficient in a:
                 if gate == "identity":
                     factors = (row,) if other in ones else (row, other)
-                    operations.append(Operation(target, factors, coefficient * scale * weight))
+                    operations.append(Operation(target, factors, _held(coefficient * scale * weight, sublayer.W_a)))
                 else:
-                    operations.append(Operation(target, (row,), coefficient * weight, other))
+                    operations.append(Operation(target, (row,), _held(coefficient * weight, sublayer.W_a), other))
     return GatedPlan(update(operations))
 
 
@@ -150,7 +151,7 @@ def _own_operations(
     if sublayer.kinds[number] == "softmax":
         return [Operation(target, (source,), scale, None, where) for target, source, scale in values]
     return [
-        Operation(target, (reader, other, source), left * right * scale, None, where)
+        Operation(target, (reader, other, source), _held(left * right * scale, sublayer.W_Q[number]), None, where)
         for queries, keys in zip(_columns(sublayer.W_Q[number]), _columns(sublayer.W_K[number]), strict=True)
         for reader, left in queries
         for other, right in keys
@@ -160,11 +161,17 @@ def _own_operations(
 
 def _values(sublayer: AttentionSublayer, number: int) -> list[tuple[int, int, float]]:
     return [
-        (target, source, read * write)
+        (target, source, _held(read * write, sublayer.W_V[number]))
         for sources, targets in zip(_columns(sublayer.W_V[number]), _columns(sublayer.W_O[number].T), strict=True)
         for source, read in sources
         for target, write in targets
     ]
+
+
+def _held(coefficient: float, W: Tensor) -> float:
+    """Return a product of weights as their precision holds it, infinite beyond: torch refuses to convert it."""
+    beyond = abs(coefficient) > torch.finfo(W.dtype).max
+    return copysign(inf, coefficient) if beyond else coefficient
 
 
 def _columns(W: Tensor) -> list[Entries]:
