@@ -105,66 +105,40 @@ def _malleability_answer(rows: Rows, centre: Mapping[str, Any]) -> tuple[str, ..
     return tuple(answer)
 
 
+FLIP_COLUMNS = {
+    "attacked": "attack_flips_top",
+    "random signs": "noise_flips_top",
+    "re-initialised": "redrawn_flips_top",
+    "targeted": "adaptive_flips_top",
+    "all rows": "attack_flips_all",
+    "pairs": "attack_pair_flips_top",
+}
+
+
 def _flip_rates(rows: Rows, means: Rows) -> Table:
-    head = (
-        "task",
-        "attack",
-        "eps (unit rows)",
-        "clip",
-        "kernel",
-        "ridge",
-        "model",
-        "attacked",
-        "random signs",
-        "re-initialised",
-        "targeted",
-        "all rows",
-        "pairs",
-        "Spearman",
-        "overlap",
-    )
-    columns = [f"{name}_flips_top" for name in ("attack", "noise", "redrawn", "adaptive")]
     body = []
     for row in means:
-        scale = row["length"] if row["units"] == "pixel" else 1.0
-        rates = [
-            flip_rate(rows, row, row["model"], name) for name in (*columns, "attack_flips_all", "attack_pair_flips_top")
-        ]
-        body.append(
-            (
-                f"{row['data']}, {class_names(row)}",
-                attack_name(row),
-                f"{row['eps']:g} {row['units']} ({row['eps'] / scale:.2g})",
-                row["clip"],
-                row["kernel"] if row["kernel"] == "infinite" else f"{row['kernel']}, {row['width']}",
-                f"{row['ridge']:g}",
-                row["model"],
-                *(interval(*rate, form=".0f", unit=100) if rate.known else "none" for rate in rates),
-                f"{row['attack_spearman']:.2f}",
-                f"{row['attack_overlap']:.2f}",
-            )
-        )
-    return Table(head, tuple(body))
+        size = row["eps"] / (row["length"] if row["units"] == "pixel" else 1.0)
+        kernel = row["kernel"] if row["kernel"] == "infinite" else f"{row['kernel']}, {row['width']}"
+        eps, task = f"{row['eps']:g} {row['units']} ({size:.2g})", f"{row['data']}, {class_names(row)}"
+        rates = [flip_rate(rows, row, row["model"], column) for column in FLIP_COLUMNS.values()]
+        flips = [interval(*rate, form=".0f", unit=100) if rate.known else "none" for rate in rates]
+        agreement = [f"{row[name]:.2f}" for name in ("attack_spearman", "attack_overlap")]
+        choices = (task, attack_name(row), eps, row["clip"], kernel, f"{row['ridge']:g}", row["model"])
+        body.append((*choices, *flips, *agreement))
+    head = ("task", "attack", "eps (unit rows)", "clip", "kernel", "ridge", "model", *FLIP_COLUMNS)
+    return Table((*head, "Spearman", "overlap"), tuple(body))
 
 
 def _null_picture(means: Rows, centre: Mapping[str, Any]) -> Picture:
     drawn = where(means, **{name: centre[name] for name in POINT if name not in ("width", "ridge")})
     ridges = distinct(drawn, "ridge")
-    traces = [
-        mean_curve(
-            where(drawn, model=model, ridge=ridge),
-            "width",
-            "redrawn_flips_top",
-            f"{model}, ridge {ridge:g}",
-            colour,
-            dash=dash,
-            markers=True,
-            unit=100,
-            whiskers=None,
-        )
-        for model, dash in (("attention", "solid"), ("relu", "dot"))
-        for ridge, colour in zip(ridges, PALETTE * len(ridges), strict=False)
-    ]
+    traces = []
+    for model, dash in (("attention", "solid"), ("relu", "dot")):
+        for ridge, colour in zip(ridges, PALETTE * len(ridges), strict=False):
+            found, look = where(drawn, model=model, ridge=ridge), {"dash": dash, "markers": True, "whiskers": None}
+            name = f"{model}, ridge {ridge:g}"
+            traces.append(mean_curve(found, "width", "redrawn_flips_top", name, colour, unit=100, **look))
     return picture(
         traces,
         {"title": "width of the network", "type": "log"},

@@ -66,25 +66,21 @@ def picture(traces: Iterable[Trace], x: str | Axis, y: str | Axis, caption: str,
 def cards_section(title: str, cards: Iterable[ResultCard], sentences: Iterable[str] = ()) -> Section:
     """Return result cards as a section; choices that all cards share are listed once, above the table."""
     cards = tuple(cards)
-    shared = [
-        pair for pair in (cards[0].choices if cards else {}).items() if all(pair in c.choices.items() for c in cards)
-    ]
-    rows = [
-        (
-            card.table,
-            card.row,
-            f"{card.published:.4g}",
-            "nothing measured" if card.ours is None else f"{card.ours:.4g}",
-            "one seed" if card.low is None else f"{card.low:.4g} to {card.high:.4g}",
-            _choices(pair for pair in card.choices.items() if pair not in shared),
-            card.verdict.value,
-        )
-        for card in cards
-    ]
-    said = (f"Choices where the source is silent: {_choices(shared)}.",) if shared else ()
+    shared = {
+        name: choice
+        for name, choice in (cards[0].choices if cards else {}).items()
+        if all(card.choices.get(name) == choice for card in cards)
+    }
+    rows = []
+    for card in cards:
+        ours = "nothing measured" if card.ours is None else f"{card.ours:.4g}"
+        interval = "one seed" if card.low is None else f"{card.low:.4g} to {card.high:.4g}"
+        choices = _listed({name: choice for name, choice in card.choices.items() if name not in shared})
+        rows.append((card.table, card.row, f"{card.published:.4g}", ours, interval, choices, card.verdict.value))
+    silent = (f"Choices where the source is silent: {_listed(shared)}.",) if shared else ()
     head = ("table", "number", "published", "ours", "95 % interval", "choices", "verdict")
-    return Section(title, (*sentences, *said, Table(head, tuple(rows))))
+    return Section(title, (*sentences, *silent, Table(head, tuple(rows))))
 
 
-def _choices(pairs: Iterable[tuple[str, str]]) -> str:
-    return "; ".join(f"{name}: {choice}" for name, choice in pairs)
+def _listed(choices: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {choice}" for name, choice in choices.items())
