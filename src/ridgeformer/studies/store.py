@@ -108,11 +108,8 @@ TYPES = [{"str": str, "int": int, "float": float}[str(field.type)] for field in 
 SELECT = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM results"
 TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-"""What SQLite says where it cannot put files beside a store."""
-
+UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)  # no files can be put beside a store
 NOT_ITS_FAULT = (*BUSY, *UNWRITABLE, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM)
-"""What SQLite says for reasons outside the file."""
 
 
 class Store:

@@ -173,6 +173,11 @@ class Section:
     parts: Sequence[Part] = ()
     anchor: str = ""
 
+    @classmethod
+    def of(cls, title: str, *parts: Part) -> Section:
+        """Return a section of these parts."""
+        return cls(title, parts)
+
     @property
     def sentences(self) -> tuple[str, ...]:
         """Its paragraphs."""
@@ -202,6 +207,11 @@ class Page:
     sections: tuple[Section, ...]
     claims: tuple[Claim, ...] = ()
     colophon: str = ""
+
+    @classmethod
+    def of(cls, title: str, subtitle: str, answer: Iterable[str], *sections: Section) -> Page:
+        """Return a page of these sections."""
+        return cls(title, subtitle, tuple(answer), sections)
 
 
 def thumbnail(dataset: Dataset, row: int, title: str, note: str = "", mark: str = "") -> Thumbnail:

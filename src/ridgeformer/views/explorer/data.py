@@ -211,14 +211,8 @@ def _rows(dataset: Dataset, rows: int, output: int) -> Regression:
 def receive(name: str, contents: str, target: str | None = None) -> str:
     """Read an upload, keep it in memory and return its name, "upload-" and a digest.
 
-    Args:
-        name: The file's name, which decides how it is read.
-        contents: As a browser's data URL: "data:...;base64,...".
-        target: The column or key to predict; None or empty is the reader's default.
-
-    Raises:
-        DataFileError: too large, of another kind, or unreadable; pickles are never opened.
-        InputError: content that cannot be used.
+    The file's name decides how it is read; `contents` is a browser's data URL, "data:...;base64,...". Without a target,
+    the reader's default is predicted. Pickles are never opened.
     """
     if Path(name).suffix.lower() not in ENDINGS:
         raise DataFileError(f"{name} ends in {Path(name).suffix or 'nothing'}; {' or '.join(ENDINGS)} was expected.")

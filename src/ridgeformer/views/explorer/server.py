@@ -184,11 +184,7 @@ def register(app: Dash) -> None:
 def next_state(current: states.State, trigger: Any, chosen: dict[str, Any], given: dict[str, Any]) -> states.State:
     """Return the state after an event; what cannot be done is raised as a `RidgeformerError`.
 
-    Args:
-        current: What the page shows.
-        trigger: The id of what was used.
-        chosen: What the controls say, by name.
-        given: What came with the event: search, event, x, y.
+    `trigger` is the id of what was used, `chosen` what the controls say, `given` what came with the event.
     """
     if trigger in (None, "location"):
         return controls.settle(states.State.parse(given["search"] or ""))
@@ -237,16 +233,17 @@ def choose(
     except RidgeformerError as error:
         return _page_of(before or controls.settle(states.State()), chosen, _sentence(error))
     page = _page_of(after, chosen, "")
-    return page if before is None else (*page[:CHANGING], *_changed(_page_of(before, chosen, ""), page)[CHANGING:])
+    if before is None:
+        return page
+    shown = zip(_page_of(before, chosen, "")[CHANGING:], page[CHANGING:], strict=True)
+    return *page[:CHANGING], *(_changed(was, now) for was, now in shown)
 
 
-def _changed(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
+def _changed(before: Any, after: Any) -> Any:
     """Return what differs, and `no_update` for the rest, which is then not redrawn."""
-    return tuple(
-        {name: no_update if was[name] == one else one for name, one in now.items()} if isinstance(now, dict)
-        else no_update if was == now else now
-        for was, now in zip(before, after, strict=True)
-    )  # fmt: skip
+    if isinstance(after, dict):
+        return {name: _changed(before[name], one) for name, one in after.items()}
+    return no_update if before == after else after
 
 
 def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple[Any, ...]:
@@ -303,14 +300,13 @@ def show(address: Any, before: Any) -> tuple[Any, ...]:
     after = states.State.parse(address or "")
     was = None if before is None else states.State.parse(before)
     panels = {name: _panel(name, after) if _concerns(name, was, after) else (no_update, no_update) for name in PANELS}
-    names = ("headline", "facts", "notes")
-    top = headline(after) if _concerns("headline", was, after) else (no_update,) * len(names)
+    top = headline(after) if _concerns("headline", was, after) else (no_update,) * 3
     inside = place(after) if _concerns("stream", was, after) else (no_update, no_update)
     return (
         address,
         {name: figure for name, (figure, _) in panels.items() if figure is not no_update},
         {name: says for name, (_, says) in panels.items()},
-        dict(zip(names, top, strict=True)),
+        dict(zip(("headline", "facts", "notes"), top, strict=True)),
         dict(zip(("place", "formula"), inside, strict=True)),
         show_pictures(after) if _concerns("influence", was, after) else no_update,
     )

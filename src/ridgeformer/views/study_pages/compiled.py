@@ -8,8 +8,8 @@ import numpy as np
 
 from ridgeformer.studies import depth_accuracy, width_rank
 from ridgeformer.views.figures import GREY, PALETTE, curve
-from ridgeformer.views.parts import Page, Picture, Table
-from ridgeformer.views.study_pages.shared import Rows, distinct, mean_curve, page, picture, section, seeds_of, where
+from ridgeformer.views.parts import Page, Picture, Section, Table
+from ridgeformer.views.study_pages.shared import Rows, distinct, mean_curve, picture, seeds_of, where
 
 __all__ = ["depth_accuracy_page", "width_rank_page"]
 
@@ -40,22 +40,24 @@ def depth_accuracy_page(rows: Rows, means: Rows) -> Page:
         for group, cells in sorted(groups.items())
     ]
     columns = {"attention": "", "method": "", "condition number": "g", "float64": ".1e", "float32": ".1e"}
-    return page(
+    return Page.of(
         "Depth and accuracy of compiled transformers",
         f"{depth_accuracy.SUPPORTS} supports, {depth_accuracy.FEATURES} features, {seeds_of(rows)}",
         (f"{len(runs):,} compiled transformers ran; the error of each stayed below its bound {verdict}.", *powers),
-        section(
+        Section.of(
             "Every step under its bound",
             "Lines are means over seeds, dashed lines the bounds: the rate of the theory plus the rounding "
             "error. The spectrum falls geometrically.",
             *(_errors_by_step(means, attention) for attention in ("linear", "softmax")),
         ),
-        section(
+        Section.of(
             "The depth a problem needs",
             f"The first step with a relative error below {depth_accuracy.ENOUGH:g}, with 95 % intervals over seeds.",
             _depths(means),
         ),
-        section("Precision", "Error after the last step, mean over seeds and spectra.", Table.of(columns, precision)),
+        Section.of(
+            "Precision", "Error after the last step, mean over seeds and spectra.", Table.of(columns, precision)
+        ),
     )
 
 
@@ -125,7 +127,7 @@ def width_rank_page(rows: Rows, means: Rows) -> Page:
         "PCA lies on the floor; where a random sketch is above the published line, the published bound is false.",
         "Distance between the kernels against width for three sketches.",
     )
-    return page(
+    return Page.of(
         "Width and rank of compiled transformers",
         f"{shape}, {seeds_of(rows)}",
         (
@@ -134,13 +136,13 @@ def width_rank_page(rows: Rows, means: Rows) -> Page:
             "The sum of the eigenvalues past the width, quoted as a bound on norm(K - Kh) for any linear map (claim "
             f"W1), was exceeded by {above:,} of {len(drawn):,} random sketches of linear attention.",
         ),
-        section(
+        Section.of(
             "What a narrow model loses",
             "In-sample prediction error relative to norm(y), mean over seeds with 95 % intervals. Dashed: the "
             "bound of each sketch. The spectrum falls geometrically, the precision is float64.",
             *errors,
         ),
-        section(
+        Section.of(
             "How far the kernel moves",
             "A sketch of rank m cannot come nearer to K than the eigenvalue m + 1 (Eckart-Young), and PCA "
             "does. Random sketches can be further away than the whole tail.",

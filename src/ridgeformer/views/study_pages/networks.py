@@ -11,18 +11,8 @@ from ridgeformer.studies.ntk_distance import MODELS, SETTINGS
 from ridgeformer.studies.ntk_distance import make_cards as distance_cards
 from ridgeformer.studies.result_cards import CardVerdict, ResultCard
 from ridgeformer.views.figures import PALETTE, draw, heat_map
-from ridgeformer.views.parts import Page, Picture, Table
-from ridgeformer.views.study_pages.shared import (
-    Rows,
-    cards_section,
-    distinct,
-    mean_curve,
-    page,
-    picture,
-    section,
-    seeds_of,
-    where,
-)
+from ridgeformer.views.parts import Page, Picture, Section, Table
+from ridgeformer.views.study_pages.shared import Rows, cards_section, distinct, mean_curve, picture, seeds_of, where
 
 __all__ = ["condition_numbers_page", "loss_surface_page", "ntk_distance_page"]
 
@@ -53,7 +43,7 @@ def condition_numbers_page(rows: Rows, means: Rows) -> Page:
         interval = "" if low is None else f"{max(1.0, low):.3g} to {high:.3g}"
         body.append((*(row[name] for name in columns), interval))
     head = {name.replace("kappa", "kappa of X X'"): form for name, form in columns.items()} | {"95 % interval": ""}
-    return page(
+    return Page.of(
         "Condition numbers, under every interpretation",
         f"{', '.join(names)}; {max(row['seeds'] for row in means)} samples of each size",
         answer,
@@ -61,7 +51,7 @@ def condition_numbers_page(rows: Rows, means: Rows) -> Page:
             cards_section(f"{name}: every interpretation, the nearest first", sorted(by_data[name], key=times_away))
             for name in names
         ),
-        section(
+        Section.of(
             "Number of directions", "Means over samples; no entry where the number is not finite.", Table.of(head, body)
         ),
     )
@@ -93,17 +83,17 @@ def ntk_distance_page(rows: Rows, means: Rows) -> Page:
             f"{name}: under {same} of {len(found)} interpretations the distance changes with width in the published "
             f"direction, under {opposite} in the opposite one; {len(found) - same - opposite} leave it open."
         )
-    return page(
+    return Page.of(
         "Distance to the kernel predictor against width",
         f"{', '.join(distinct(rows, 'data'))}; widths {widths[0]:,} to {widths[-1]:,}; {seeds_of(rows)}",
         (*answer, f"{len(rows):,} networks were trained; {dead} are dead, {diverged} diverged."),
         cards_section("Result cards", cards, (CLAIM,)),
-        section(
+        Section.of(
             "Distances",
             "Means over seeds with 95 % intervals (Student's t).",
             *(_distances(means, data) for data in distinct(rows, "data")),
         ),
-        section(
+        Section.of(
             "Movement of kernel and weights",
             "Kernel at initialisation against its limit (average entry and ridge-whitened), and the changes by "
             "training. A distance that rises while kernel and weights stay put is not the kernel regime lost.",
@@ -160,19 +150,19 @@ def loss_surface_page(rows: Rows, means: Rows) -> Page:
         {"directions": "", "model": "", "in a": ".3g", "in b": ".3g"},
         [(*which, surface[0]["bend_a"], surface[0]["bend_b"]) for which, surface in surfaces.items()],
     )
-    return page(
+    return Page.of(
         "The loss surface around trained weights",
         f"{first['data']}; {first['rows']:,} training rows, width {first['width']:,}, {first['loss']}, "
         f"{first['epochs']} epochs, {seeds_of(rows)}",
         tuple(answer),
-        section(
+        Section.of(
             "Two directions",
             "The training loss, mean over seeds, where the weights w are moved by a |w| u + b |w| v. "
             "Directions are orthonormal and not scaled neuron by neuron: random ones, or the two of largest "
             "curvature.",
             *(_contours(surface, kind, model) for (kind, model), surface in surfaces.items()),
         ),
-        section("Second derivative of the loss at the trained weights", curvatures),
+        Section.of("Second derivative of the loss at the trained weights", curvatures),
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from ridgeformer.core.words import count
 from ridgeformer.studies.result_cards import ResultCard
 from ridgeformer.views.figures import PALETTE, Axis, Trace, curve, draw
-from ridgeformer.views.parts import Page, Part, Picture, Section, Table
+from ridgeformer.views.parts import Picture, Section, Table
 
-__all__ = ["Rows", "cards_section", "distinct", "mean_curve", "page", "picture", "section", "seeds_of", "where"]
+__all__ = ["Rows", "cards_section", "distinct", "mean_curve", "picture", "seeds_of", "where"]
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 """Rows of `studies.table` or of `studies.intervals`."""
@@ -46,16 +46,6 @@ def mean_curve(
         low, high = ([unit * row[f"{y}_{end}"] for row in shown] for end in ("low", "high"))
         options = {"whiskers": (low, high)} | options
     return curve([row[x] for row in shown], values, name, colour, **options)
-
-
-def section(title: str, *parts: Part) -> Section:
-    """Return a section of these parts."""
-    return Section(title, parts)
-
-
-def page(title: str, subtitle: str, answer: Iterable[str], *sections: Section) -> Page:
-    """Return a page of these sections."""
-    return Page(title, subtitle, tuple(answer), sections)
 
 
 def picture(traces: Iterable[Trace], x: str | Axis, y: str | Axis, caption: str, alt: str) -> Picture:
