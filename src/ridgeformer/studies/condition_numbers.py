@@ -21,12 +21,8 @@ from ridgeformer.studies.study import Preset, Study, load_once, product
 
 __all__ = ["PREPARATIONS", "PUBLISHED", "STUDY", "make_cards", "measure", "nearest_joint_reading", "times_away"]
 
-PUBLISHED = {"mnist": 1.2e3, "cifar10": 8.7e3}
-"""The condition numbers of the source."""
-
-STAND_IN = "mnist"
-"""Whose number other data are shown beside."""
-
+PUBLISHED = {"mnist": 1.2e3, "cifar10": 8.7e3}  # the condition numbers of the source
+STAND_IN = "mnist"  # whose number other data are shown beside
 Rows = NDArray[np.float64]
 
 

@@ -22,11 +22,8 @@ __all__ = ["STUDY", "depth_exponent", "measure", "reached_depths", "sufficient_d
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 SUPPORTS, FEATURES = 60, 48
-ENOUGH = 1e-3
-"""The relative error that counts as solved, where depths are compared."""
-
-SHOWN = 48
-"""Steps kept of a run at most, closer together at the beginning."""
+ENOUGH = 1e-3  # the relative error that counts as solved, where depths are compared
+SHOWN = 48  # steps kept of a run at most, closer together at the beginning
 
 
 def measure(

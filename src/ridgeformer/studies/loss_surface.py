@@ -20,9 +20,7 @@ from ridgeformer.studies.study import Preset, Study, product
 
 __all__ = ["STUDY", "choose_directions", "curvature", "measure"]
 
-Height: TypeAlias = Callable[[Tensor], Tensor]
-"""The loss at some weights; twice differentiable almost everywhere."""
-
+Height: TypeAlias = Callable[[Tensor], Tensor]  # the loss at some weights; twice differentiable almost everywhere
 DIRECTIONS = ("random", "hessian")
 MODELS = {"relu": "relu", "attention": "mlp-attn"}
 

@@ -45,10 +45,8 @@ POINT = (
     "width", "context", "score", "rounds",
 )  # fmt: skip
 """The parameters of a point."""
-CHOICES = POINT[5:14]
-"""Those that the source leaves open."""
-STANDS_FOR = {"digits": "mnist"}
-"""Small datasets in place of the published ones; the cards and the page name them."""
+CHOICES = POINT[5:14]  # those that the source leaves open
+STANDS_FOR = {"digits": "mnist"}  # small datasets in place of the published ones; the cards and the page name them
 COLUMNS = ("flips_top", "flips_all", "pair_flips_top", "pair_flips_all", "spearman", "overlap")
 
 

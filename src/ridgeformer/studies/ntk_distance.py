@@ -32,8 +32,7 @@ PUBLISHED: dict[tuple[str, str], dict[int, float]] = {
 }
 """The table of the source, by data and network: width and distance."""
 
-SOURCES = {data for data, _ in PUBLISHED}
-"""Data the source used."""
+SOURCES = {data for data, _ in PUBLISHED}  # data the source used
 
 
 @dataclass(frozen=True)

@@ -29,20 +29,11 @@ from ridgeformer.studies.task import StudyTask, TaskOutcome, TaskStatus, execute
 
 __all__ = ["DaskCluster", "InProcess", "Processes", "Runner", "choose_runner"]
 
-ATTEMPTS = 2
-"""Attempts at a task whose worker dies; then it is recorded as lost."""
-
-GRACE = 5.0
-"""Seconds after its time budget at which a task that did not stop is killed with its worker."""
-
-PATIENCE = 20.0
-"""Seconds a Dask scheduler may take to answer."""
-
-STARTS = 2
-"""Attempts to start a Dask cluster."""
-
-AHEAD = 2
-"""Tasks sent to Dask for every thread, so that no thread is idle between two of them."""
+ATTEMPTS = 2  # attempts at a task whose worker dies; then it is recorded as lost
+GRACE = 5.0  # seconds after its time budget at which a task that did not stop is killed with its worker
+PATIENCE = 20.0  # seconds a Dask scheduler may take to answer
+STARTS = 2  # attempts to start a Dask cluster
+AHEAD = 2  # tasks sent to Dask for every thread, so that no thread is idle between two of them
 
 
 @runtime_checkable
@@ -52,19 +43,15 @@ class Runner(Protocol):
     @property
     def slots(self) -> int:
         """How many tasks it can hold at a time."""
-        ...
 
     def start(self, task: StudyTask) -> None:
         """Take a task; there are never more than `slots`."""
-        ...
 
     def wait(self, seconds: float) -> list[tuple[StudyTask, TaskOutcome]]:
-        """Return what has ended, waiting so long for something to end."""
-        ...
+        """Return what has ended, waiting at most this long for something to end."""
 
     def close(self) -> None:
         """Stop; what still runs is given up."""
-        ...
 
 
 def choose_runner(*, processes: int = 0, workers: int = 0, scheduler: str | None = None) -> Runner:

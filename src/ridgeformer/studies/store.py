@@ -31,9 +31,7 @@ from ridgeformer.studies.task import StudyTask, TaskOutcome, TaskStatus, as_json
 
 __all__ = ["LIBRARY", "Store", "StoredResult"]
 
-LIBRARY = version_of("ridgeformer")
-"""The version of this library, looked up once."""
-
+LIBRARY = version_of("ridgeformer")  # the version of this library, looked up once
 APPLICATION = 0x72666D72  # "rfmr", in the header of every store
 LAYOUT = 1
 BUSY_SECONDS = 60.0

@@ -16,8 +16,7 @@ from ridgeformer.studies.task import StudyTask, TaskStatus
 
 __all__ = ["Progress", "Report", "run"]
 
-POLL = 0.2
-"""Seconds between two looks at what other processes have finished."""
+POLL = 0.2  # seconds between two looks at what other processes have finished
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from ridgeformer.studies.study import Preset, Study, product
 __all__ = ["STUDY", "measure"]
 
 SUPPORTS, FEATURES, KAPPA = 48, 24, 100.0
-STEPS = 80
-"""Enough for conjugate gradients to leave nothing that the sketch's error could be mistaken for."""
+STEPS = 80  # enough for conjugate gradients to leave nothing that the sketch's error could be mistaken for
 
 
 def measure(attention: str, sketch: str, decay: str, width: int, dtype: str, seed: int) -> dict[str, Any]:

@@ -27,9 +27,7 @@ __all__ = ["GREY", "PALETTE", "Figure", "Trace", "bars", "curve", "draw", "heat_
 Values: TypeAlias = Sequence[Any] | NDArray[Any]
 Trace: TypeAlias = dict[str, Any]
 Axis: TypeAlias = dict[str, Any]
-Figure: TypeAlias = dict[str, Any]
-"""{"data": traces, "layout": layout}; numbers are lists or arrays."""
-
+Figure: TypeAlias = dict[str, Any]  # {"data": traces, "layout": layout}; numbers are lists or arrays
 PALETTE = ("#3b6fd4", "#d1603d", "#2f9e77", "#8a63c9", "#b08a1e")
 """Colours that can be told apart on white and on black, and by most colour-blind people."""
 

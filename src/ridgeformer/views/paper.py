@@ -14,9 +14,7 @@ from ridgeformer.views.parts import Page, Picture, Strip, as_bytes
 __all__ = ["draw_for_paper", "write_figures"]
 
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
-SIZE = (6.0, 3.6)
-"""Inches: the width of a text column."""
-
+SIZE = (6.0, 3.6)  # inches: the width of a text column
 LOOK = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e3e6eb",
     "grid.linewidth": 0.6, "legend.frameon": False, "legend.fontsize": 8, "svg.hashsalt": "ridgeformer",

@@ -21,9 +21,7 @@ from ridgeformer.views.figures import Figure, Values
 
 __all__ = ["Facts", "Form", "Fragment", "Page", "Part", "Picture", "Section", "Strip", "Table", "thumbnail"]
 
-NUMBER = re.compile(r"[<>≤≥~]?\s?[-+]?\d.*|inf|nan|")
-"""Cells that are right-aligned."""
-
+NUMBER = re.compile(r"[<>≤≥~]?\s?[-+]?\d.*|inf|nan|")  # cells that are right-aligned
 Form: TypeAlias = str | Callable[[Any], str]
 """How the cells of a column are written: a format such as ".3g", or a function."""
 
@@ -161,8 +159,7 @@ class Facts:
     sentences: tuple[str, ...]
 
 
-Part: TypeAlias = str | Facts | Picture | Table | Strip | Fragment
-"""A string is a paragraph."""
+Part: TypeAlias = str | Facts | Picture | Table | Strip | Fragment  # a string is a paragraph
 
 
 @dataclass(frozen=True)

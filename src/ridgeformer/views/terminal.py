@@ -15,8 +15,7 @@ __all__ = ["blocks", "draw_curves", "side_by_side"]
 HEIGHT = 14
 MARKS = "*o+x#@"
 SHADES = " ░▒▓█"
-LARGEST = 14
-"""Most rows and columns of characters of an image; larger images are averaged down."""
+LARGEST = 14  # most rows and columns of characters of an image; larger images are averaged down
 
 
 def draw_curves(plot: Plot, width: int = 80) -> str:

@@ -35,8 +35,7 @@ __all__ = ["ModelRun", "SublayerView", "certify_run", "compiled", "leave_one_out
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
 
-QUERIES = 5
-"""Queries shown in the stream: supports never read them, so their number changes the picture only."""
+QUERIES = 5  # queries shown in the stream: supports never read them, so their number changes the picture only
 
 
 def shared(*unused: str, most: int = 16) -> Callable[[Callable[[State], Result]], Callable[[State], Result]]:

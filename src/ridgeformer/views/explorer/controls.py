@@ -126,7 +126,7 @@ def apply(state: State, chosen: Mapping[str, Any]) -> State:
     """
     found = scope(state)
     before = shown(state, found)
-    given = {name: None if value == "" else value for name, value in chosen.items()}
+    given: dict[str, Any] = {name: None if value == "" else value for name, value in chosen.items()}
     moved = {
         name: value
         for name, value in given.items()

@@ -42,22 +42,14 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 """Toy functions on [-1, 1]; noise is added to their values."""
 
 NOISE = 0.1
-GRID = 121
-"""Queries of one-dimensional data: the curve."""
-
-MARGIN = 0.05
-"""The curve extends beyond the outermost points by this fraction of their range."""
-
-HELD_OUT = 50
-"""Queries of other data, at most."""
-
+GRID = 121  # queries of one-dimensional data: the curve
+MARGIN = 0.05  # the curve extends beyond the outermost points by this fraction of their range
+HELD_OUT = 50  # queries of other data, at most
 MOST_BYTES = 5 * 1024 * 1024
 MOST_UNPACKED = 64 * 1024 * 1024
 MOST_RECORDS, MOST_COLUMNS = 50_000, 200
 ENDINGS = (".csv", ".npz")
-MOST_KEPT = 8
-"""Uploads kept in memory; the oldest is dropped first."""
-
+MOST_KEPT = 8  # uploads kept in memory; the oldest is dropped first
 _kept: OrderedDict[str, Dataset] = OrderedDict()
 _lock = Lock()
 

@@ -15,17 +15,11 @@ __all__ = ["CHIPS", "INPUTS", "page", "slider_text"]
 
 CHIPS = ("data", "output", "kernel", "attention", "algorithm", "sketch", "head")
 SLIDERS = ("rows", "ridge", "temperature", "steps", "width", "sublayer")
-INPUTS = (*CHIPS, *SLIDERS, "point")
-"""Every control of a field of the state, by the name of that field."""
-
+INPUTS = (*CHIPS, *SLIDERS, "point")  # every control of a field of the state, by the name of that field
 GRAPH: Any = dict.fromkeys(("displayModeBar", "displaylogo", "scrollZoom", "doubleClick"), False) | {"responsive": True}
 
-HEIGHTS = {"wide": 430, "half": 460, "": 320}
-"""Of the plots, in pixels, by the width of their panel."""
-
-LIVE: dict[str, Any] = {"aria-live": "polite"}
-"""Announced by screen readers when it changes."""
-
+HEIGHTS = {"wide": 430, "half": 460, "": 320}  # of the plots, in pixels, by the width of their panel
+LIVE: dict[str, Any] = {"aria-live": "polite"}  # announced by screen readers when it changes
 HELP = {
     "data": "Data",
     "output": "Target",
@@ -126,10 +120,10 @@ def _upload() -> html.Details:
 
 
 def _drawing() -> html.Fieldset:
-    coordinates = []
+    coordinates: list[Any] = []
     for name in ("x", "y"):
         coordinates.append(html.Label(name, htmlFor=f"draw-{name}"))
-        field = {"type": "number", "min": -10, "max": 10, "step": "any", "value": 0, "className": "text small"}
+        field: Any = {"type": "number", "min": -10, "max": 10, "step": "any", "value": 0, "className": "text small"}
         coordinates.append(dcc.Input(id=f"draw-{name}", **field))
     return _styled(
         html.Fieldset,

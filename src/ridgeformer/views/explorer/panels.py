@@ -24,16 +24,10 @@ Panel = tuple[Figure, str]
 TRANSFORMER, HEAD, EXACT, ASKED, BOUND = PALETTE
 POINT = "#76839a"
 ONE_HEAD = "one softmax head (Nadaraya-Watson)"
-NEAR = 0.01
-"""Predictions within this fraction of their typical size look the same on the page."""
-
-GHOSTS = 5
-"""Earlier steps drawn faintly."""
-
+NEAR = 0.01  # predictions within this fraction of their typical size look the same on the page
+GHOSTS = 5  # earlier steps drawn faintly
 CROWDED = 60
-GAP = 0.1
-"""Between two channels, in columns."""
-
+GAP = 0.1  # between two channels, in columns
 NAMED, EACH = 6, 3
 """Training points that raise a prediction most, and that lower it most: those with a bar, those with an image."""
 

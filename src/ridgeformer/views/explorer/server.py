@@ -66,9 +66,7 @@ LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 FIELDS = ("output", "head", "draw", "remove", "rows", "steps")
 """Fields that are hidden where there is nothing to choose."""
 
-CHANGING = 4
-"""Leading outputs of `choose` (state, refusal, control values) that are always sent."""
-
+CHANGING = 4  # leading outputs of `choose` (state, refusal, control values) that are always sent
 BLOCKED = "the settings above are refused, so there is nothing to show"
 
 

@@ -15,9 +15,7 @@ from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = ["ALGORITHMS", "ATTENTIONS", "DRAWN", "LIMITS", "MOST_ROWS", "SOURCES", "UPLOAD", "State"]
 
-MOST_ROWS = 200
-"""Most training points: with more, a change would not be instant."""
-
+MOST_ROWS = 200  # most training points: with more, a change would not be instant
 DRAWN = "drawn"
 UPLOAD = re.compile(r"upload-[0-9a-f]{16}")
 """A file is named by a digest of its content; the file itself is never in the address."""
@@ -52,8 +50,7 @@ LIMITS: dict[str, tuple[int | float, int | float]] = {
 }
 """Smallest and largest value of every number."""
 
-PLANE = 10.0
-"""Drawn points lie within this distance of the origin in both directions."""
+PLANE = 10.0  # drawn points lie within this distance of the origin in both directions
 
 
 @dataclass(frozen=True)

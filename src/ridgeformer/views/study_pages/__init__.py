@@ -57,6 +57,6 @@ def study_page(study: Study, rows: Rows, means: Rows) -> Page:
     def cell(value: Any) -> str:
         return number(value) if isinstance(value, int | float) else str(value)
 
-    means_table = Table.of(dict.fromkeys(means[0], cell), [row.values() for row in means])
+    means_table = Table.of(dict.fromkeys(means[0], cell), [list(row.values()) for row in means])
     section = Section.of("Means and 95 % intervals over seeds", means_table)
     return Page.of(study.name, f"{count(len(rows), 'row')}, {seeds_of(rows)}", (study.what,), section)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ridgeformer.studies import depth_accuracy, width_rank
-from ridgeformer.views.figures import GREY, PALETTE, curve
+from ridgeformer.views.figures import GREY, PALETTE, Trace, curve
 from ridgeformer.views.parts import Page, Picture, Section, Table
 from ridgeformer.views.study_pages.shared import Rows, distinct, mean_curve, picture, seeds_of, where
 
@@ -85,7 +85,7 @@ def _errors_by_step(means: Rows, attention: str) -> Picture:
 
 def _depths(means: Rows) -> Picture:
     chosen = depth_accuracy.reached_depths(means)
-    traces = []
+    traces: list[Trace] = []
     for attention, algorithm in dict.fromkeys((row["attention"], row["algorithm"]) for row in chosen):
         found = where(chosen, attention=attention, algorithm=algorithm)
         name, colour = f"{attention}, {algorithm}", PALETTE[len(traces) % len(PALETTE)]
@@ -156,9 +156,7 @@ BEST = {"best": "best sketch, worst targets", "expected": "best sketch, random t
 """Further curves of linear attention, whose best sketch is known."""
 
 
-def _by_width(
-    means: Rows, attention: str, column: str, dashed: tuple[str, ...], dotted: dict[str, str]
-) -> list[dict[str, Any]]:
+def _by_width(means: Rows, attention: str, column: str, dashed: tuple[str, ...], dotted: dict[str, str]) -> list[Trace]:
     """Return a column for three sketches, with dashed curves of each sketch and dotted ones that are for all."""
     found = {sketch: where(means, attention=attention, sketch=sketch, **GEOMETRIC) for sketch in SKETCHES}
     traces = []

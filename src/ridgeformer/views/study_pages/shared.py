@@ -12,8 +12,7 @@ from ridgeformer.views.parts import Picture, Section, Table
 
 __all__ = ["Rows", "cards_section", "distinct", "mean_curve", "picture", "seeds_of", "where"]
 
-Rows: TypeAlias = Sequence[Mapping[str, Any]]
-"""Rows of `studies.table` or of `studies.intervals`."""
+Rows: TypeAlias = Sequence[Mapping[str, Any]]  # rows of `studies.table` or of `studies.intervals`
 
 
 def where(rows: Rows, /, **values: Any) -> list[Mapping[str, Any]]:

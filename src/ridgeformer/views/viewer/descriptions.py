@@ -92,8 +92,7 @@ def formulas(program: Program, instruction: Attend | Gate, fresh: frozenset[str]
     return lines
 
 
-Signed = tuple[str, str]
-"""A sign and a LaTeX term."""
+Signed = tuple[str, str]  # a sign and a LaTeX term
 
 
 def _sum(terms: list[Signed]) -> str:

@@ -29,11 +29,8 @@ __all__ = ["CurveTask", "TraceView", "curve_task", "few_rows", "sparse_sublayer"
 Array = NDArray[np.float64]
 Group = Literal["features", "state", "scratch", "constants"]
 
-MOST_SUPPORTS = 64
-"""Most rows that can be watched."""
-
-ARC = 0.8 * pi
-"""The line from -1 to 1 becomes this angle of a circle to either side."""
+MOST_SUPPORTS = 64  # most rows that can be watched
+ARC = 0.8 * pi  # the line from -1 to 1 becomes this angle of a circle to either side
 
 
 @dataclass(frozen=True)
