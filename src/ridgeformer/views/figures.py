@@ -149,7 +149,7 @@ def broken(words: str, width: int = 22) -> str:
     return "<br>".join(wrap(words, width))
 
 
-def packed(part: Any) -> Any:
+def packed(part: object) -> object:
     """Return a figure with its arrays in plotly's binary form: shorter than text, and exact to the last bit.
 
     Example:

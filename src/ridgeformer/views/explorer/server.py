@@ -179,7 +179,9 @@ def register(app: Dash) -> None:
 # -- events ----------------------------------------------------------------------------------------
 
 
-def next_state(current: states.State, trigger: Any, chosen: dict[str, Any], given: dict[str, Any]) -> states.State:
+def next_state(
+    current: states.State, trigger: str | dict[str, str] | None, chosen: dict[str, Any], given: dict[str, Any]
+) -> states.State:
     """Return the state after an event; what cannot be done is raised as a `RidgeformerError`.
 
     `trigger` is the id of what was used, `chosen` what the controls say, `given` what came with the event.
