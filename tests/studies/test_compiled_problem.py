@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from ridgeformer.kernels import DotProduct, Exponential
-from ridgeformer.studies.compiled_problem import TEMPERATURE, problem_with_condition_number
+from ridgeformer.kernels import DotProduct
+from ridgeformer.studies.compiled_problem import SOFTMAX, problem_with_condition_number
 
 
 @pytest.mark.parametrize("decay", ["log", "linear", "power"])
@@ -18,7 +18,7 @@ def test_linear_attention_has_the_condition_number_asked_for(decay, kappa):
 
 def test_softmax_attention_stays_below_it():
     problem = problem_with_condition_number("softmax", 30, 12, 1e3, "log", seed=1)
-    K = Exponential(TEMPERATURE)(problem.X)
+    K = SOFTMAX(problem.X)
     values = torch.linalg.eigvalsh(K) + problem.ridge
     assert problem.extremes == pytest.approx((float(values[0]), float(values[-1])))
     assert problem.extremes[1] / problem.extremes[0] <= 1e3

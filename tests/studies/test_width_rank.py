@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from ridgeformer.kernels import Exponential
-from ridgeformer.studies.compiled_problem import TEMPERATURE, problem_with_condition_number
+from ridgeformer.studies.compiled_problem import SOFTMAX, problem_with_condition_number
 from ridgeformer.studies.width_rank import FEATURES, KAPPA, SUPPORTS, measure
 
 
@@ -35,7 +34,7 @@ def test_softmax_kernel_distance_written_out():
     row = measure("softmax", "pca", "log", 6, "float64", seed=7)
     problem = problem_with_condition_number("softmax", SUPPORTS, FEATURES, KAPPA, "log", seed=7)
     top = torch.linalg.svd(problem.X, full_matrices=False).Vh[:6]
-    kernel = Exponential(TEMPERATURE)
+    kernel = SOFTMAX
     K = kernel(problem.X)
     gap = torch.linalg.matrix_norm(K - kernel(problem.X @ top.T), ord=2) / torch.linalg.matrix_norm(K, ord=2)
     assert row["kernel"] == pytest.approx(float(gap), rel=1e-9)

@@ -10,20 +10,9 @@ import pytest
 
 from ridgeformer import errors
 from ridgeformer.claims import CLAIMS
-from ridgeformer.views import (
-    Facts,
-    Fragment,
-    Page,
-    Picture,
-    Section,
-    Strip,
-    Table,
-    Thumbnail,
-    curve,
-    draw,
-    render_page,
-    write_page,
-)
+from ridgeformer.views import Facts, Fragment, Page, Picture, Section, Strip, Table, render_page, write_page
+from ridgeformer.views.figures import curve, draw
+from ridgeformer.views.parts import Thumbnail
 
 FIGURE = draw([curve([1, 2], [3.0, 4.5], "a </script> curve")], "x", "y")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ridgeformer.core.errors import RidgeformerError
-from ridgeformer.views import bars, curve, draw
 from ridgeformer.views.audit_page import audit_page
+from ridgeformer.views.figures import bars, curve, draw
 from ridgeformer.views.paper import draw_for_paper, write_figures
 from tests.auditing.small_audits import small_audit
 

@@ -6,8 +6,8 @@ import numpy as np
 from PIL import Image
 
 from ridgeformer.datasets import Dataset
-from ridgeformer.views import Picture, Section, Table, bars, curve, draw, heat_map, thumbnail
-from ridgeformer.views.parts import as_bytes, csv_link, png
+from ridgeformer.views.figures import bars, curve, draw, heat_map
+from ridgeformer.views.parts import Picture, Section, Table, as_bytes, csv_link, png, thumbnail
 
 
 def test_csv_of_a_table_holds_the_unrounded_values_and_survives_commas():

@@ -21,24 +21,16 @@ from ridgeformer.studies.study import Preset, Study, load_once, product
 
 __all__ = ["PREPARATIONS", "PUBLISHED", "STUDY", "make_cards", "measure", "nearest_joint_reading", "times_away"]
 
-PUBLISHED = {"mnist": 1.2e3, "cifar10": 8.7e3}
-"""The condition numbers of the source."""
-
-STAND_IN = "mnist"
-"""Whose number other data are shown beside."""
-
+PUBLISHED = {"mnist": 1.2e3, "cifar10": 8.7e3}  # the condition numbers of the source
+STAND_IN = "mnist"  # whose number other data are shown beside
 Rows = NDArray[np.float64]
-
-
-def _centred(X: Rows) -> Rows:
-    return np.asarray(X - X.mean(axis=0))
 
 
 PREPARATIONS: dict[str, Callable[[Rows], Rows]] = {
     "raw": lambda X: X,
     "unit": unit_rows,
-    "centred": _centred,
-    "centred, then unit": lambda X: unit_rows(_centred(X)),
+    "centred": lambda X: X - X.mean(axis=0),
+    "centred, then unit": lambda X: unit_rows(X - X.mean(axis=0)),
     "standardised": lambda X: standardise(X)[0],
 }
 """What may have been done to the rows."""
@@ -56,15 +48,12 @@ def measure(data: str, preparation: str, rows: int, seed: int) -> list[dict[str,
         raise unknown_name("preparation", preparation, PREPARATIONS)
     sample = load_once(data).sample(rows, seed)
     spectrum = gram_spectrum(PREPARATIONS[preparation](np.asarray(sample.X, dtype=np.float64)))
-    return [
-        {
-            "truncation": where,
-            "directions": directions,
-            "kappa": kappa if isfinite(kappa) else None,
-            "kappa_of_rows": kappa**0.5 if isfinite(kappa) else None,
-        }
-        for where, (directions, kappa) in spectrum.conditions().items()
-    ]
+    found = []
+    for where, (directions, condition) in spectrum.conditions().items():
+        kappa = condition if isfinite(condition) else None
+        root = None if kappa is None else kappa**0.5
+        found.append({"truncation": where, "directions": directions, "kappa": kappa, "kappa_of_rows": root})
+    return found
 
 
 def make_cards(rows: Sequence[Mapping[str, Any]]) -> list[ResultCard]:
@@ -78,13 +67,10 @@ def make_cards(rows: Sequence[Mapping[str, Any]]) -> list[ResultCard]:
         stand_in = {} if data in PUBLISHED else {"data": f"{data} beside the number of {STAND_IN}"}
         choices = stand_in | {"rows": f"{n:,}, {preparation}", "truncation": truncation}
         published = PUBLISHED.get(data, PUBLISHED[STAND_IN])
-        cards += [
-            make_card(
-                "condition numbers", f"{data}, {name}", published, [row[column] for row in drawn],
-                choices, neutral=None,
-            )
-            for column, name in of.items()
-        ]  # fmt: skip
+        for column, name in of.items():
+            values = [row[column] for row in drawn]
+            card = make_card("condition numbers", f"{data}, {name}", published, values, choices, neutral=None)
+            cards.append(card)
     return cards
 
 
@@ -96,9 +82,8 @@ def times_away(card: ResultCard) -> float:
 def nearest_joint_reading(cards: Sequence[ResultCard]) -> tuple[tuple[str, ...], float, int, int] | None:
     """Return the one interpretation that comes nearest to all published numbers at once: the source used one.
 
-    Returns:
-        The interpretation, its `times_away`, how many interpretations reproduce all numbers, and how many there are;
-        None where no interpretation has been measured on all published datasets.
+    With it come its `times_away`, how many interpretations reproduce all numbers, and how many there are. None where no
+    interpretation has been measured on all published datasets.
     """
     readings: dict[tuple[str, ...], list[ResultCard]] = {}
     for card in cards:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ridgeformer import bounds
-from ridgeformer.algorithms import resolve
+from ridgeformer.algorithms import Richardson
 from ridgeformer.compiler.certificate.certification import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.compile import compile
-from ridgeformer.studies.compiled_problem import kernel_of, problem_with_condition_number
+from ridgeformer.compiler.specification import ATTENTIONS
+from ridgeformer.studies.compiled_problem import KERNELS, compilable, problem_with_condition_number
 from ridgeformer.studies.study import Preset, Study, product
 
 __all__ = ["STUDY", "depth_exponent", "measure", "reached_depths", "sufficient_depths"]
@@ -20,11 +22,8 @@ __all__ = ["STUDY", "depth_exponent", "measure", "reached_depths", "sufficient_d
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 SUPPORTS, FEATURES = 60, 48
-ENOUGH = 1e-3
-"""The relative error that counts as solved, where depths are compared."""
-
-SHOWN = 48
-"""Steps kept of a run at most, closer together at the beginning."""
+ENOUGH = 1e-3  # the relative error that counts as solved, where depths are compared
+SHOWN = 48  # steps kept of a run at most, closer together at the beginning
 
 
 def measure(
@@ -41,15 +40,12 @@ def measure(
         [True, True, True, True]
     """
     problem = problem_with_condition_number(attention, SUPPORTS, FEATURES, kappa, decay, seed)
-    chosen = resolve(
-        "cg" if algorithm == "pcg" else algorithm,
-        steps=steps,
-        preconditioner="jacobi" if algorithm == "pcg" else None,
-        spectrum=problem.extremes if algorithm == "chebyshev" else None,
-        step_size=2 / sum(problem.extremes) if algorithm == "richardson" and attention != "vanilla" else None,
+    chosen = compilable(algorithm, steps, problem.extremes)
+    if isinstance(chosen, Richardson) and ATTENTIONS[attention].divides:  # else the sink fixes the step
+        chosen = replace(chosen, step_size=2 / sum(problem.extremes))
+    model = compile(
+        KERNELS[attention], chosen, attention=attention, features=FEATURES, ridge=problem.ridge, dtype=dtype
     )
-    kernel = kernel_of(attention)
-    model = compile(kernel, chosen, attention=attention, features=FEATURES, ridge=problem.ridge, dtype=dtype)
     evidence = gather(model, problem.X, problem.y, problem.X[:1])[0]
     promise = promise_of(evidence)
     error, bound = promise.measured[:, 0].tolist(), promise.bound[:, 0].tolist()

@@ -21,16 +21,9 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Return one row a model and epoch: the influences then, beside those at the start and at the end.
 
-    Args:
-        data: dataset, all classes, unit rows.
-        rows: training rows.
-        test_rows: queries.
-        width: of the network.
-        method: of training: "adam", "descent" or "flow", with the published rate and L2 penalty.
-        loss: "mse" or "cross_entropy".
-        epochs: of training; looked at after 0, 1, 2, 4, ... of them.
-        ridge: over tr(K)/n.
-        seed: of rows, weights and batches.
+    All classes of the data are used, with unit rows. The network is trained by "adam", "descent" or "flow" with the
+    published rate and L2 penalty on "mse" or "cross_entropy", and looked at after 0, 1, 2, 4, ... epochs; `ridge` is
+    over tr(K)/n.
 
     Example:
         >>> found = measure("digits", 40, 10, 32, "adam", "cross_entropy", 4, 1e-2, seed=0)
@@ -45,19 +38,12 @@ def measure(
         seen = influence_over_time(
             network, problem.X, problem.y, problem.Xt, problem.yt, moments, features=features, seed=seed
         )
-        found += [
-            {
-                "model": model,
-                "epoch": one.epoch,
-                "kernel_drift": one.kernel_drift,
-                "flips_since_start": one.since_start.flips_top,
-                "spearman_start": one.since_start.spearman,
-                "flips_until_end": one.until_end.flips_top,
-                "spearman_end": one.until_end.spearman,
-                "overlap_end": one.until_end.overlap,
-            }
-            for one in seen
-        ]
+        for one in seen:
+            start, end = one.since_start, one.until_end
+            row = {"model": model, "epoch": one.epoch, "kernel_drift": one.kernel_drift}
+            row |= {"flips_since_start": start.flips_top, "spearman_start": start.spearman}
+            row |= {"flips_until_end": end.flips_top, "spearman_end": end.spearman, "overlap_end": end.overlap}
+            found.append(row)
     return found
 
 

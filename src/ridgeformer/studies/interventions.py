@@ -23,35 +23,31 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Return one row a model and intervention: test accuracy, margin, influence, and how much of it changed.
 
-    Args:
-        data: dataset; its classes are all used.
-        rows: training rows.
-        test_rows: queries.
-        attack: "fgsm", "pgd" or "mim", eps in the units of the data.
-        eps: its size, l_inf.
-        rounds: of adversarial training, for the rows that are all attacked.
-        ridge: over tr(K)/n, of the infinitely wide kernels.
-        seed: of the draw and of random starts.
+    All classes of the data are used. The attack is "fgsm", "pgd" or "mim" with an l_inf size of `eps` in the units of
+    the data, `rounds` are those of adversarial training where all rows are attacked, and `ridge` is over tr(K)/n of the
+    infinitely wide kernels.
 
     Example:
         >>> [row["intervention"] for row in measure("digits", 40, 10, "fgsm", 0.3, 1, 1e-3, seed=0)][:4]
         ['untouched', 'curated', 'transformed', 'adversarial']
     """
     problem = Split.for_networks(datasets.load(data), rows=rows, test_rows=test_rows, seed=seed, preprocessing="none")
-    network, found = Network(relative_ridge=ridge), []
+    network, results = Network(relative_ridge=ridge), []
     for model, features in MODELS.items():
         seen = features(problem.X, problem.Xt)[0]
         kernel = network.kernel(seen, problem.y, seed)
-        made = intervene(
+        fits = intervene(
             kernel, problem.X, problem.y, problem.Xt, problem.yt, network.ridge(kernel, seen),
             build_attack(attack, eps), TAU, features=features, rounds=rounds, seed=seed,
         )  # fmt: skip
         for kind in KINDS:
-            one = getattr(made, kind)
+            one = getattr(fits, kind)
             values = {"accuracy": one.accuracy, "margin": one.margin, "influence": one.influence}
             changed = {} if one.changed is None else {"flips": one.changed.flips_top, "spearman": one.changed.spearman}
-            found.append({"model": model, "intervention": kind} | values | {"flips": None, "spearman": None} | changed)
-    return found
+            results.append(
+                {"model": model, "intervention": kind} | values | {"flips": None, "spearman": None} | changed
+            )
+    return results
 
 
 def _grid(data: list[str], rows: int, test_rows: int, attacks: list[str]) -> list[dict[str, Any]]:

@@ -20,9 +20,7 @@ from ridgeformer.studies.study import Preset, Study, product
 
 __all__ = ["STUDY", "choose_directions", "curvature", "measure"]
 
-Height: TypeAlias = Callable[[Tensor], Tensor]
-"""The loss at some weights; twice differentiable almost everywhere."""
-
+Height: TypeAlias = Callable[[Tensor], Tensor]  # the loss at some weights; twice differentiable almost everywhere
 DIRECTIONS = ("random", "hessian")
 MODELS = {"relu": "relu", "attention": "mlp-attn"}
 
@@ -35,16 +33,9 @@ def measure(
     u and v are orthonormal in the space of all first-layer weights, and nothing is scaled neuron by neuron; a and b
     are lengths over that of the trained weights w, so models compare.
 
-    Args:
-        data: dataset, all classes, unit rows.
-        rows: training rows.
-        width: of the networks.
-        directions: "random", or "hessian": the two of largest curvature at w.
-        loss: "mse" or "cross_entropy".
-        epochs: of Adam with the published rate and penalty.
-        reach: the largest |a| and |b|.
-        side: points a side of the grid, odd, so that w itself is one.
-        seed: of rows, weights, batches and directions.
+    The networks are trained by Adam with the published rate and penalty on all classes of the data, with unit rows.
+    `directions` are "random", or "hessian": the two of largest curvature at w. The grid goes from -`reach` to `reach`
+    with an odd number of points a side, so that w itself is one.
 
     Example:
         >>> found = measure("digits", 30, 8, "random", "mse", 5, 0.5, 3, seed=0)
@@ -82,9 +73,6 @@ def choose_directions(at: Height, weights: Tensor, name: str, seed: int) -> tupl
     "random" is two Gaussian draws, orthonormalised, with no scaling neuron by neuron; "hessian" is the eigenvectors of
     the two largest eigenvalues of the second derivative at these weights, by Lanczos from a seeded start.
 
-    Raises:
-        UnknownNameError: another name.
-
     Example:
         >>> at = lambda w: (torch.tensor([1.0, 9.0, 4.0]).double() * w.square()).sum()
         >>> u, v = choose_directions(at, torch.ones(3).double(), "hessian", seed=0)
@@ -93,8 +81,19 @@ def choose_directions(at: Height, weights: Tensor, name: str, seed: int) -> tupl
     """
     if name not in DIRECTIONS:
         raise unknown_name("directions", name, DIRECTIONS)
-    start = numpy_generator(seed, "directions").standard_normal((weights.numel(), 2))
-    pair = np.linalg.qr(start)[0] if name == "random" else _steepest(at, weights, start[:, 0])
+    size = weights.numel()
+    start = numpy_generator(seed, "directions").standard_normal((size, 2))
+    if name == "random":
+        pair = np.linalg.qr(start)[0]
+    else:
+
+        def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+            direction = torch.from_numpy(vector.reshape(tuple(weights.shape))).to(weights)
+            return _hessian_product(at, weights, direction).double().numpy().ravel()
+
+        hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
+        values, vectors = eigsh(hessian, k=2, which="LA", v0=start[:, 0])
+        pair = np.asarray(vectors[:, np.argsort(values)[::-1]])
     u, v = (torch.from_numpy(np.ascontiguousarray(column)).to(weights).reshape(weights.shape) for column in pair.T)
     return u, v
 
@@ -114,16 +113,6 @@ def _hessian_product(at: Height, weights: Tensor, direction: Tensor) -> Tensor:
     with torch.enable_grad():
         slope = torch.autograd.grad(at(leaf), leaf, create_graph=True)[0]
         return torch.autograd.grad((slope * direction).sum(), leaf)[0]
-
-
-def _steepest(at: Height, weights: Tensor, start: NDArray[np.float64]) -> NDArray[np.float64]:
-    def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        direction = torch.from_numpy(vector.reshape(tuple(weights.shape))).to(weights)
-        return _hessian_product(at, weights, direction).double().numpy().ravel()
-
-    size = weights.numel()
-    values, vectors = eigsh(LinearOperator((size, size), matvec=product, dtype=np.float64), k=2, which="LA", v0=start)
-    return np.asarray(vectors[:, np.argsort(values)[::-1]])
 
 
 def _grid(data: list[str], rows: int, width: int, epochs: int, side: int) -> list[dict[str, Any]]:

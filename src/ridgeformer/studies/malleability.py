@@ -10,21 +10,19 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ridgeformer.core.errors import unknown_name
 from ridgeformer.core.statistics import mean_interval, rate_interval
-from ridgeformer.datasets import Dataset, Split
+from ridgeformer.datasets import Split
 from ridgeformer.influence import (
     AttentionFeatures,
-    Comparison,
     Network,
     RawFeatures,
     UnitRows,
     adversarial_rows,
     network_malleability,
 )
-from ridgeformer.influence.attacks import Attack, build_attack
+from ridgeformer.influence.attacks import build_attack
 from ridgeformer.influence.features import Features
 from ridgeformer.influence.malleable import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
 from ridgeformer.kernels import ReluNTK
@@ -32,21 +30,7 @@ from ridgeformer.regime import Training
 from ridgeformer.studies.result_cards import ResultCard, make_card
 from ridgeformer.studies.study import Preset, Study, load_once
 
-__all__ = [
-    "MODELS",
-    "POINT",
-    "STANDS_FOR",
-    "STUDY",
-    "Gap",
-    "attack_name",
-    "centre_of",
-    "class_names",
-    "departures",
-    "flip_rate",
-    "gap",
-    "make_cards",
-    "measure",
-]
+__all__ = ["STUDY", "Gap", "centre_of", "departures", "flip_rate", "gap", "make_cards", "measure"]
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 Point: TypeAlias = Mapping[str, Any]
@@ -61,10 +45,8 @@ POINT = (
     "width", "context", "score", "rounds",
 )  # fmt: skip
 """The parameters of a point."""
-CHOICES = POINT[5:14]
-"""Those that the source leaves open."""
-STANDS_FOR = {"digits": "mnist"}
-"""Small datasets in place of the published ones; the cards and the page name them."""
+CHOICES = POINT[5:14]  # those that the source leaves open
+STANDS_FOR = {"digits": "mnist"}  # small datasets in place of the published ones; the cards and the page name them
 COLUMNS = ("flips_top", "flips_all", "pair_flips_top", "pair_flips_all", "spearman", "overlap")
 
 
@@ -88,102 +70,64 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Return one row a model, ReLU and attention, of the same draw: flip rates beside their controls.
 
-    Args:
-        data: dataset.
-        classes: names joined by "," or "all".
-        rows: training rows.
-        test_rows: queries.
-        attack: "fgsm", "pgd" or "mim", on the squared loss of the kernel fit at the attacked rows.
-        eps: size of the attack, l_inf.
-        units: "pixel", of the rows before they are scaled, or "rows", of what the kernel sees.
-        clip: "range" keeps rows moved by attacks and by random signs between the smallest and the largest entry of the
-            training rows; "none" lets them leave it, as a pixel below black does.
-        preprocessing: "unit_rows", or "both": columns standardised, then unit rows.
-        ridge: over tr(K)/n.
-        kernel: "infinite", "initial" or "trained".
-        width: of the network; not used at infinite width.
-        context: "moving" if the attacker's gradient goes through the attention context, else "fixed".
-        score: which influence, as in `influence.scores`.
-        rounds: of adversarial training before the measurement, with the same attack; 0 is none.
-        seed: of the draw of the rows, of the network, of the attack's random start.
+    - `classes`: names joined by "," or "all".
+    - `attack`: "fgsm", "pgd" or "mim", of l_inf size `eps`, on the squared loss of the kernel fit at the attacked rows.
+    - `units`: of eps: "pixel", of the rows before they are scaled, or "rows", of what the kernel sees.
+    - `clip`: "range" keeps rows moved by attacks and by random signs between the smallest and the largest entry of the
+      training rows; "none" lets them leave it, as a pixel below black does.
+    - `preprocessing`: "unit_rows", or "both": columns standardised, then unit rows.
+    - `ridge`: over tr(K)/n.
+    - `kernel`: "infinite", or "initial" or "trained" of a network of this width.
+    - `context`: "moving" if the attacker's gradient goes through the attention context, else "fixed".
+    - `score`: which influence, as in `influence.scores`.
+    - `rounds`: of adversarial training before the measurement, with the same attack; 0 is none.
 
     Example:
         >>> point = STUDY.presets["quick"].points[0] | {"rows": 40, "test_rows": 10}
         >>> [row["model"] for row in measure(**point, seed=0)]
         ['relu', 'attention']
     """
-    problem = _problem(load_once(data), classes, rows, test_rows, preprocessing, units, seed)
-    network = _network(kernel, width, ridge, problem.y.shape[1])
+    for name, value, known in (
+        ("preprocessing", preprocessing, ("both", "unit_rows")),
+        ("clip", clip, ("none", "range")),
+        ("kernel", kernel, ("infinite", "initial", "trained")),
+    ):
+        if value not in known:
+            raise unknown_name(name, value, known)
+    if units != "rows":  # rows as they are, in whose units the attack is; the features scale them
+        preprocessing = {"unit_rows": "none", "both": "standardise"}[preprocessing]
+    problem = Split.for_networks(
+        load_once(data), rows=rows, test_rows=test_rows, seed=seed, preprocessing=preprocessing,
+        classes=None if classes == "all" else tuple(classes.split(",")),
+    )  # fmt: skip
+    network = Network(relative_ridge=ridge)
+    if kernel != "infinite":
+        loss = "mse" if problem.y.shape[1] == 1 else "cross_entropy"
+        training = Training(loss=loss, epochs=EPOCHS) if kernel == "trained" else None
+        network = Network(width, training, relative_ridge=ridge, precision=torch.float32)
+    force = build_attack(attack, eps)
+    if clip == "range":
+        force = force.clipped_to(problem.X)
     found = []
     for model in MODELS:
-        features = _features(model, context, units)
-        force = _attack(attack, eps, clip, problem.X)
-        X = _trained_against(network, problem, force, features, rounds, seed)
-        made = network_malleability(
+        own: Features = AttentionFeatures(moving_context=context == "moving") if model == "attention" else RawFeatures()
+        features: Features = UnitRows(own) if units == "pixel" else own
+        seen = features(problem.X, problem.Xt)[0]
+        attacked = network.kernel(seen, problem.y, seed) if rounds else ReluNTK()
+        X = adversarial_rows(
+            attacked, problem.X, problem.y, problem.Xt, network.ridge(attacked, seen), force, rounds,
+            features=features, seed=seed,
+        )  # fmt: skip
+        result = network_malleability(
             network, X, problem.y, problem.Xt, problem.yt, force, TAU, features=features, seed=seed, measure=score
         )
-        controls = {"attack": made.attacked, "noise": made.noise, "adaptive": made.adaptive, "redrawn": made.redrawn}
-        sizes = {"length": float(problem.X.norm(dim=1).mean()), "attacked": len(made.top)}
-        found.append({"model": model, **sizes, **_flat(controls)})
+        row = {"model": model, "length": float(problem.X.norm(dim=1).mean()), "attacked": len(result.top)}
+        for control in ("attack", "noise", "adaptive", "redrawn"):
+            compared = getattr(result, "attacked" if control == "attack" else control)
+            for column in COLUMNS:
+                row[f"{control}_{column}"] = None if compared is None else float(getattr(compared, column))
+        found.append(row)
     return found
-
-
-def _flat(controls: dict[str, Comparison | None]) -> dict[str, float | None]:
-    return {
-        f"{name}_{column}": None if control is None else float(getattr(control, column))
-        for name, control in controls.items()
-        for column in COLUMNS
-    }
-
-
-def _problem(
-    dataset: Dataset, classes: str, rows: int, test_rows: int, preprocessing: str, units: str, seed: int
-) -> Split:
-    """Return rows as they are where the attack is in their units, else as the kernel sees them."""
-    chosen = None if classes == "all" else tuple(classes.split(","))
-    if preprocessing not in ("both", "unit_rows"):
-        raise unknown_name("preprocessing", preprocessing, ["both", "unit_rows"])
-    if units != "rows":
-        preprocessing = {"unit_rows": "none", "both": "standardise"}[preprocessing]
-    return Split.for_networks(
-        dataset, rows=rows, test_rows=test_rows, seed=seed, classes=chosen, preprocessing=preprocessing
-    )
-
-
-def _attack(name: str, eps: float, clip: str, X: Tensor) -> Attack:
-    attack = build_attack(name, eps)
-    if clip == "none":
-        return attack
-    if clip != "range":
-        raise unknown_name("clip", clip, ["none", "range"])
-    return attack.clipped_to(X)
-
-
-def _features(model: str, context: str, units: str) -> Features:
-    own: Features = AttentionFeatures(moving_context=context == "moving") if model == "attention" else RawFeatures()
-    return UnitRows(own) if units == "pixel" else own
-
-
-def _network(kernel: str, width: int, ridge: float, outputs: int) -> Network:
-    if kernel == "infinite":
-        return Network(relative_ridge=ridge)
-    if kernel not in ("initial", "trained"):
-        raise unknown_name("kernel", kernel, ["infinite", "initial", "trained"])
-    loss = "mse" if outputs == 1 else "cross_entropy"
-    training = Training(loss=loss, epochs=EPOCHS) if kernel == "trained" else None
-    return Network(width, training, relative_ridge=ridge, precision=torch.float32)
-
-
-def _trained_against(
-    network: Network, problem: Split, attack: Attack, features: Features, rounds: int, seed: int
-) -> Tensor:
-    """Return the rows that adversarial training ends with."""
-    seen = features(problem.X, problem.Xt)[0]
-    kernel = network.kernel(seen, problem.y, seed) if rounds else ReluNTK()
-    return adversarial_rows(
-        kernel, problem.X, problem.y, problem.Xt, network.ridge(kernel, seen), attack, rounds, features=features,
-        seed=seed,
-    )  # fmt: skip
 
 
 class Gap(NamedTuple):
@@ -320,7 +264,10 @@ def _grid(
     `trained` is the width of a trained network to add.
     """
     bases = [{"data": data, "classes": classes} | size | CENTRE for data, classes in tasks]
-    points = [base | {"attack": attack} for base in bases for attack in _attacks(base["classes"])]
+    points = []
+    for base in bases:  # all attacks for the published tables, of all classes and of two; one for the five classes
+        tabled = base["classes"] == "all" or base["classes"].count(",") == 1
+        points += [base | {"attack": attack} for attack in (("fgsm", "pgd", "mim") if tabled else ("fgsm",))]
     base = bases[0]
     points += [base | {name: value} for name, values in variations.items() for value in values]
     points += [base | {"attack": "pgd", "rounds": rounds} for rounds in ROUNDS]
@@ -329,45 +276,19 @@ def _grid(
     return _distinct(points + nulls)
 
 
-def _attacks(classes: str) -> tuple[str, ...]:
-    """Return all attacks for the published tables, of all classes and of two; one for the five classes."""
-    return ("fgsm", "pgd", "mim") if classes == "all" or classes.count(",") == 1 else ("fgsm",)
-
-
 def _distinct(points: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for point in points:
-        if point not in found:
-            found.append(point)
-    return found
+    return list({tuple(point.items()): point for point in points}.values())
 
 
-QUICK: dict[str, list[Any]] = {
-    "eps": [0.1],
-    "units": ["rows"],
-    "clip": ["range"],
-    "ridge": [1e-1],
-    "kernel": ["infinite"],
-    "width": [64, 4096],
-    "context": ["fixed"],
-    "score": ["loss"],
-}
-FULL: dict[str, list[Any]] = {
-    "eps": [0.0, 0.02, 0.1, 0.2, 0.5],
-    "units": ["rows"],
-    "clip": ["range"],
+OTHER = {"units": ["rows"], "clip": ["range"], "kernel": ["infinite"], "context": ["fixed"], "score": ["loss"]}
+QUICK: dict[str, list[Any]] = OTHER | {"eps": [0.1], "ridge": [1e-1], "width": [64, 4096]}
+FULL: dict[str, list[Any]] = OTHER | {
     "preprocessing": ["both"],
+    "eps": [0.0, 0.02, 0.1, 0.2, 0.5],
     "ridge": [1e-6, 1e-4, 1e-2, 1e-1, 1.0],
-    "kernel": ["infinite"],
     "width": [16, 64, 256, 4096, 16384],
-    "context": ["fixed"],
-    "score": ["loss"],
 }
-REAL = FULL | {
-    "eps": [0.02, 0.1, 0.5],
-    "ridge": [1e-4, 1e-1],
-    "width": [64, 256, 4096],
-}
+REAL = FULL | {"eps": [0.02, 0.1, 0.5], "ridge": [1e-4, 1e-1], "width": [64, 256, 4096]}
 """For the two real datasets at a few hundred rows: the same axes, fewer values on the long ones."""
 
 FIVE = "0,1,2,3,4"

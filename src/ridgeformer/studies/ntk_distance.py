@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product as product_of
 from math import log
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
-from ridgeformer.regime import Architecture, Measurement, Training
+from ridgeformer.regime import Architecture, Training
 from ridgeformer.regime import measure as measure_network
 from ridgeformer.regime.tangent_kernel import stable_rate
 from ridgeformer.studies.result_cards import ResultCard, make_card
@@ -31,8 +32,7 @@ PUBLISHED: dict[tuple[str, str], dict[int, float]] = {
 }
 """The table of the source, by data and network: width and distance."""
 
-SOURCES = {data for data, _ in PUBLISHED}
-"""Data the source used."""
+SOURCES = {data for data, _ in PUBLISHED}  # data the source used
 
 
 @dataclass(frozen=True)
@@ -80,33 +80,23 @@ def measure(
     problem = Split.for_networks(load_once(data), rows=rows, test_rows=test_rows, seed=seed)
     architecture = Architecture(model, scale=chosen.scale)
     training = Training(chosen.method, chosen.loss, epochs=epochs, l2=chosen.l2)
-    if chosen.method != "adam":
-        pace = stable_rate(_largest(problem, architecture), problem.y, chosen.loss)
-        training = Training(chosen.method, chosen.loss, rate=pace, epochs=epochs, l2=chosen.l2)
+    if chosen.method != "adam":  # at the rate of the limit kernel, the same at every width: all train for the same time
+        built = architecture.build(problem.X, 1, 1, torch_generator(0, "shape"))
+        largest = float(torch.linalg.eigvalsh(ReluNTK()(built.features(problem.X)))[-1])
+        training = replace(training, rate=stable_rate(largest, problem.y, chosen.loss))
     found = measure_network(
         problem, architecture, training, width=width, seed=seed, linearise=False, dtype=getattr(torch, dtype)
     )
-    distance = getattr(found, chosen.compared_with)
-    return {"distance": None if distance is None else distance.absolute, **_flat(found)}
-
-
-def _largest(problem: Split, architecture: Architecture) -> float:
-    """Return the limit kernel's largest eigenvalue, the same at every width: all train for the same time."""
-    built = architecture.build(problem.X, 1, 1, torch_generator(0, "shape"))
-    return float(torch.linalg.eigvalsh(ReluNTK()(built.features(problem.X)))[-1])
-
-
-def _flat(found: Measurement) -> dict[str, Any]:
-    outputs = {name: getattr(found, name) for name in ("to_ridge", "to_ntk")}
-    values: dict[str, Any] = {name: None if one is None else one.absolute for name, one in outputs.items()}
-    values |= {f"{name}_relative": None if one is None else one.relative for name, one in outputs.items()}
-    for when in ("start", "end"):
+    values: dict[str, Any] = {}
+    for kind, name in product_of(("absolute", "relative"), ("to_ridge", "to_ntk")):
+        one = getattr(found, name)
+        values[name if kind == "absolute" else f"{name}_relative"] = None if one is None else getattr(one, kind)
+    for when, name in product_of(("start", "end"), ("additive", "frobenius", "multiplicative", "whitened")):
         kernel = getattr(found, f"kernel_{when}")
-        for name in ("additive", "frobenius", "multiplicative", "whitened"):
-            values[f"{name}_{when}"] = None if kernel is None else getattr(kernel, name)
+        values[f"{name}_{when}"] = None if kernel is None else getattr(kernel, name)
     plain = ("kernel_drift", "weight_movement", "train_error", "test_error", "ridge_test_error", "output_norm", "ridge",
              "train_loss", "dead", "dead_share", "diverged")  # fmt: skip
-    return values | {name: getattr(found, name) for name in plain}
+    return {"distance": values[chosen.compared_with], **values, **{name: getattr(found, name) for name in plain}}
 
 
 def make_cards(rows: Sequence[Mapping[str, Any]]) -> list[ResultCard]:
@@ -115,12 +105,10 @@ def make_cards(rows: Sequence[Mapping[str, Any]]) -> list[ResultCard]:
     On data that the source did not use only the direction is compared, with that of MNIST.
     """
     cards = []
-    for data in sorted({row["data"] for row in rows}):
-        for model in MODELS:
-            for setting in SETTINGS:
-                chosen = [row for row in rows if (row["data"], row["model"], row["setting"]) == (data, model, setting)]
-                if chosen:
-                    cards += _cards(data, model, setting, chosen)
+    for which in product_of(sorted({row["data"] for row in rows}), MODELS, SETTINGS):
+        chosen = [row for row in rows if (row["data"], row["model"], row["setting"]) == which]
+        if chosen:
+            cards += _cards(*which, chosen)
     return cards
 
 
@@ -132,7 +120,9 @@ def _cards(data: str, model: str, setting: str, rows: Sequence[Mapping[str, Any]
     }
     first, last = min(by_width), max(by_width)
     ends = {width: {row["seed"]: row["distance"] for row in by_width[width]} for width in (first, last)}
-    changes = [_log_ratio(ends[last].get(seed), ends[first].get(seed)) for seed in ends[first]]
+    changes = [
+        log(ends[last][seed] / start) if start and ends[last].get(seed) else None for seed, start in ends[first].items()
+    ]
     change = log(published[max(published)] / published[min(published)])
     label = f"{data}, {MODELS[model]}"
     name = f"{label}: ln of the distance at m = {last:,} over that at {first:,}"
@@ -160,10 +150,6 @@ def _choices(data: str, setting: str, row: Mapping[str, Any]) -> dict[str, str]:
         "test features": "X'X x, normalised",
         "distance": "Frobenius norm over test rows and outputs, not normalised",
     }
-
-
-def _log_ratio(last: float | None, first: float | None) -> float | None:
-    return log(last / first) if last and first else None
 
 
 def _grid(

@@ -63,10 +63,6 @@ STUDIES: dict[str, Study] = {
 def find_study(name: Study | str) -> Study:
     """Return a study by name, or what "module:STUDY" names; a study is returned as it is.
 
-    Raises:
-        UnknownNameError: no such name; the message offers the nearest one.
-        InputError: what "module:STUDY" names is not a study.
-
     Example:
         >>> find_study("overhead").name
         'overhead'
@@ -77,7 +73,7 @@ def find_study(name: Study | str) -> Study:
         if name not in STUDIES:
             raise unknown_name("study", name, STUDIES)
         return STUDIES[name]
-    found = find_object(str(name))
-    if not isinstance(found, Study):
-        raise InputError(f"{name} is a {type(found).__name__}; a Study was expected.")
-    return found
+    named = find_object(str(name))
+    if not isinstance(named, Study):
+        raise InputError(f"{name} is a {type(named).__name__}; a Study was expected.")
+    return named

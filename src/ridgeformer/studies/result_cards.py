@@ -32,13 +32,10 @@ class ResultCard:
     """One published number and ours.
 
     Attributes:
-        table: Which table or figure of the source.
-        row: Which number of it.
-        published: The source's value.
+        table, row: Which table or figure of the source, and which number of it.
         ours: Our mean over seeds; None if nothing could be measured.
         low, high: 95 % interval of it; None with fewer than two seeds.
         choices: What was chosen at each point the source leaves open, by name.
-        verdict: What `verdict_of` says.
     """
 
     table: str
@@ -71,14 +68,8 @@ def verdict_of(
     value. Otherwise, not reproduced: the whole interval lies outside the tolerance. Inconclusive is everything else:
     an interval that reaches both into the tolerance and out of it, and a number without an interval.
 
-    Args:
-        published: The source's value.
-        ours: Our mean.
-        low: Lower end of our interval, or None.
-        high: Upper end, or None.
-        neutral: The value that means "no effect": 0 for a difference, 1 for a ratio; None if the number has no
-            direction, and is reproduced or not.
-        tolerance: Fraction of the published value.
+    `tolerance` is a fraction of the published value. `neutral` means "no effect": 0 for a difference, 1 for a ratio;
+    None if the number has no direction, and is reproduced or not.
 
     Example:
         >>> [verdict_of(2.0, ours, ours - 0.1, ours + 0.1).value for ours in (2.1, 1.0, 0.05, -1.0)]

@@ -15,11 +15,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
-from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, runtime_checkable
 
 from threadpoolctl import threadpool_limits
@@ -31,20 +29,11 @@ from ridgeformer.studies.task import StudyTask, TaskOutcome, TaskStatus, execute
 
 __all__ = ["DaskCluster", "InProcess", "Processes", "Runner", "choose_runner"]
 
-ATTEMPTS = 2
-"""Attempts at a task whose worker dies; then it is recorded as lost."""
-
-GRACE = 5.0
-"""Seconds after its time budget at which a task that did not stop is killed with its worker."""
-
-PATIENCE = 20.0
-"""Seconds a Dask scheduler may take to answer."""
-
-STARTS = 2
-"""Attempts to start a Dask cluster."""
-
-AHEAD = 2
-"""Tasks sent to Dask for every thread, so that no thread is idle between two of them."""
+ATTEMPTS = 2  # attempts at a task whose worker dies; then it is recorded as lost
+GRACE = 5.0  # seconds after its time budget at which a task that did not stop is killed with its worker
+PATIENCE = 20.0  # seconds a Dask scheduler may take to answer
+STARTS = 2  # attempts to start a Dask cluster
+AHEAD = 2  # tasks sent to Dask for every thread, so that no thread is idle between two of them
 
 
 @runtime_checkable
@@ -54,19 +43,15 @@ class Runner(Protocol):
     @property
     def slots(self) -> int:
         """How many tasks it can hold at a time."""
-        ...
 
     def start(self, task: StudyTask) -> None:
         """Take a task; there are never more than `slots`."""
-        ...
 
     def wait(self, seconds: float) -> list[tuple[StudyTask, TaskOutcome]]:
-        """Return what has ended, waiting so long for something to end."""
-        ...
+        """Return what has ended, waiting at most this long for something to end."""
 
     def close(self) -> None:
         """Stop; what still runs is given up."""
-        ...
 
 
 def choose_runner(*, processes: int = 0, workers: int = 0, scheduler: str | None = None) -> Runner:
@@ -111,23 +96,34 @@ class InProcess:
         self._limits.restore_original_limits()
 
 
-@dataclass(eq=False)
 class _Worker:
-    process: BaseProcess
-    pipe: Connection
-    task: StudyTask | None = None
-    begin: float | None = None  # when it took up the task: starting a worker is not on the task's time
+    """A process that runs one task after the other, and this end of the pipe to it."""
+
+    def __init__(self, context: Any) -> None:
+        self.task: StudyTask | None = None
+        self.begin: float | None = None  # when it took up the task: starting a worker is not on the task's time
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    @property
+    def time_left(self) -> float:
+        """Seconds until it is stopped with its task; infinite without a budget."""
+        if self.task is None or self.task.seconds is None or self.begin is None:
+            return math.inf
+        return self.begin + self.task.seconds + GRACE - time.monotonic()
 
 
 class Processes:
-    """So many worker processes, started anew and not forked, so that they hold nothing of this one.
+    """A number of worker processes, started anew and not forked, so that they hold nothing of this one.
 
     A script that uses them needs the usual `if __name__ == "__main__":`.
     """
 
     def __init__(self, count: int) -> None:
         self._context = _context()
-        self._workers = [self._start_worker() for _ in range(whole(count, "processes", 1))]
+        self._workers = [_Worker(self._context) for _ in range(whole(count, "processes", 1))]
         self._deaths: Counter[str] = Counter()
 
     @property
@@ -138,29 +134,33 @@ class Processes:
     def start(self, task: StudyTask) -> None:
         """Hand a task to a free worker."""
         number = next(i for i, worker in enumerate(self._workers) if worker.task is None)
+        if not self._workers[number].process.is_alive():  # it died while it was idle
+            self._replace(number)
         worker = self._workers[number]
-        if not worker.process.is_alive():  # it died while it was idle
-            self._workers[number] = worker = self._start_worker()
         worker.task, worker.begin = task, None
         with suppress(OSError):  # a worker that has just died is found by `wait`
             worker.pipe.send(task)
 
     def wait(self, seconds: float) -> list[tuple[StudyTask, TaskOutcome]]:
         """Collect outcomes; replace workers that died or did not stop in time."""
-        busy = {worker.pipe: number for number, worker in enumerate(self._workers) if worker.task is not None}
-        ready = {busy[pipe] for pipe in wait(list(busy), self._patience(seconds)) if isinstance(pipe, Connection)}
-        found = []
-        for number in sorted(busy.values()):
-            worker = self._workers[number]
-            if number in ready:
-                found += self._receive(number, worker)
-            elif _time_left(worker) <= 0:
-                assert worker.task is not None
+        patience = max(0.0, min([seconds, *(worker.time_left for worker in self._workers)]))
+        ready = wait([worker.pipe for worker in self._workers if worker.task is not None], patience)
+        ended = []
+        for number, worker in enumerate(self._workers):
+            task = worker.task
+            if task is None:
+                continue
+            outcome = None
+            if worker.pipe in ready:
+                outcome = self._receive(number, worker, task)
+            elif worker.time_left <= 0:
                 worker.process.kill()
-                message = f"it took more than {worker.task.seconds:g} s and was stopped with its worker"
-                found.append((worker.task, TaskOutcome(TaskStatus.OVER_TIME, error=message)))
+                message = f"it took more than {task.seconds:g} s and was stopped with its worker"
+                outcome = TaskOutcome(TaskStatus.OVER_TIME, error=message)
                 self._replace(number)
-        return found
+            if outcome is not None:
+                ended.append((task, outcome))
+        return ended
 
     def close(self) -> None:
         """Stop the workers."""
@@ -170,52 +170,30 @@ class Processes:
             worker.process.join()
             worker.pipe.close()
 
-    def _receive(self, number: int, worker: _Worker) -> list[tuple[StudyTask, TaskOutcome]]:
-        """Read what a worker says: that it takes up its task, or how that ended; a dead one says nothing."""
-        task = worker.task
-        assert task is not None
+    def _receive(self, number: int, worker: _Worker, task: StudyTask) -> TaskOutcome | None:
+        """Return a worker's outcome; None while it takes up its task, or dies and is replaced for another attempt."""
         try:
             outcome: TaskOutcome | None = worker.pipe.recv()
         except (EOFError, OSError):
-            return self._bury(number, task)
+            code = self._replace(number)
+            self._deaths[task.key] += 1
+            if self._deaths[task.key] < ATTEMPTS:
+                self.start(task)
+                return None
+            return TaskOutcome(TaskStatus.LOST, error=f"its worker died {ATTEMPTS} times (exit code {code})")
         if outcome is None:
             worker.begin = time.monotonic()
-            return []
-        worker.task = None
-        return [(task, outcome)]
+        else:
+            worker.task = None
+        return outcome
 
-    def _bury(self, number: int, task: StudyTask) -> list[tuple[StudyTask, TaskOutcome]]:
-        """Replace a dead worker and try its task again, so often."""
-        self._workers[number].process.join()
-        code = self._workers[number].process.exitcode
-        self._replace(number)
-        self._deaths[task.key] += 1
-        if self._deaths[task.key] < ATTEMPTS:
-            self.start(task)
-            return []
-        return [(task, TaskOutcome(TaskStatus.LOST, error=f"its worker died {ATTEMPTS} times (exit code {code})"))]
-
-    def _patience(self, seconds: float) -> float:
-        return max(0.0, min([seconds, *(_time_left(worker) for worker in self._workers)]))
-
-    def _replace(self, number: int) -> None:
-        self._workers[number].process.join()
-        self._workers[number].pipe.close()
-        self._workers[number] = self._start_worker()
-
-    def _start_worker(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
-
-
-def _time_left(worker: _Worker) -> float:
-    """Return the seconds until a worker is stopped with its task; infinite without a budget."""
-    if worker.task is None or worker.task.seconds is None or worker.begin is None:
-        return math.inf
-    return worker.begin + worker.task.seconds + GRACE - time.monotonic()
+    def _replace(self, number: int) -> Any:
+        """Start another worker in place of a dead one, and return the dead one's exit code."""
+        dead = self._workers[number]
+        dead.process.join()
+        dead.pipe.close()
+        self._workers[number] = _Worker(self._context)
+        return dead.process.exitcode
 
 
 def _context() -> BaseContext:
@@ -231,8 +209,15 @@ def _context() -> BaseContext:
 
 def _work(pipe: Connection) -> None:
     """Run tasks until the pipe closes or the parent is gone."""
+
+    def leave_with_parent() -> None:
+        parent = mp.parent_process()
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=leave_with_parent, daemon=True).start()
     with threadpool_limits(1):
         while True:
             try:
@@ -243,26 +228,11 @@ def _work(pipe: Connection) -> None:
                 return
 
 
-def _leave_with_parent() -> None:
-    parent = mp.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
 class DaskCluster:
     """The workers of a Dask cluster. They need ridgeformer, and the study's module, and nothing else of this machine.
 
-    Args:
-        workers: So many worker processes in a cluster started here, one thread each.
-        scheduler: Instead: the address of a scheduler, tcp://host:port.
-
-    Attributes:
-        client: the `distributed.Client` it is reached by.
-
-    Raises:
-        InputError: Dask is not installed.
-        RidgeformerError: the scheduler does not answer, or the workers die while they start.
+    The cluster is started here with a number of workers of one thread each, or reached by the address of its scheduler,
+    tcp://host:port; `client` is the `distributed.Client`.
     """
 
     def __init__(self, *, workers: int = 0, scheduler: str | None = None) -> None:
@@ -303,7 +273,12 @@ class DaskCluster:
                 ended = self._wait(list(self._running), timeout=seconds, return_when="FIRST_COMPLETED").done
         except self._timeout:
             return []
-        return [(self._running.pop(future), _outcome(future)) for future in ended]
+        outcomes = []
+        for future in ended:
+            error = future.exception()
+            lost = TaskOutcome(TaskStatus.LOST, error=f"{type(error).__name__}: {error}")
+            outcomes.append((self._running.pop(future), future.result() if error is None else lost))
+        return outcomes
 
     def close(self) -> None:
         """Leave the cluster; one started here is stopped."""
@@ -315,30 +290,22 @@ class DaskCluster:
 
 def _start_cluster(distributed: Any, workers: int) -> Any:
     """Return a cluster on this machine; one whose workers die while they start is started again."""
-    said = ""
+    message = ""
     for _ in range(STARTS):
         try:
             return distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
             )
         except Exception as error:  # what a cluster raises depends on what its worker was doing
-            said = one_line(error)
+            message = one_line(error)
     raise RidgeformerError(
-        f"the Dask workers died while they started, {STARTS} times ({said}): start fewer of them, or use processes."
+        f"the Dask workers died while they started, {STARTS} times ({message}): start fewer of them, or use processes."
     )
 
 
 def _execute(task: StudyTask) -> TaskOutcome:
     with threadpool_limits(1):
         return execute(task)
-
-
-def _outcome(future: Any) -> TaskOutcome:
-    error = future.exception()
-    if error is None:
-        found: TaskOutcome = future.result()
-        return found
-    return TaskOutcome(TaskStatus.LOST, error=f"{type(error).__name__}: {error}")
 
 
 @contextmanager

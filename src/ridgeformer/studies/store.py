@@ -31,9 +31,7 @@ from ridgeformer.studies.task import StudyTask, TaskOutcome, TaskStatus, as_json
 
 __all__ = ["LIBRARY", "Store", "StoredResult"]
 
-LIBRARY = version_of("ridgeformer")
-"""The version of this library, looked up once."""
-
+LIBRARY = version_of("ridgeformer")  # the version of this library, looked up once
 APPLICATION = 0x72666D72  # "rfmr", in the header of every store
 LAYOUT = 1
 BUSY_SECONDS = 60.0
@@ -54,13 +52,10 @@ CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL);
 
 @dataclass(frozen=True)
 class StoredResult:
-    """One stored result.
+    """One stored result of a `StudyTask`, with its `TaskOutcome`.
 
     Attributes:
-        key: What it is found by.
-        study, version, function, root, seed: As in `StudyTask`.
         params, values: As JSON text.
-        status, error, seconds: As in `TaskOutcome`.
         tensors: SHA-256 of the safetensors file, empty without one.
         library: Version of ridgeformer that computed it.
         digest: SHA-256 of all the rest.
@@ -84,14 +79,12 @@ class StoredResult:
     @property
     def point(self) -> dict[str, Any]:
         """The parameters of the task."""
-        found: dict[str, Any] = json.loads(self.params)
-        return found
+        return dict(json.loads(self.params))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows the task returned."""
-        found: list[dict[str, Any]] = json.loads(self.values)
-        return found
+        return list(json.loads(self.values))
 
     @property
     def intact(self) -> bool:
@@ -113,22 +106,18 @@ TYPES = [{"str": str, "int": int, "float": float}[str(field.type)] for field in 
 SELECT = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM results"
 TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-"""What SQLite says where it cannot put files beside a store."""
-
+UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)  # no files can be put beside a store
 NOT_ITS_FAULT = (*BUSY, *UNWRITABLE, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM)
-"""What SQLite says for reasons outside the file."""
 
 
 class Store:
     """Results of studies in one file; a context manager.
 
+    A file that is damaged, of another program or of a newer version is refused and left as it is.
+
     Args:
         path: The file; made if it is not there.
         write: False to read what is there: nothing is made or changed, and the disk may be read-only.
-
-    Raises:
-        DataFileError: a file that is damaged, of another program or of a newer version; it is left as it is.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as here, Store(Path(here) / "demo.db") as store:
@@ -145,7 +134,6 @@ class Store:
         self._tensors = self.path.with_name(self.path.name + ".tensors")
         self._owner = uuid.uuid4().hex
         self._lock: FileLock | None = None
-        self._library = LIBRARY
         self._closing = ExitStack()
         with _plain_errors(self.path):
             if not self.path.exists():
@@ -200,10 +188,17 @@ class Store:
 
     def record(self, task: StudyTask, outcome: TaskOutcome) -> bool:
         """Store an outcome in one transaction; False if there was one already, which is kept."""
-        checksum = self._write_tensors(task.key, outcome.tensors) if outcome.tensors else ""
+        checksum = ""
+        if outcome.tensors:
+            with _plain_errors(self.path):
+                self._tensors.mkdir(exist_ok=True)
+                with tempfile.NamedTemporaryFile(dir=self._tensors, prefix=".", delete=False) as file:
+                    file.write(outcome.tensors)
+                os.replace(file.name, self._tensors / f"{task.key}.safetensors")
+            checksum = hashlib.sha256(outcome.tensors).hexdigest()
         row = StoredResult(
             task.key, task.study, task.version, task.function, as_json(dict(task.params)), task.root, task.seed,
-            str(outcome.status), outcome.values, outcome.error, checksum, outcome.seconds, self._library,
+            str(outcome.status), outcome.values, outcome.error, checksum, outcome.seconds, LIBRARY,
         )  # fmt: skip
         values = [*(getattr(row, name) for name in COLUMNS[:-1]), row.seal()]
         with _plain_errors(self.path):
@@ -216,25 +211,22 @@ class Store:
 
     def statuses(self, study: str) -> dict[str, TaskStatus]:
         """Return how each recorded task of a study ended, by key."""
-        with _plain_errors(self.path):
-            found = self._db.execute("SELECT key, status FROM results WHERE study = ?", (study,))
-            return {key: TaskStatus(status) for key, status in found}
+        found = self._rows("SELECT key, status FROM results WHERE study = ?", study)
+        return {key: TaskStatus(status) for key, status in found}
 
     def results(self, study: str, version: int | None = None) -> Iterator[StoredResult]:
-        """Yield the recorded results of a study, of one version or of all."""
-        with _plain_errors(self.path):
-            for values in self._db.execute(
-                SELECT + " WHERE study = ? AND (? IS NULL OR version = ?) ORDER BY key", (study, version, version)
-            ):
-                yield StoredResult(*values)
+        """Return the recorded results of a study, of one version or of all."""
+        where = " WHERE study = ? AND (? IS NULL OR version = ?) ORDER BY key"
+        return (StoredResult(*values) for values in self._rows(SELECT + where, study, version, version))
 
     def census(self, study: str) -> dict[tuple[int, str], int]:
         """Return how many results there are of each version of a study and of the library."""
+        counted = "SELECT version, library, count(*) FROM results WHERE study = ? GROUP BY version, library"
+        return {(version, library): count for version, library, count in self._rows(counted, study)}
+
+    def _rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         with _plain_errors(self.path):
-            found = self._db.execute(
-                "SELECT version, library, count(*) FROM results WHERE study = ? GROUP BY version, library", (study,)
-            )
-            return {(version, library): count for version, library, count in found}
+            yield from self._db.execute(query, values)
 
     def forget_failures(self, keys: Iterable[str]) -> int:
         """Remove recorded failures, so that they are tried again; results stay. Return how many."""
@@ -243,11 +235,7 @@ class Store:
             return self._db.executemany("DELETE FROM results WHERE key = ? AND status != ?", wanted).rowcount
 
     def tensors(self, row: StoredResult) -> dict[str, Tensor]:
-        """Return the named tensors of a result.
-
-        Raises:
-            DataFileError: their file is missing, or not the one that was written.
-        """
+        """Return the named tensors of a result, from a file that must be the one that was written."""
         if not row.tensors:
             return {}
         path = self._tensors / f"{row.key}.safetensors"
@@ -256,14 +244,6 @@ class Store:
             raise DataFileError(f"{path} is damaged: its checksum is not the one {self.path} recorded.")
         with explained(path):
             return safetensors.torch.load(content)
-
-    def _write_tensors(self, key: str, content: bytes) -> str:
-        with _plain_errors(self.path):
-            self._tensors.mkdir(exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._tensors, prefix=".", delete=False) as file:
-                file.write(content)
-            os.replace(file.name, self._tensors / f"{key}.safetensors")
-        return hashlib.sha256(content).hexdigest()
 
     def _create(self) -> None:
         """Make the file under another name and move it into place, so that nobody sees half of it."""
@@ -294,7 +274,8 @@ class Store:
         lock.acquire()
         return lock
 
-    def _drop(self, lock: FileLock) -> None:
+    @staticmethod
+    def _drop(lock: FileLock) -> None:
         Path(lock.lock_file).unlink(missing_ok=True)  # an owner's name is never used again
         lock.release()
 
@@ -313,11 +294,15 @@ def _examine(path: Path, copies: ExitStack | None) -> Path:
 
     SQLite puts an index of its log beside a store even to read it. Where it cannot, as on a read-only disk, the store
     and its log are copied to a temporary directory, which lives as long as `copies`; without `copies` that is an error.
-
-    Raises:
-        DataFileError: what is wrong.
     """
-    _check_head(path)
+    with open_regular(path) as file:
+        head = file.read(100)
+    if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
+        raise DataFileError(
+            f"{path} is not a store of studies, or is damaged; it was left as it is: give another path."
+        )
+    if int.from_bytes(head[68:72], "big") != APPLICATION:
+        raise DataFileError(f"{path} is a database of another program; it was left as it is: give another path.")
     log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
     for other in (log, index):
         if other.exists() and not other.is_file():
@@ -345,17 +330,6 @@ def _code(error: BaseException) -> int | None:
     """Return SQLite's primary result code, if the error has one."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
-
-
-def _check_head(path: Path) -> None:
-    with open_regular(path) as file:
-        head = file.read(100)
-    if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
-        raise DataFileError(
-            f"{path} is not a store of studies, or is damaged; it was left as it is: give another path."
-        )
-    if int.from_bytes(head[68:72], "big") != APPLICATION:
-        raise DataFileError(f"{path} is a database of another program; it was left as it is: give another path.")
 
 
 def _check_content(path: Path) -> None:

@@ -35,12 +35,7 @@ def product(**axes: Sequence[Any]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Preset:
-    """One size of a study.
-
-    Attributes:
-        points: Parameters of every point.
-        seeds: Repetitions of each.
-    """
+    """One size of a study: the parameters of every point, and how often each is repeated."""
 
     points: Sequence[Mapping[str, Any]]
     seeds: int = 1
@@ -50,9 +45,6 @@ class Preset:
 
     def with_axes(self, **axes: Sequence[Any]) -> Preset:
         """Return the same grid with other values of some parameters.
-
-        Raises:
-            UnknownNameError: no such parameter.
 
         Example:
             >>> Preset(product(data=["digits"], width=[1, 2]), seeds=3).with_axes(data=["mnist"]).points
@@ -75,7 +67,6 @@ class Study:
     """A grid of tasks under a name.
 
     Attributes:
-        name: What it is called by.
         version: Raise it when the function computes something else: all is then computed again.
         what: One sentence.
         function: "module:function"; called with a point's parameters and `seed`, returns a dictionary of values or a
@@ -83,8 +74,7 @@ class Study:
         presets: Sizes by name, usually quick, default and paper.
         within: Columns of the values that are coordinates, such as a step; intervals are taken at each.
         seed: Of the whole study; every task's own is spawned from it.
-        seconds: Time budget of a task.
-        memory: Memory budget of a task, in bytes.
+        seconds, memory: Budgets of a task, in seconds and bytes.
     """
 
     name: str
@@ -97,39 +87,34 @@ class Study:
     seconds: float | None = None
     memory: int | None = None
 
+    def preset(self, name: str) -> Preset:
+        """Return a preset by name."""
+        if name not in self.presets:
+            raise unknown_name(f"preset of {self.name}", name, self.presets)
+        return self.presets[name]
+
     def with_options(self, preset: str, *, seeds: int | None = None, **axes: Sequence[Any]) -> Study:
         """Return the study with a preset whose number of seeds or parameters are others; stored results stay valid.
-
-        Raises:
-            UnknownNameError: no such preset or parameter.
 
         Example:
             >>> study = Study("demo", 1, "Nothing.", "math:sqrt", {"quick": Preset(product(x=[1, 2]), seeds=2)})
             >>> [(task.params["x"], task.seed) for task in study.with_options("quick", seeds=1, x=[5]).tasks("quick")]
             [(5, 0)]
         """
-        if preset not in self.presets:
-            raise unknown_name(f"preset of {self.name}", preset, self.presets)
-        chosen = self.presets[preset].with_axes(**axes)
+        chosen = self.preset(preset).with_axes(**axes)
         if seeds is not None:
             chosen = replace(chosen, seeds=whole(seeds, "seeds", 1))
         return replace(self, presets={**self.presets, preset: chosen})
 
     def tasks(self, preset: str) -> list[StudyTask]:
-        """Return the tasks of a preset, in the order of the grid.
-
-        Raises:
-            UnknownNameError: there is no such preset.
-            InputError: the same point twice, or parameters that are not plain values.
+        """Return the tasks of a preset, in the order of the grid; the same point twice is refused.
 
         Example:
             >>> study = Study("demo", 1, "Nothing.", "math:sqrt", {"quick": Preset(product(x=[1, 2]), seeds=2)})
             >>> [(task.params["x"], task.seed) for task in study.tasks("quick")]
             [(1, 0), (1, 1), (2, 0), (2, 1)]
         """
-        if preset not in self.presets:
-            raise unknown_name(f"preset of {self.name}", preset, self.presets)
-        chosen = self.presets[preset]
+        chosen = self.preset(preset)
         whole(chosen.seeds, "seeds", 1)
         tasks = [
             StudyTask(self.name, self.version, self.function, point, seed, self.seed, self.seconds, self.memory)

@@ -16,18 +16,15 @@ from ridgeformer.studies.task import StudyTask, TaskStatus
 
 __all__ = ["Progress", "Report", "run"]
 
-POLL = 0.2
-"""Seconds between two looks at what other processes have finished."""
+POLL = 0.2  # seconds between two looks at what other processes have finished
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands.
+    """Where a run stands, in tasks of the preset.
 
     Attributes:
-        total: Tasks of the preset.
-        done: Those with a result, earlier ones included.
-        failed: Those recorded without one.
+        done, failed: Recorded with a result and without one, earlier ones included.
         running: Those that run now, in this run.
         remaining: Seconds left at the pace so far; None before the first.
     """
@@ -44,14 +41,9 @@ class Report:
     """What a run did.
 
     Attributes:
-        study: Name of the study.
-        preset: Its size.
-        store: The file.
-        total: Tasks of the preset.
-        computed: Tasks that ended in this run.
+        total, computed: Tasks of the preset, and those that ended in this run.
         failures: Every recorded failure of the preset, this run's and earlier ones.
-        notes: What is to be said about results of other versions.
-        seconds: Time it took.
+        notes: Sentences about results of other versions in the store.
     """
 
     study: str
@@ -81,15 +73,11 @@ def run(
         study: A study, its name, or "module:STUDY".
         store: The file results are kept in; made if it is not there.
         preset: Which size of the study.
-        processes: So many worker processes on this machine; 0 computes here.
-        workers: So many workers of a Dask cluster started here.
+        processes: Number of worker processes on this machine; 0 computes here.
+        workers: Number of workers of a Dask cluster started here.
         scheduler: Address of the scheduler of a running Dask cluster.
         retry: Try recorded failures again.
         watch: Called with a `Progress` whenever something ended.
-
-    Raises:
-        UnknownNameError: no such study or preset.
-        DataFileError: the store is damaged; it is left as it is.
 
     Example:
         >>> import tempfile
@@ -141,7 +129,14 @@ class _Loop:
 
     def work(self, runner: Runner) -> None:
         while self.queue or self.running or self.elsewhere:
-            self._fill(runner)
+            slots = runner.slots
+            while self.queue and len(self.running) < slots:
+                task = self.queue.popleft()
+                if self.store.claim(task.key):
+                    runner.start(task)
+                    self.running.add(task.key)
+                else:
+                    self.elsewhere.append(task)
             if self.running:
                 for task, outcome in runner.wait(POLL if self.elsewhere else 1.0):
                     self.store.record(task, outcome)
@@ -149,26 +144,11 @@ class _Loop:
                     self.computed += 1
                     self._count(outcome.status)
                     self._say()
-            elif self.elsewhere:
-                self._look_elsewhere()
-
-    def _fill(self, runner: Runner) -> None:
-        free = runner.slots - len(self.running)
-        while self.queue and free > 0:
-            task = self.queue.popleft()
-            if self.store.claim(task.key):
-                runner.start(task)
-                self.running.add(task.key)
-                free -= 1
-            else:
-                self.elsewhere.append(task)
-
-    def _look_elsewhere(self) -> None:
-        """Wait for what other processes are computing; take it over where they died."""
-        self.queue, self.elsewhere = deque(self._unrecorded(self.elsewhere)), []
-        if self.queue and not self.store.free_dead_claims():
-            time.sleep(POLL)
-        self._say()
+            else:  # wait for what other processes are computing; take it over where they died
+                self.queue, self.elsewhere = deque(self._unrecorded(self.elsewhere)), []
+                if self.queue and not self.store.free_dead_claims():
+                    time.sleep(POLL)
+                self._say()
 
     def _unrecorded(self, tasks: list[StudyTask]) -> list[StudyTask]:
         """Count the tasks that are recorded and return the others."""
@@ -189,14 +169,14 @@ class _Loop:
 
 
 def _notes(store: Store, study: Study) -> tuple[str, ...]:
-    """Return what is to be said about results that other versions left in the store."""
-    here, notes = LIBRARY, []
+    """Return sentences about results that other versions left in the store."""
+    notes = []
     for (version, library), count in sorted(store.census(study.name).items()):
         if version != study.version:
             notes.append(
                 f"{count} results are of version {version} of this study; version {study.version} computes its own, "
                 f"and the old ones stay: export them with --version {version}."
             )
-        elif library != here:
-            notes.append(f"{count} results were computed by ridgeformer {library}, this is {here}; they are kept.")
+        elif library != LIBRARY:
+            notes.append(f"{count} results were computed by ridgeformer {library}, this is {LIBRARY}; they are kept.")
     return tuple(notes)

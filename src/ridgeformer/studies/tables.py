@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from ridgeformer.core.errors import InputError, RidgeformerError, unknown_name
@@ -35,10 +34,6 @@ def table(study: Study | str, store: str | Path, *, preset: str | None = None, v
         store: The file of results.
         preset: Only this preset's tasks; None is all there are.
         version: Results of another version of the study; None is its own.
-
-    Raises:
-        DataFileError: no such file, or a damaged one.
-        InputError: there is nothing in it.
     """
     study = find_study(study)
     with Store(store, write=False) as kept:
@@ -48,11 +43,12 @@ def table(study: Study | str, store: str | Path, *, preset: str | None = None, v
         found = [row for row in found if row.key in keys]
     found = sorted((row for row in found if row.status == TaskStatus.DONE), key=_order)
     params = list(dict.fromkeys(name for row in found for name in row.point))
-    rows = [
-        dict.fromkeys(params) | row.point | {"seed": row.seed} | _apart(values, [*params, "seed"])
-        for row in found
-        for values in row.rows
-    ]
+    rows = []
+    for row in found:
+        for values in row.rows:
+            if twice := next((name for name in values if name in (*params, "seed")), None):
+                raise InputError(f"a value and a parameter are both called {twice!r}: rename one of them in the study.")
+            rows.append(dict.fromkeys(params) | row.point | {"seed": row.seed} | values)
     if not rows:
         raise InputError(f"{store} has no results of {study.name} yet: run the study first.")
     return _as_table(rows)
@@ -89,24 +85,16 @@ def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = LEVE
         row = {name: group[0][name] for name in by} | {"seeds": len(group)}
         for name in numbers:
             drawn = np.array([record[name] for record in group if record[name] is not None], dtype=np.float64)
-            low, high = _interval(drawn, level, counted=pa.types.is_boolean(rows.schema.field(name).type))
+            low, high = mean_interval(drawn, level=level)
+            if drawn.size > 1 and pa.types.is_boolean(rows.schema.field(name).type):
+                low, high = proportion_interval(int(drawn.sum()), drawn.size, level=level)
             row |= {name: float(drawn.mean()) if drawn.size else None, f"{name}_low": low, f"{name}_high": high}
         found.append(row)
     return _as_table(found)
 
 
-def _interval(drawn: NDArray[np.float64], level: float, *, counted: bool) -> tuple[float | None, float | None]:
-    if counted and drawn.size > 1:
-        return proportion_interval(int(drawn.sum()), drawn.size, level=level)
-    return mean_interval(drawn, level=level)
-
-
 def export(rows: pa.Table, path: str | Path, *, format: str = "csv") -> Path:
     """Write a table as csv or parquet, in one step, and return the path.
-
-    Raises:
-        UnknownNameError: another format.
-        RidgeformerError: the file cannot be written.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as here:
@@ -135,14 +123,6 @@ def _order(row: StoredResult) -> list[tuple[str, str, float, str]]:
     ]
 
 
-def _apart(values: dict[str, Any], taken: list[str]) -> dict[str, Any]:
-    """Return the values; one that is called like a parameter would hide it."""
-    for name in values:
-        if name in taken:
-            raise InputError(f"a value and a parameter are both called {name!r}: rename one of them in the study.")
-    return values
-
-
 def _as_table(rows: list[dict[str, Any]]) -> pa.Table:
     names = dict.fromkeys(name for row in rows for name in row)
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names})
@@ -153,5 +133,6 @@ def _column(values: list[Any]) -> pa.Array:
     try:
         column = pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([as_json(value) for value in values])
-    return pa.array([as_json(value) for value in values]) if pa.types.is_nested(column.type) else column
+        column = None
+    nested = column is None or pa.types.is_nested(column.type)
+    return pa.array([as_json(value) for value in values]) if nested else column

@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
@@ -27,18 +27,7 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import is_out_of_memory
 from ridgeformer.core.seeds import spawn
 
-__all__ = [
-    "OverTimeError",
-    "Result",
-    "StudyTask",
-    "TaskOutcome",
-    "TaskStatus",
-    "as_json",
-    "execute",
-    "find_object",
-    "memory_limit",
-    "time_limit",
-]
+__all__ = ["OverTimeError", "Result", "StudyTask", "TaskOutcome", "TaskStatus", "as_json", "execute", "find_object"]
 
 
 class TaskStatus(StrEnum):
@@ -53,17 +42,14 @@ class TaskStatus(StrEnum):
 
 @dataclass(frozen=True)
 class StudyTask:
-    """One point of a study.
+    """One point of a study: a function, its arguments, and budgets.
 
     Attributes:
-        study: Name of the study.
-        version: Of what the function computes.
+        study, version: Name of the study, and version of what the function computes.
         function: "module:function", importable wherever the task runs.
         params: Its keyword arguments, plain JSON values.
-        seed: Which repetition this is: 0, 1, ...
-        root: Seed of the whole study.
-        seconds: Time budget; None is none.
-        memory: Memory budget in bytes; None is none.
+        seed, root: Which repetition this is (0, 1, ...), and the seed of the whole study.
+        seconds, memory: Budgets in seconds and bytes; None is none.
     """
 
     study: str
@@ -89,12 +75,7 @@ class StudyTask:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a task may return instead of plain values: values with named tensors beside them.
-
-    Attributes:
-        values: One row of the table as a dictionary, or a list of rows.
-        tensors: Kept as a safetensors file beside the store.
-    """
+    """What a task may return instead of plain values: a row or a list of rows, with named tensors to store beside."""
 
     values: Any
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
@@ -105,11 +86,9 @@ class TaskOutcome:
     """How a task ended, ready to be stored.
 
     Attributes:
-        status: done, or what went wrong.
         values: Rows as JSON text, floats exact.
         error: Empty, or the error with its traceback; the last line says what it was.
         tensors: Empty, or a safetensors file.
-        seconds: Time it took.
     """
 
     status: TaskStatus
@@ -136,14 +115,13 @@ def execute(task: StudyTask) -> TaskOutcome:
     except OverTimeError:
         outcome = TaskOutcome(TaskStatus.OVER_TIME, error=f"it took more than {task.seconds:g} s")
     except Exception as error:
-        outcome = _failure(task, error)
-    return TaskOutcome(outcome.status, outcome.values, outcome.error, outcome.tensors, time.perf_counter() - begin)
-
-
-def _failure(task: StudyTask, error: Exception) -> TaskOutcome:
-    if task.memory is not None and is_out_of_memory(error):
-        return TaskOutcome(TaskStatus.OVER_MEMORY, error=f"it asked for more than {task.memory / 2**20:,.0f} MiB")
-    return TaskOutcome(TaskStatus.FAILED, error="".join(traceback.format_exception(error)).rstrip())
+        if task.memory is not None and is_out_of_memory(error):
+            message = f"it asked for more than {task.memory / 2**20:,.0f} MiB"
+            outcome = TaskOutcome(TaskStatus.OVER_MEMORY, error=message)
+        else:
+            message = "".join(traceback.format_exception(error)).rstrip()
+            outcome = TaskOutcome(TaskStatus.FAILED, error=message)
+    return replace(outcome, seconds=time.perf_counter() - begin)
 
 
 @contextmanager
@@ -172,9 +150,6 @@ def _plain(returned: object) -> tuple[str, bytes]:
 def find_object(name: str) -> Any:
     """Return what "module:name" names.
 
-    Raises:
-        InputError: no such module or name.
-
     Example:
         >>> find_object("math:sqrt")(4.0)
         2.0
@@ -189,10 +164,7 @@ def find_object(name: str) -> Any:
 
 
 def as_json(value: object, *, sort: bool = False) -> str:
-    """Return a value as JSON text; floats are written exactly, entries in the order they are in.
-
-    Raises:
-        InputError: something that is not a plain number, text, list or dictionary.
+    """Return plain numbers, text, lists and dictionaries as JSON; floats exact, entries in the order they are in.
 
     Example:
         >>> as_json({"b": 0.1, "a": [1, None]})
@@ -228,10 +200,13 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         return
     thread, lock, ended = threading.get_ident(), threading.Lock(), False
 
+    def send(error: Any) -> None:  # CPython raises it in that thread; None takes back one that has not arrived
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
+
     def interrupt() -> None:
         with lock:
             if not ended:
-                _raise_in(thread, OverTimeError)
+                send(ctypes.py_object(OverTimeError))
 
     timer = threading.Timer(seconds, interrupt)
     timer.daemon = True
@@ -242,14 +217,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         timer.cancel()
         with lock:
             ended = True
-            _raise_in(thread, None)  # one that was sent and has not arrived must not hit the caller
-
-
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Let CPython raise an exception in another thread; None takes back one that has not arrived."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
-    )
+            send(None)  # one that was sent and has not arrived must not hit the caller
 
 
 @contextmanager

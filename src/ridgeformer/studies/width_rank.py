@@ -10,14 +10,14 @@ from ridgeformer.compiler.certificate.certification import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.sketching import measure_sketch
 from ridgeformer.compiler.compile import compile
-from ridgeformer.studies.compiled_problem import kernel_of, problem_with_condition_number
+from ridgeformer.kernels import DotProduct
+from ridgeformer.studies.compiled_problem import KERNELS, problem_with_condition_number
 from ridgeformer.studies.study import Preset, Study, product
 
 __all__ = ["STUDY", "measure"]
 
 SUPPORTS, FEATURES, KAPPA = 48, 24, 100.0
-STEPS = 80
-"""Enough for conjugate gradients to leave nothing that the sketch's error could be mistaken for."""
+STEPS = 80  # enough for conjugate gradients to leave nothing that the sketch's error could be mistaken for
 
 
 def measure(attention: str, sketch: str, decay: str, width: int, dtype: str, seed: int) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def measure(attention: str, sketch: str, decay: str, width: int, dtype: str, see
     """
     problem = problem_with_condition_number(attention, SUPPORTS, FEATURES, KAPPA, decay, seed)
     common: dict[str, Any] = {"features": FEATURES, "ridge": problem.ridge, "dtype": dtype}
-    kernel, algorithm = kernel_of(attention), ConjugateGradients(steps=STEPS)
+    kernel, algorithm = KERNELS[attention], ConjugateGradients(steps=STEPS)
     overhead = compile(kernel, algorithm, **common).budget.overhead
     model = compile(kernel, algorithm, width=width + overhead, sketch=sketch, reference=problem.X, seed=seed, **common)
     evidence = gather(model, problem.X, problem.y, problem.X)[0]
@@ -44,21 +44,22 @@ def measure(attention: str, sketch: str, decay: str, width: int, dtype: str, see
     spectrum = (true.eigenvalues - true.ridge).clamp_min(0).numpy()
     size, norm = float(true.y.norm()), float(spectrum.max())
     steps = float(promise_of(evidence).predictions[-1].norm()) / size
-    linear = attention == "linear"
-    return {
+    lost_by_model = {
         "kernel": lost.difference / norm,
         "tail": bounds.tail_mass(spectrum, width) / norm,
-        "floor": bounds.sketch_error_floor(spectrum, width) / norm if linear else None,
         "error": float((evidence.predictions - true.f).norm()) / size,
         "bound": float(bounds.in_sample_bound(lost.bound, true.ridge, 1.0)) + lost.rounding + steps,
-        "best": bounds.pca_relative_error(spectrum, width, true.ridge) if linear else None,
-        "expected": (bounds.pca_expected_squared_error(spectrum, width, true.ridge) / SUPPORTS) ** 0.5
-        if linear
-        else None,
-        "dimension": min(1.0, bounds.pca_relative_error_bound(bounds.effective_dimension(spectrum, true.ridge), width))
-        if linear
-        else None,
     }
+    best_sketch: dict[str, float | None] = dict.fromkeys(("floor", "best", "expected", "dimension"))
+    if isinstance(kernel, DotProduct):  # carries features, whose best sketch is known
+        dimension = bounds.pca_relative_error_bound(bounds.effective_dimension(spectrum, true.ridge), width)
+        best_sketch = {
+            "floor": bounds.sketch_error_floor(spectrum, width) / norm,
+            "best": bounds.pca_relative_error(spectrum, width, true.ridge),
+            "expected": (bounds.pca_expected_squared_error(spectrum, width, true.ridge) / SUPPORTS) ** 0.5,
+            "dimension": min(1.0, dimension),
+        }
+    return lost_by_model | best_sketch
 
 
 def _grid(widths: list[int], decays: list[str]) -> list[dict[str, Any]]:

@@ -11,15 +11,7 @@ from ridgeformer.core.words import count, percent
 from ridgeformer.views.figures import PALETTE, Figure, curve, draw, log_axis
 from ridgeformer.views.page import fill, write_html
 
-__all__ = [
-    "claim_figure",
-    "key_figure",
-    "provenance",
-    "render_claims",
-    "summary",
-    "trial_line",
-    "write_claims_page",
-]
+__all__ = ["claim_figure", "key_figure", "provenance", "render_claims", "summary", "trial_line", "write_claims_page"]
 
 
 def render_claims(judgements: Sequence[Judgement]) -> str:
@@ -58,12 +50,8 @@ def summary(judgements: Sequence[Judgement]) -> str:
     counts = [(verdict, sum(j.claim.verdict is verdict for j in judgements)) for verdict in Verdict]
     tally = ", ".join(f"{many} {verdict.value}" for verdict, many in counts if many)
     wrong = [judgement.claim.id for judgement in judgements if not judgement.agrees]
-    agreement = (
-        f"These records contradict their checks: {', '.join(wrong)}."
-        if wrong
-        else "Every check agrees with its record."
-    )
-    return f"{len(judgements)} claims: {tally}. {agreement}"
+    against = f"These records contradict their checks: {', '.join(wrong)}."
+    return f"{len(judgements)} claims: {tally}. {against if wrong else 'Every check agrees with its record.'}"
 
 
 def key_figure(judgement: Judgement) -> str:

@@ -22,30 +22,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "GREY",
-    "PALETTE",
-    "Axis",
-    "Figure",
-    "Trace",
-    "Values",
-    "bars",
-    "broken",
-    "curve",
-    "draw",
-    "figure_json",
-    "heat_map",
-    "log_axis",
-    "packed",
-    "vertical_line",
-]
+__all__ = ["GREY", "PALETTE", "Figure", "Trace", "bars", "curve", "draw", "heat_map", "log_axis", "packed"]
 
 Values: TypeAlias = Sequence[Any] | NDArray[Any]
 Trace: TypeAlias = dict[str, Any]
 Axis: TypeAlias = dict[str, Any]
-Figure: TypeAlias = dict[str, Any]
-"""{"data": traces, "layout": layout}; numbers are lists or arrays."""
-
+Figure: TypeAlias = dict[str, Any]  # {"data": traces, "layout": layout}; numbers are lists or arrays
 PALETTE = ("#3b6fd4", "#d1603d", "#2f9e77", "#8a63c9", "#b08a1e")
 """Colours that can be told apart on white and on black, and by most colour-blind people."""
 
@@ -80,24 +62,14 @@ def curve(
     whiskers: tuple[Values, Values] | None = None,
     **options: Any,
 ) -> Trace:
-    """Return a line.
+    """Return a line; without x, the values are numbered from 0.
 
-    Args:
-        x: Positions; None numbers the values from 0.
-        y: Values.
-        name: What the legend calls it.
-        colour: One of `PALETTE` or `GREY`.
-        dash: "solid" for what was measured, "dash" for a bound or threshold, "dot" for a second kind of measurement.
-        width: In pixels.
-        markers: Whether every value has a dot.
-        whiskers: Lower and upper ends of an interval about each value.
-        options: Further options of plotly's scatter trace.
+    Solid is what was measured, "dash" a bound or threshold, "dot" a second kind of measurement. Markers are dots at the
+    values, whiskers the lower and upper ends of an interval about each; `options` are those of plotly's scatter trace.
     """
     line = {"color": colour, "dash": dash, "width": width}
     look: Trace = {"mode": "lines+markers" if markers else "lines", "line": line}
-    if whiskers is not None:
-        look["error_y"] = _whiskers(y, *whiskers)
-    return {"type": "scatter", "x": x, "y": y, "name": name, **look, **options}
+    return {"type": "scatter", "x": x, "y": y, "name": name, **look, **_whiskers("error_y", y, whiskers), **options}
 
 
 def bars(
@@ -111,8 +83,7 @@ def bars(
 ) -> Trace:
     """Return horizontal bars, one a label; `whiskers` are the lower and upper ends of an interval about each."""
     look: Trace = {"orientation": "h", "marker": {"color": colour}}
-    if whiskers is not None:
-        look["error_x"] = _whiskers(values, *whiskers)
+    look |= _whiskers("error_x", values, whiskers)
     return {"type": "bar", "x": values, "y": labels, "name": name, **look, **options}
 
 
@@ -125,15 +96,10 @@ def heat_map(
     kind: str = "heatmap",
     **options: Any,
 ) -> Trace:
-    """Return a matrix in colours: orange below zero and blue above it, or pale to blue if it has no sign.
+    """Return a matrix in colours, rows from top to bottom, as a "heatmap" or a "contour".
 
-    Args:
-        z: Rows from top to bottom.
-        name: What it shows.
-        largest: The value with the darkest colour; the largest by default.
-        signed: Whether the sign matters.
-        kind: "heatmap" or "contour".
-        options: Further options of plotly's trace, such as x and y.
+    Signed values are orange below zero and blue above it, others pale to blue. The value `largest`, by default the
+    largest there is, has the darkest colour; `options` are those of plotly's trace, such as x and y.
     """
     top = (float(np.abs(np.asarray(z, dtype=np.float64)).max()) if largest is None else largest) or 1.0
     scale = {"zmin": -top if signed else 0.0, "zmax": top, "colorscale": DIVERGING if signed else RISING}
@@ -147,17 +113,18 @@ def vertical_line(at: int | float, ends: tuple[int | float, int | float], name: 
 
 def draw(traces: Sequence[Trace], x: str | Axis, y: str | Axis, **layout: Any) -> Figure:
     """Return traces as a figure; an axis is its title, or plotly's options with the title under "title"."""
-    axes = {"xaxis": _axis(x), "yaxis": _axis(y)}
+    axes: Axis = {}
+    for name, given in (("xaxis", x), ("yaxis", y)):
+        axis = {"title": given} if isinstance(given, str) else given
+        title = {"text": axis.get("title", ""), "font": {"size": 13}, "standoff": 8}
+        axes[name] = {**TICK, **axis, "title": title}
     return {"data": list(traces), "layout": {**LAYOUT, **axes, **layout}}
 
 
 def log_axis(title: str, *values: Iterable[Any], **options: Any) -> Axis:
     """Return a logarithmic axis with few ticks: powers of ten, or 1, 2 and 5 of each where there are few decades.
 
-    Args:
-        title: What it measures, with its unit.
-        values: Everything that is shown along it; values that are not positive and finite are ignored.
-        options: Further options of plotly's axis.
+    `values` are all that is shown along it; those that are not positive and finite are ignored.
 
     Example:
         >>> log_axis("error", [1.0, 1e-13])["dtick"], log_axis("width", [30.0, 100.0])["ticktext"][:3]
@@ -182,7 +149,7 @@ def broken(words: str, width: int = 22) -> str:
     return "<br>".join(wrap(words, width))
 
 
-def packed(part: Any) -> Any:
+def packed(part: object) -> object:
     """Return a figure with its arrays in plotly's binary form: shorter than text, and exact to the last bit.
 
     Example:
@@ -206,12 +173,9 @@ def figure_json(figure: Figure) -> str:
     return json.dumps(packed(figure), separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _axis(options: str | Axis) -> Axis:
-    given = {"title": options} if isinstance(options, str) else options
-    return {**TICK, **given, "title": {"text": given.get("title", ""), "font": {"size": 13}, "standoff": 8}}
-
-
-def _whiskers(values: Values, low: Values, high: Values) -> dict[str, Any]:
-    middle = np.asarray(values, dtype=np.float64)
-    above, below = np.asarray(high, dtype=np.float64) - middle, middle - np.asarray(low, dtype=np.float64)
-    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": WHISKER}
+def _whiskers(side: str, values: Values, ends: tuple[Values, Values] | None) -> Trace:
+    if ends is None:
+        return {}
+    middle, low, high = (np.asarray(part, dtype=np.float64) for part in (values, *ends))
+    lengths = {"array": high - middle, "arrayminus": middle - low}
+    return {side: {"type": "data", "symmetric": False, **lengths, "color": WHISKER}}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from errno import EISDIR
 from importlib.resources import files
 from pathlib import Path
@@ -21,20 +22,19 @@ __all__ = ["fill", "formula", "render_page", "require_place", "tidy", "write_htm
 
 
 def render_page(page: Page) -> str:
-    """Return a page as HTML."""
-    leads = [_lead(sentence) for sentence in page.answer]
-    return fill(
-        "page.html.j2", **vars(page), anchors=_anchors(page.sections), csv_link=csv_link, png=png,
-        leads=leads if all(words for words, _ in leads) else None,
-    )  # fmt: skip
+    """Return a page as HTML; the words before the colon that opens each sentence of the answer are set apart."""
+    leads = []
+    for sentence in page.answer:
+        words, _, rest = sentence.partition(": ")
+        if rest and len(words.split()) <= 3:
+            leads.append((words, rest[:1].upper() + rest[1:]))
+    answered = leads if len(leads) == len(page.answer) else None
+    anchors = _anchors(page.sections)
+    return fill("page.html.j2", **vars(page), anchors=anchors, csv_link=csv_link, png=png, leads=answered)
 
 
 def write_page(page: Page, path: Path) -> Path:
-    """Write a page to a file, replacing an old one in one step, and return the path.
-
-    Raises:
-        RidgeformerError: it cannot be written there.
-    """
+    """Write a page to a file, replacing an old one in one step, and return the path."""
     return write_html(render_page(page), path)
 
 
@@ -75,39 +75,31 @@ def formula(latex: str, display: str = "block") -> str:
 
 
 def require_place(path: Path) -> None:
-    """Refuse a path where no page can be written, before the work for it begins; nothing is left there.
-
-    Raises:
-        RidgeformerError: it cannot be written there.
-    """
-    try:
+    """Refuse a path where no page can be written, before the work for it begins; nothing is left there."""
+    with _writing(path):
         above = next(folder for folder in path.absolute().parents if folder.exists())
         with tempfile.TemporaryFile(dir=above):
             pass
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "it is a folder")
-    except OSError as error:
-        raise _cannot_write(path, error) from None
 
 
 def write_html(text: str, path: Path) -> Path:
-    """Write a page, replacing an old one in one step.
-
-    Raises:
-        RidgeformerError: it cannot be written there.
-    """
-    try:
+    """Write a page, replacing an old one in one step."""
+    with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".page-") as work:
             page = Path(work) / "page.html"
             page.write_text(text, encoding="utf-8")
             return page.replace(path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise _cannot_write(path, error) from None
-
-
-def _cannot_write(path: Path, error: OSError) -> RidgeformerError:
-    return RidgeformerError(f"cannot write {path} ({error.strerror}): choose another place.")
+        raise RidgeformerError(f"cannot write {path} ({error.strerror}): choose another place.") from None
 
 
 def _anchors(sections: Sequence[Section]) -> list[str]:
@@ -118,14 +110,3 @@ def _anchors(sections: Sequence[Section]) -> list[str]:
         count = sum(other == name or other.startswith(f"{name}--") for other in anchors)
         anchors.append(f"{name}--{count + 1}" if count else name)
     return anchors
-
-
-def _lead(sentence: str) -> tuple[str, str]:
-    """Return the words before a colon that opens a sentence, to be set apart, and the rest.
-
-    Example:
-        >>> _lead("How good: very."), _lead("It is very good, it seems: very.")
-        (('How good', 'Very.'), ('', 'It is very good, it seems: very.'))
-    """
-    words, colon, rest = sentence.partition(": ")
-    return (words, rest[:1].upper() + rest[1:]) if colon and len(words.split()) <= 3 else ("", sentence)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from ridgeformer.views.parts import Page, Picture, Strip, as_bytes
 __all__ = ["draw_for_paper", "write_figures"]
 
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
-SIZE = (6.0, 3.6)
-"""Inches: the width of a text column."""
-
+SIZE = (6.0, 3.6)  # inches: the width of a text column
 LOOK = {
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e3e6eb",
     "grid.linewidth": 0.6, "legend.frameon": False, "legend.fontsize": 8, "svg.hashsalt": "ridgeformer",
@@ -26,19 +23,19 @@ LOOK = {
 
 
 def write_figures(page: Page, directory: Path) -> tuple[Path, ...]:
-    """Write every named figure of a page as NAME.svg and NAME.pdf, and return the paths.
-
-    Raises:
-        RidgeformerError: matplotlib is not installed, or the directory cannot be written to.
-    """
+    """Write every named figure of a page as NAME.svg and NAME.pdf, and return the paths."""
     matplotlib = _matplotlib()
+    parts = [part for section in page.sections for part in section.parts]
     written = []
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with matplotlib.rc_context(LOOK):
-            for name, figure in _figures(page):
+            for part in parts:
+                if not isinstance(part, Picture | Strip) or not part.name:
+                    continue
+                figure = draw_for_paper(part.figure) if isinstance(part, Picture) else _strip(part)
                 for ending, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None})):
-                    path = directory / f"{name}.{ending}"
+                    path = directory / f"{part.name}.{ending}"
                     figure.savefig(path, metadata=metadata, bbox_inches="tight")
                     written.append(path)
     except OSError as error:
@@ -47,11 +44,7 @@ def write_figures(page: Page, directory: Path) -> tuple[Path, ...]:
 
 
 def draw_for_paper(figure: Figure) -> Any:
-    """Return a figure of lines and bars as one of matplotlib's, with the same numbers, names and axes.
-
-    Raises:
-        RidgeformerError: matplotlib is not installed.
-    """
+    """Return a figure of lines and bars as one of matplotlib's, with the same numbers, names and axes."""
     plain, axes = _sheet(SIZE)
     bars = [trace for trace in figure["data"] if trace["type"] == "bar"]
     labels = list(dict.fromkeys(label for trace in bars for label in trace["y"]))
@@ -103,16 +96,6 @@ def _strip(strip: Strip) -> Any:
         axis.set_axis_off()
         axis.set_title(image.title, fontsize=6)
     return plain
-
-
-def _figures(page: Page) -> Iterator[tuple[str, Any]]:
-    """Yield every named figure and strip of a page, drawn one at a time."""
-    for section in page.sections:
-        for part in section.parts:
-            if isinstance(part, Picture) and part.name:
-                yield part.name, draw_for_paper(part.figure)
-            elif isinstance(part, Strip) and part.name:
-                yield part.name, _strip(part)
 
 
 def _sheet(size: tuple[float, float], columns: int = 1) -> tuple[Any, Any]:

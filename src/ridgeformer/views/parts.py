@@ -19,26 +19,9 @@ from ridgeformer.claims import Claim
 from ridgeformer.datasets import Dataset
 from ridgeformer.views.figures import Figure, Values
 
-__all__ = [
-    "Facts",
-    "Form",
-    "Fragment",
-    "Page",
-    "Part",
-    "Picture",
-    "Section",
-    "Strip",
-    "Table",
-    "Thumbnail",
-    "as_bytes",
-    "csv_link",
-    "png",
-    "thumbnail",
-]
+__all__ = ["Facts", "Form", "Fragment", "Page", "Part", "Picture", "Section", "Strip", "Table", "thumbnail"]
 
-NUMBER = re.compile(r"[<>≤≥~]?\s?[-+]?\d.*|inf|nan|")
-"""Cells that are right-aligned."""
-
+NUMBER = re.compile(r"[<>≤≥~]?\s?[-+]?\d.*|inf|nan|")  # cells that are right-aligned
 Form: TypeAlias = str | Callable[[Any], str]
 """How the cells of a column are written: a format such as ".3g", or a function."""
 
@@ -108,10 +91,15 @@ class Table:
             >>> table.rows
             (('ours', '1.2e-02'), ('theirs', ''))
         """
+
+        def written(value: Any, form: Form) -> str:
+            if value is None:
+                return ""
+            return format(value, form) if isinstance(form, str) else form(value)
+
         values = tuple(tuple(row) for row in rows)
-        shown = tuple(
-            tuple(_written(value, form) for value, form in zip(row, columns.values(), strict=True)) for row in values
-        )
+        forms = columns.values()
+        shown = tuple(tuple(written(*cell) for cell in zip(row, forms, strict=True)) for row in values)
         return cls(tuple(columns), shown, values, name, links or {}, frozenset(alarms))
 
     @property
@@ -171,8 +159,7 @@ class Facts:
     sentences: tuple[str, ...]
 
 
-Part: TypeAlias = str | Facts | Picture | Table | Strip | Fragment
-"""A string is a paragraph."""
+Part: TypeAlias = str | Facts | Picture | Table | Strip | Fragment  # a string is a paragraph
 
 
 @dataclass(frozen=True)
@@ -182,6 +169,11 @@ class Section:
     title: str
     parts: Sequence[Part] = ()
     anchor: str = ""
+
+    @classmethod
+    def of(cls, title: str, *parts: Part) -> Section:
+        """Return a section of these parts."""
+        return cls(title, parts)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -201,15 +193,9 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """A page.
+    """A page: its answer in sentences, most important first, and the evidence in sections.
 
-    Attributes:
-        title: Its heading.
-        subtitle: One line below.
-        answer: The answer in sentences, most important first.
-        sections: The evidence.
-        claims: Claims it rests on, which the reader can open.
-        colophon: Last line, such as version, seed and run time.
+    A reader can open the claims it rests on; `colophon` is the last line, such as version, seed and run time.
     """
 
     title: str
@@ -218,6 +204,11 @@ class Page:
     sections: tuple[Section, ...]
     claims: tuple[Claim, ...] = ()
     colophon: str = ""
+
+    @classmethod
+    def of(cls, title: str, subtitle: str, answer: Iterable[str], *sections: Section) -> Page:
+        """Return a page of these sections."""
+        return cls(title, subtitle, tuple(answer), sections)
 
 
 def thumbnail(dataset: Dataset, row: int, title: str, note: str = "", mark: str = "") -> Thumbnail:
@@ -249,12 +240,6 @@ def png(image: Thumbnail) -> str:
 def csv_link(text: str) -> str:
     """Return CSV as an address that a browser saves without a server."""
     return "data:text/csv;charset=utf-8," + quote(text)
-
-
-def _written(value: Any, form: Form) -> str:
-    if value is None:
-        return ""
-    return format(value, form) if isinstance(form, str) else form(value)
 
 
 def _csv(lines: Sequence[Sequence[Any]]) -> str:

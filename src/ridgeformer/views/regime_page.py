@@ -9,7 +9,7 @@ import numpy as np
 
 from ridgeformer.core.words import count, number, power_of_ten
 from ridgeformer.regime import GramSpectrum, RegimeAnswer
-from ridgeformer.views.figures import PALETTE, Figure, curve, draw, log_axis
+from ridgeformer.views.figures import PALETTE, curve, draw, log_axis
 from ridgeformer.views.parts import Form, Page, Part, Picture, Section, Table
 
 __all__ = ["DISTANCES", "criteria_table", "regime_page", "spectra_table", "training_table", "widths_table"]
@@ -86,20 +86,17 @@ def spectra_table(found: RegimeAnswer) -> Table:
 
 
 def _criteria(found: RegimeAnswer) -> Section:
-    title = "How wide is wide enough"
-    if not found.criteria:
-        return Section(title, ("The limit kernel is singular on these rows: no width is enough.",))
-    return Section(
-        title,
-        (
+    parts: list[Part] = ["The limit kernel is singular on these rows: no width is enough."]
+    if found.criteria:
+        parts = [
             "It depends on what close means. Additive: the error is below a quarter of the smallest eigenvalue. "
             "Frobenius: the average entry is close. Multiplicative: every direction is close relative to itself. "
             "Whitened: ridge regression sees no difference. The published formula is in brackets; it is not needed.",
             "Expected widths are extrapolated from the widest kernel drawn; proved widths are enough with probability "
             "0.99.",
             criteria_table(found),
-        ),
-    )
+        ]
+    return Section("How wide is wide enough", parts)
 
 
 def _widths(found: RegimeAnswer) -> Section:
@@ -118,20 +115,14 @@ def _widths(found: RegimeAnswer) -> Section:
             hidden |= {"mode": "markers", "marker": {"symbol": "diamond", "size": 9, "color": colour}}
             trained = f"{name}, trained network"
             traces.append(curve([found.measured.width], [getattr(own, name)], trained, colour, **hidden))
-    figure = draw(traces, log_axis("width m", widths), log_axis("distance from the limit", *shown))
-    return Section(
-        "How the kernel approaches its limit",
-        (
-            "One growing network at initialisation: each width keeps the neurons of the one before.",
-            widths_table(found),
-            Picture(
-                figure,
-                "Each distance falls along its dashed line, 1/sqrt(m) through the widest kernel; above 1 a distance "
-                "may fall faster. Diamonds are the network that was trained, drawn independently.",
-                "Distance of the kernel from its limit against width under four criteria, on logarithmic axes.",
-            ),
-        ),
+    picture = Picture(
+        draw(traces, log_axis("width m", widths), log_axis("distance from the limit", *shown)),
+        "Each distance falls along its dashed line, 1/sqrt(m) through the widest kernel; above 1 a distance may fall "
+        "faster. Diamonds are the network that was trained, drawn independently.",
+        "Distance of the kernel from its limit against width under four criteria, on logarithmic axes.",
     )
+    drawn = "One growing network at initialisation: each width keeps the neurons of the one before."
+    return Section("How the kernel approaches its limit", (drawn, widths_table(found), picture))
 
 
 def _training(found: RegimeAnswer) -> Section:
@@ -156,28 +147,19 @@ def _training(found: RegimeAnswer) -> Section:
 
 
 def _spectra(found: RegimeAnswer) -> Section:
-    return Section(
-        "The spectrum of the rows",
-        (
-            "A condition number means little without the truncation of the spectrum it belongs to.",
-            spectra_table(found),
-            Picture(
-                _spectra_figure(found),
-                "Relative to the largest. The faster these fall, the wider a network must be for every direction to be "
-                "near its limit.",
-                "Eigenvalues of the Gram matrix of the rows, and after attention, on a logarithmic axis.",
-            ),
-        ),
-    )
-
-
-def _spectra_figure(found: RegimeAnswer) -> Figure:
     values = {name: one.nonzero / one.nonzero[0] for name, one in _spectra_of(found).items()}
     traces = [
         curve(np.arange(1, len(one) + 1), one, name, colour)
         for (name, one), colour in zip(values.items(), PALETTE, strict=False)
     ]
-    return draw(traces, "eigenvalue number", log_axis("eigenvalue of X X'", *values.values()))
+    picture = Picture(
+        draw(traces, "eigenvalue number", log_axis("eigenvalue of X X'", *values.values())),
+        "Relative to the largest. The faster these fall, the wider a network must be for every direction to be near "
+        "its limit.",
+        "Eigenvalues of the Gram matrix of the rows, and after attention, on a logarithmic axis.",
+    )
+    meaning = "A condition number means little without the truncation of the spectrum it belongs to."
+    return Section("The spectrum of the rows", (meaning, spectra_table(found), picture))
 
 
 def _spectra_of(found: RegimeAnswer) -> dict[str, GramSpectrum]:

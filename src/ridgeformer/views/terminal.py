@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -16,8 +15,7 @@ __all__ = ["blocks", "draw_curves", "side_by_side"]
 HEIGHT = 14
 MARKS = "*o+x#@"
 SHADES = " ░▒▓█"
-LARGEST = 14
-"""Most rows and columns of characters of an image; larger images are averaged down."""
+LARGEST = 14  # most rows and columns of characters of an image; larger images are averaged down
 
 
 def draw_curves(plot: Plot, width: int = 80) -> str:
@@ -28,61 +26,40 @@ def draw_curves(plot: Plot, width: int = 80) -> str:
         * y = x
     """
     named = {**plot.solid, **plot.dashed}
-    log_x, log_y = "x" in plot.log, "y" in plot.log
-    curves = [
-        [
-            (_scaled(x, log_x), _scaled(y, log_y))
-            for x, y in zip(map(float, plot.at), map(float, values), strict=False)
-            if _drawable(x, log_x) and _drawable(y, log_y)
-        ]
-        for values in named.values()
-    ]
-    if not any(curves):
+    logs = np.array(["x" in plot.log, "y" in plot.log])
+    curves = []
+    for values in named.values():
+        points = np.array(list(zip(plot.at, values, strict=False)), dtype=np.float64).reshape(-1, 2)
+        points = points[np.isfinite(points).all(axis=1) & ((points > 0) | ~logs).all(axis=1)]
+        points[:, logs] = np.log10(points[:, logs])
+        curves.append(points)
+    shown = np.concatenate([np.empty((0, 2)), *curves])
+    if not len(shown):
         return "(nothing to draw)"
-    xs, ys = (_ends([point[axis] for curve in curves for point in curve]) for axis in (0, 1))
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    low, high = np.where(high > low, low, low - 0.5), np.where(high > low, high, high + 0.5)
     columns = max(width - 12, 20)
     grid = [[" "] * columns for _ in range(HEIGHT)]
-    for mark, curve in reversed(list(zip(MARKS, curves, strict=False))):  # the first curve stays on top
-        places = [(_place(x, xs, columns), _place(y, ys, HEIGHT)) for x, y in curve]
+    for mark, points in reversed(list(zip(MARKS, curves, strict=False))):  # the first curve stays on top
+        places = np.rint((points - low) / (high - low) * (columns - 1, HEIGHT - 1)).astype(int).tolist()
         for column, row in _joined(places):
             grid[HEIGHT - 1 - row][column] = mark
-    labels = {0: _label(ys[1], log_y), HEIGHT - 1: _label(ys[0], log_y)}
+    ends = [[f"{10**end if log else end:.3g}" for end, log in zip(side, logs, strict=True)] for side in (low, high)]
+    (left, bottom), (right, top) = ends
+    labels = {0: top, HEIGHT - 1: bottom}
     lines = [plot.y, *(f"{labels.get(number, ''):>9} |{''.join(row)}" for number, row in enumerate(grid))]
-    left, right = _label(xs[0], log_x), _label(xs[1], log_x)
     lines.append(f"{'':>9} +{'-' * columns}")
     lines.append(f"{'':>11}{left}{plot.x:^{max(1, columns - len(left) - len(right))}}{right}")
     lines += [f"{mark} {name}" for mark, name in zip(MARKS, named, strict=False)]
     return "\n".join(lines)
 
 
-def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _joined(places: list[list[int]]) -> Iterator[tuple[int, int]]:
     """Yield the places and those on straight lines between them."""
-    yield from places[:1]
-    for (left, low), (right, high) in pairwise(places):
+    for (left, low), (right, high) in pairwise([*places[:1], *places]):
         steps = max(abs(right - left), abs(high - low), 1)
         for step in range(1, steps + 1):
             yield left + round((right - left) * step / steps), low + round((high - low) * step / steps)
-
-
-def _drawable(value: float, log: bool) -> bool:
-    return math.isfinite(value) and (not log or value > 0)
-
-
-def _scaled(value: float, log: bool) -> float:
-    return math.log10(value) if log and value > 0 else value
-
-
-def _ends(values: list[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def _place(value: float, ends: tuple[float, float], count: int) -> int:
-    return round((value - ends[0]) / (ends[1] - ends[0]) * (count - 1))
-
-
-def _label(value: float, log: bool) -> str:
-    return f"{10**value:.3g}" if log else f"{value:.3g}"
 
 
 def blocks(image: NDArray[np.float64]) -> list[str]:

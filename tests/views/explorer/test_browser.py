@@ -6,7 +6,7 @@ import pytest
 import ridgeformer as rf
 from ridgeformer.core.words import number
 from ridgeformer.views.explorer import compute, panels
-from ridgeformer.views.explorer.compute import look, pattern
+from ridgeformer.views.explorer.compute import look
 from ridgeformer.views.explorer.controls import PRESETS
 from ridgeformer.views.explorer.data import load_regression
 from ridgeformer.views.explorer.state import DRAWN, State
@@ -57,8 +57,8 @@ def same_numbers(explorer):
     assert np.allclose(explorer.traces("convergence")["bound"]["y"], found.bound, rtol=1e-12)
     spectrum = compute.spectrum(state)
     assert explorer.traces("spectrum")["effective dimension"]["x"] == [spectrum.d_eff] * 2
-    assert explorer.text("#headline") == panels.describe_headline(state, found)
-    assert explorer.text("#convergence-says") == panels.describe_convergence(found)
+    assert explorer.text("#headline") == panels.describe_headline(state)
+    assert explorer.text("#convergence-says") == panels.PANELS["convergence"](state)[1]
 
 
 def test_it_opens_with_every_panel_and_the_librarys_numbers(explorer):
@@ -128,7 +128,7 @@ def test_stream_and_attention_are_the_librarys(explorer):
     shown = explorer.traces("stream")
     for name, columns in view.channels:
         assert np.array_equal(shown[name]["z"], view.values[:, columns]), name
-    assert np.array_equal(explorer.traces("pattern")["attention"]["z"], pattern(explorer.state).weights)
+    assert np.array_equal(explorer.traces("pattern")["attention"]["z"], look(explorer.state).weights)
     assert explorer.text("#stream-formula") == view.formula
 
 

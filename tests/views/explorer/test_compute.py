@@ -14,7 +14,6 @@ from ridgeformer.views.explorer.compute import (
     compiled,
     leave_one_out,
     look,
-    pattern,
     run,
     spectrum,
     walk,
@@ -110,7 +109,7 @@ def test_influence_is_a_refit_without_the_point(state, point):
     keep = torch.tensor([i for i in range(len(load_regression(state).X)) if i != point])
     found = leave_one_out(state)
     assert np.allclose(found.exact, fit(state), atol=1e-8)
-    assert np.allclose(found.without(point), fit(state, keep), atol=1e-6)
+    assert np.allclose(found.exact - found.change[point], fit(state, keep), atol=1e-6)
 
 
 @pytest.mark.parametrize("attention", ["linear", "softmax", "vanilla", "imitation"])
@@ -162,14 +161,14 @@ def test_every_stream_and_pattern_is_the_cache_of_the_library(state):
     assert len(places) == look(state).last
     for number, place in enumerate(places, start=1):
         here = State(**{**vars(state), "sublayer": number})
-        view, found = look(here), pattern(here)
+        view = look(here)
         assert np.allclose(view.values, cache[f"{place}.out"].numpy(), atol=1e-12)
         assert view.title == place.replace(".", ": ", 1)
-        if found is None:
+        if view.weights is None:
             assert view.kind == "gated"
         else:
             assert view.kind == "attention"
-            assert np.allclose(found.weights, cache[f"{place}.pattern.{found.head}"].numpy(), atol=1e-12)
+            assert np.allclose(view.weights, cache[f"{place}.pattern.{view.head}"].numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("state", STREAMS[:3], ids=lambda s: s.address)
@@ -190,7 +189,7 @@ def test_columns_hold_the_channels_they_are_named_after(state):
 
 def test_the_embedding_comes_first_and_a_number_too_large_is_the_last():
     first, last = look(State(sublayer=0)), look(State(sublayer=9999))
-    assert (first.kind, first.number, pattern(State(sublayer=0))) == ("embedding", 0, None)
+    assert (first.kind, first.number, first.weights) == ("embedding", 0, None)
     assert last.number == last.last
     assert first.tokens.count("aggregator") == 1
 
@@ -202,6 +201,6 @@ def test_a_walk_goes_no_further_than_it_must():
 
 
 def test_every_head_can_be_seen():
-    heads = [pattern(State.parse(f"attention=vanilla&sublayer=1&head={head}")).head for head in range(3)]
+    heads = [look(State.parse(f"attention=vanilla&sublayer=1&head={head}")).head for head in range(3)]
     assert len(set(heads)) == 3
-    assert pattern(State.parse("attention=vanilla&sublayer=1&head=9")).head == heads[-1]
+    assert look(State.parse("attention=vanilla&sublayer=1&head=9")).head == heads[-1]

@@ -1,12 +1,14 @@
 """Panels hold the numbers they show, to the bit, and their sentences quote them."""
 
+from dataclasses import replace
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 
 from ridgeformer.core.words import number
 from ridgeformer.views.explorer import panels
-from ridgeformer.views.explorer.compute import leave_one_out, look, pattern, run, spectrum
+from ridgeformer.views.explorer.compute import leave_one_out, look, run, spectrum
 from ridgeformer.views.explorer.state import State
 from ridgeformer.views.figures import packed
 
@@ -15,15 +17,12 @@ def traces(figure):
     return {trace["name"]: trace for trace in figure["data"]}
 
 
-def all_figures(state):
-    found = run(state)
-    yield panels.prediction_figure(found, leave_one_out(state).without(1) if found.task.line else None, state.point)
-    yield panels.convergence_figure(found)
-    yield panels.spectrum_figure(spectrum(state))
-    yield panels.influence_figure(leave_one_out(state), state.point)
-    yield panels.stream_figure(look(state))
-    yield panels.attention_figure(look(state), pattern(state))
-    yield panels.empty_figure("nothing")
+def figure_of(name, state):
+    return panels.PANELS[name](state)[0]
+
+
+def sentence_of(name, state):
+    return panels.PANELS[name](state)[1]
 
 
 ADDRESSES = [
@@ -37,20 +36,21 @@ ADDRESSES = [
 
 @pytest.mark.parametrize("address", [*ADDRESSES, "attention=linear&sublayer=2", "algorithm=nadaraya_watson", "steps=1"])
 def test_plotly_accepts_every_figure(address):
-    for figure in all_figures(State.parse(address)):
-        go.Figure(packed(figure))  # raises on any property it does not know
+    for panel in panels.PANELS.values():
+        go.Figure(packed(panel(State.parse(address))[0]))  # raises on any property it does not know
+    go.Figure(packed(panels.empty_figure("nothing")))
 
 
 def test_a_curve_shows_the_run():
     state = State(point=5)
-    found = run(state)
-    shown = traces(panels.prediction_figure(found, leave_one_out(state).without(5), 5))
+    found, left_out = run(state), leave_one_out(state)
+    shown = traces(figure_of("prediction", state))
     for name, values in {
         "compiled transformer": found.predicted,
         "exact kernel ridge": found.exact,
         "one softmax head (Nadaraya-Watson)": found.average,
         "training points": found.task.targets,
-        "exact, without the point": leave_one_out(state).without(5),
+        "exact, without the point": left_out.exact - left_out.change[5],
         "truth": found.task.truth,
     }.items():
         assert np.array_equal(np.asarray(shown[name]["y"]), values), name
@@ -60,18 +60,19 @@ def test_a_curve_shows_the_run():
 
 
 def test_a_scatter_shows_the_run():
-    found = run(State(data="diabetes", temperature=10.0))
-    shown = traces(panels.prediction_figure(found, None, None))
+    state = State(data="diabetes", temperature=10.0)
+    found = run(state)
+    shown = traces(figure_of("prediction", state))
     assert np.array_equal(np.asarray(shown["compiled transformer"]["y"]), found.predicted)
     assert np.array_equal(np.asarray(shown["compiled transformer"]["x"]), found.task.truth)
 
 
 def test_errors_bounds_and_eigenvalues_are_those_computed():
-    shown = traces(panels.convergence_figure(run(State())))
+    shown = traces(figure_of("convergence", State()))
     assert np.array_equal(np.asarray(shown["relative error"]["y"]), run(State()).errors)
     assert np.array_equal(np.asarray(shown["bound"]["y"]), run(State()).bound)
     found = spectrum(State())
-    shown = traces(panels.spectrum_figure(found))
+    shown = traces(figure_of("spectrum", State()))
     kept = np.asarray(shown["eigenvalues of K"]["y"])
     assert np.array_equal(kept, found.kernel[: len(kept)])
     assert np.asarray(shown["effective dimension"]["x"]).tolist() == [found.d_eff] * 2
@@ -80,7 +81,7 @@ def test_errors_bounds_and_eigenvalues_are_those_computed():
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_every_column_of_the_stream_is_under_its_channel(address):
     view = look(State.parse(address))
-    figure = panels.stream_figure(view)
+    figure = figure_of("stream", State.parse(address))
     for trace, (name, columns) in zip(figure["data"], view.channels, strict=True):
         assert trace["name"] == name
         assert np.array_equal(np.asarray(trace["z"]), view.values[:, columns])
@@ -92,81 +93,76 @@ def test_every_column_of_the_stream_is_under_its_channel(address):
 
 
 def test_the_pattern_is_the_one_computed():
-    found = pattern(State())
-    (trace,) = panels.attention_figure(look(State()), found)["data"]
-    assert np.array_equal(np.asarray(trace["z"]), found.weights)
+    (trace,) = figure_of("pattern", State())["data"]
+    assert np.array_equal(np.asarray(trace["z"]), look(State()).weights)
 
 
 def test_influence_bars_are_the_strongest_in_order():
     state = State(data="wine", temperature=13.0)
     change = leave_one_out(state).change[:, 3]
-    (bars,) = panels.influence_figure(leave_one_out(state), 3)["data"]
+    (bars,) = figure_of("influence", replace(state, point=3))["data"]
     assert np.asarray(bars["x"]).tolist() == [*np.sort(change)[: panels.NAMED], *np.sort(change)[-panels.NAMED :]]
-    assert panels.influence_figure(leave_one_out(state), None)["data"] == []
+    assert figure_of("influence", state)["data"] == []
 
 
 def test_the_headline_says_whether_it_is_solved():
     solved, not_yet = State(steps=20), State(steps=2)
-    assert "is kernel ridge regression to within" in panels.describe_headline(solved, run(solved))
-    assert "2 steps, 23 sublayers: the transformer is still" in panels.describe_headline(not_yet, run(not_yet))
+    assert "is kernel ridge regression to within" in panels.describe_headline(solved)
+    assert "2 steps, 23 sublayers: the transformer is still" in panels.describe_headline(not_yet)
     one = State(algorithm="nadaraya_watson")
-    assert panels.describe_headline(one, run(one)).startswith("One softmax head is up to")
+    assert panels.describe_headline(one).startswith("One softmax head is up to")
 
 
 def test_the_prediction_gives_both_distances_and_what_a_sketch_costs():
     state = State(width=16)
     found = run(state)
-    said = panels.describe_prediction(found)
+    said = sentence_of("prediction", state)
     for distance in (found.predicted, found.average, found.limit):
         assert number(float(np.abs(distance - found.exact).max())) in said
     assert "5 of 9 features" in said
-    assert "features" not in panels.describe_prediction(run(State()))
+    assert "features" not in sentence_of("prediction", State())
 
 
-def test_convergence_says_error_bound_and_whether_it_is_kept():
+def test_convergence_says_error_bound_and_whether_it_is_kept(monkeypatch):
     found = run(State())
-    said = panels.describe_convergence(found)
+    said = sentence_of("convergence", State())
     assert number(found.errors[-1]) in said
     assert number(found.bound[-1]) in said
     assert "stays below its bound" in said
-    broken = type(found)(**{**vars(found), "bound": found.errors / 2, "holds": False})
-    assert "stays ABOVE its bound" in panels.describe_convergence(broken)
-    assert "condition is not met" in panels.describe_convergence(broken)
-    one = State(algorithm="nadaraya_watson")
-    assert "no steps" in panels.describe_convergence(run(one))
+    assert "no steps" in sentence_of("convergence", State(algorithm="nadaraya_watson"))
+    monkeypatch.setattr(panels, "run", lambda state: replace(found, bound=found.errors / 2, holds=False))
+    broken = sentence_of("convergence", State())
+    assert "stays ABOVE its bound" in broken
+    assert "condition is not met" in broken
 
 
 def test_the_spectrum_counts_what_is_above_the_ridge():
     found = spectrum(State())
-    said = panels.describe_spectrum(found)
+    said = sentence_of("spectrum", State())
     assert said.startswith(f"{int((found.kernel > 0.1).sum())} of 24 eigenvalues")
     assert number(found.d_eff) in said
 
 
 def test_stream_and_attention_say_where_one_is():
-    state = State()
-    view = look(state)
-    assert "sublayer 4 of 83 (attention), which wrote a, o" in panels.describe_stream(view)
-    assert "83 sublayers follow" in panels.describe_stream(look(State(sublayer=0)))
-    assert "spreads its attention over about" in panels.describe_attention(view, pattern(state))
-    gated = State(sublayer=5)
-    assert "gated sublayer reads no other" in panels.describe_attention(look(gated), pattern(gated))
-    linear = State.parse("attention=linear&sublayer=2")
-    assert "no softmax" in panels.describe_attention(look(linear), pattern(linear))
+    assert "sublayer 4 of 83 (attention), which wrote a, o" in sentence_of("stream", State())
+    assert "83 sublayers follow" in sentence_of("stream", State(sublayer=0))
+    assert "spreads its attention over about" in sentence_of("pattern", State())
+    assert "gated sublayer reads no other" in sentence_of("pattern", State(sublayer=5))
+    assert "no softmax" in sentence_of("pattern", State.parse("attention=linear&sublayer=2"))
 
 
 def test_uniform_attention_spreads_over_all_supports():
     state = State(sublayer=2)
-    assert pattern(state).head == "mean"
-    assert "about 24.0 of 24" in panels.describe_attention(look(state), pattern(state))
+    assert look(state).head == "mean"
+    assert "about 24.0 of 24" in sentence_of("pattern", state)
 
 
 @pytest.mark.parametrize("data", ["sine", "wine"])
 def test_influence_names_the_strongest(data):
     state = State(data=data, temperature=5.0)
     found = leave_one_out(state)
-    assert "Click" in panels.describe_influence(found, None)
-    said = panels.describe_influence(found, 2)
+    assert "Click" in sentence_of("influence", state)
+    said = sentence_of("influence", replace(state, point=2))
     if data == "sine":
         assert number(float(np.abs(found.change[2]).max())) in said
     else:
@@ -184,7 +180,7 @@ DIGITS = State(data="digits", rows=60, ridge=1.0)
 
 def test_the_strongest_points_stand_beside_the_one_asked_about():
     found = leave_one_out(DIGITS)
-    shown = panels.influence_images(found, 4)
+    shown = panels.influence_images(replace(DIGITS, point=4))
     change = found.change[:, 4]
     assert len(shown) == 1 + 2 * panels.EACH
     rows = [found.task.Xq[4], found.task.X[int(change.argmax())], found.task.X[int(change.argmin())]]
@@ -195,5 +191,5 @@ def test_the_strongest_points_stand_beside_the_one_asked_about():
 
 
 def test_other_rows_have_no_pictures():
-    assert panels.influence_images(leave_one_out(State()), 3) == ()
-    assert panels.influence_images(leave_one_out(DIGITS), None) == ()
+    assert panels.influence_images(State(point=3)) == ()
+    assert panels.influence_images(DIGITS) == ()

@@ -13,20 +13,7 @@ from ridgeformer.views.explorer.compute import compiled, width_range
 from ridgeformer.views.explorer.data import FUNCTIONS, load_regression
 from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, DRAWN, LIMITS, SOURCES, State
 
-__all__ = [
-    "PRESETS",
-    "Scope",
-    "add_point",
-    "apply",
-    "fit_width",
-    "limits",
-    "pick_data",
-    "pick_point",
-    "remove_point",
-    "scope",
-    "settle",
-    "shown",
-]
+__all__ = ["PRESETS", "add_point", "apply", "pick_data", "pick_point", "remove_point", "scope", "settle", "shown"]
 
 SUGGESTED: dict[str, dict[str, Any]] = {
     "digits": {"rows": 100, "temperature": 0.5, "ridge": 1.0, "steps": 16},
@@ -62,8 +49,7 @@ class Scope:
 
     Attributes:
         least, full: Smallest width, and the one that carries every feature.
-        sublayers: Number of sublayers.
-        heads: Heads of the sublayer shown.
+        sublayers, heads: Number of sublayers, and the heads of the one shown.
         outputs: Targets to choose from.
         line: Whether the data are one-dimensional.
         askable: Number of points that can be selected.
@@ -77,18 +63,21 @@ class Scope:
     line: bool = True
     askable: int = 0
 
+    def fit_width(self, state: State) -> State:
+        """Return the state with a width its program fits in; one that carries everything is None."""
+        if state.width is None or state.width >= self.full:
+            return replace(state, width=None)
+        return replace(state, width=max(state.width, self.least))
+
 
 def scope(state: State) -> Scope:
     """Return the choices; where the library refuses the state, those known without it."""
+    found = Scope(line=state.data in FUNCTIONS or state.data == DRAWN)
     try:
         task = load_regression(state)
         least, full = width_range(state)
-    except RidgeformerError:
-        return Scope(line=state.data in FUNCTIONS or state.data == DRAWN)
-    askable = len(task.X) if task.line else len(task.Xq)
-    found = Scope(least, full, 1, (), task.outputs, task.line, askable)
-    try:
-        passed = [i for _, i, _ in compiled(fit_width(state, found)).schedule if not isinstance(i, Record)]
+        found = Scope(least, full, 1, (), task.outputs, task.line, len(task.X) if task.line else len(task.Xq))
+        passed = [i for _, i, _ in compiled(found.fit_width(state)).schedule if not isinstance(i, Record)]
     except RidgeformerError:
         return found
     here = passed[min(state.sublayer, len(passed)) - 1] if state.sublayer else None
@@ -96,21 +85,16 @@ def scope(state: State) -> Scope:
     return replace(found, sublayers=len(passed), heads=heads)
 
 
-def fit_width(state: State, found: Scope) -> State:
-    """Return the state with a width its program fits in; one that carries everything is None."""
-    if state.width is None or state.width >= found.full:
-        return replace(state, width=None)
-    return replace(state, width=max(state.width, found.least))
-
-
 def settle(state: State) -> State:
     """Return the state with everything that depends on something else within its range."""
     found = scope(state)
-    state = fit_width(state, found)
-    point = state.point if state.point is None or state.point < found.askable else None
-    output = state.output if state.output < len(found.outputs) else 0
-    head = state.head if state.head < len(found.heads) else 0
-    return replace(state, point=point, output=output, head=head, sublayer=min(state.sublayer, found.sublayers))
+    return replace(
+        found.fit_width(state),
+        point=state.point if state.point is None or state.point < found.askable else None,
+        output=state.output if state.output < len(found.outputs) else 0,
+        head=state.head if state.head < len(found.heads) else 0,
+        sublayer=min(state.sublayer, found.sublayers),
+    )
 
 
 def shown(state: State, found: Scope) -> dict[str, Any]:
@@ -128,19 +112,26 @@ def shown(state: State, found: Scope) -> dict[str, Any]:
     return values
 
 
+def same(value: Any, wanted: Any) -> bool:
+    """Return whether a control shows a value already; browsers give numbers as text."""
+    if isinstance(wanted, str) or wanted is None or value is None or value == "":
+        return bool(value == wanted)
+    return abs(float(value) - float(wanted)) < 1e-9
+
+
 def apply(state: State, chosen: Mapping[str, Any]) -> State:
     """Return the state after a person moved controls: those that show something else than the state does.
 
-    Args:
-        state: What the page shows.
-        chosen: What the controls say; a control that is empty says nothing.
-
-    Raises:
-        InputError: a value that is out of range.
+    A control that is empty says nothing, but for the selected point. Values out of range are refused.
     """
     found = scope(state)
     before = shown(state, found)
-    moved = {name: value for name, value in chosen.items() if _differs(name, value, before[name])}
+    given: dict[str, Any] = {name: None if value == "" else value for name, value in chosen.items()}
+    moved = {
+        name: value
+        for name, value in given.items()
+        if (value is not None or name == "point") and not same(value, before[name])
+    }
     if "data" in moved:
         return pick_data(state, moved["data"])
     changes: dict[str, Any] = {}
@@ -149,23 +140,13 @@ def apply(state: State, chosen: Mapping[str, Any]) -> State:
             changes[name] = float(f"{10 ** float(value):.3g}")
         elif name == "width":
             changes[name] = None if int(value) >= found.full else int(value)
-        elif name == "point":
-            changes[name] = None if value is None else int(value)
         else:
-            changes[name] = int(value) if name in NUMBERS else value
+            changes[name] = value if name in CHOICES or value is None else int(value)
     for name, over, known in (("attention", "kernel", ATTENTIONS), ("algorithm", "attention", ALGORITHMS)):
         above = changes.get(over, getattr(state, over))
         if above in known and changes.get(name, getattr(state, name)) not in known[above]:
             changes[name] = known[above][0]
     return settle(replace(state, **changes))
-
-
-def _differs(name: str, value: Any, before: Any) -> bool:
-    if value is None or value == "":
-        return name == "point" and before is not None
-    if isinstance(before, str):
-        return bool(value != before)
-    return before is None or abs(float(value) - float(before)) > 1e-9
 
 
 def pick_data(state: State, data: str) -> State:
@@ -183,11 +164,7 @@ def pick_data(state: State, data: str) -> State:
 
 
 def add_point(state: State, x: float, y: float) -> State:
-    """Return the state with one more point; points of a function become drawn ones.
-
-    Raises:
-        InputError: the data are not one-dimensional, or the point is too far out.
-    """
+    """Return the state with one more point; points of a function become drawn ones."""
     if state.data not in FUNCTIONS and state.data != DRAWN:
         raise InputError("points can be drawn beside one-dimensional toy data only: choose those, or 'drawn'.")
     points = sorted((*_points(state), (round(float(x), 3), round(float(y), 3))))

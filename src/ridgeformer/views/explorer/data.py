@@ -10,7 +10,8 @@ import tempfile
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import pi, sqrt
 from pathlib import Path, PurePosixPath
@@ -28,18 +29,7 @@ from ridgeformer.core.words import count
 from ridgeformer.datasets import Dataset, Split, load_file
 from ridgeformer.views.explorer.state import DRAWN, State
 
-__all__ = [
-    "FUNCTIONS",
-    "HARMONICS",
-    "MOST_BYTES",
-    "MOST_COLUMNS",
-    "MOST_RECORDS",
-    "Regression",
-    "find_upload",
-    "lift",
-    "load_regression",
-    "receive",
-]
+__all__ = ["FUNCTIONS", "MOST_BYTES", "MOST_COLUMNS", "MOST_RECORDS", "Regression", "load_regression", "receive"]
 
 Array = NDArray[np.float64]
 
@@ -52,22 +42,14 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 """Toy functions on [-1, 1]; noise is added to their values."""
 
 NOISE = 0.1
-GRID = 121
-"""Queries of one-dimensional data: the curve."""
-
-MARGIN = 0.05
-"""The curve extends beyond the outermost points by this fraction of their range."""
-
-HELD_OUT = 50
-"""Queries of other data, at most."""
-
+GRID = 121  # queries of one-dimensional data: the curve
+MARGIN = 0.05  # the curve extends beyond the outermost points by this fraction of their range
+HELD_OUT = 50  # queries of other data, at most
 MOST_BYTES = 5 * 1024 * 1024
 MOST_UNPACKED = 64 * 1024 * 1024
 MOST_RECORDS, MOST_COLUMNS = 50_000, 200
 ENDINGS = (".csv", ".npz")
-MOST_KEPT = 8
-"""Uploads kept in memory; the oldest is dropped first."""
-
+MOST_KEPT = 8  # uploads kept in memory; the oldest is dropped first
 _kept: OrderedDict[str, Dataset] = OrderedDict()
 _lock = Lock()
 
@@ -80,9 +62,7 @@ class Regression:
     """One regression with one output.
 
     Attributes:
-        name: Name of the data.
-        X, y: Training rows and centred targets, (k, features) and (k,).
-        Xq: Queries.
+        X, y, Xq: Training rows, centred targets, and queries.
         mean: Mean of the targets, added to every prediction that is shown.
         truth: Targets of the queries, not centred, or None where they are unknown.
         x, grid: Positions of the points and of the queries on the line; None if the data are not one-dimensional.
@@ -117,11 +97,7 @@ class Regression:
 
 
 def load_regression(state: State) -> Regression:
-    """Return the regression of a state.
-
-    Raises:
-        InputError: too few points, or an upload that is no longer in memory.
-    """
+    """Return the regression of a state; too few points, or an upload no longer in memory, are refused."""
     return _load(state.data, state.rows, state.output, state.points)
 
 
@@ -138,7 +114,13 @@ def _load(data: str, rows: int, output: int, points: tuple[tuple[float, float], 
         return _on_a_line(f"{len(drawn)} drawn points", drawn[:, 0], drawn[:, 1], (-span, span))
     dataset = datasets.load(data) if data in datasets.REGISTRY else find_upload(data)
     if dataset.d == 1 and dataset.task == "regression" and dataset.outputs == 1:
-        return _table_on_a_line(dataset, rows)
+        few = dataset.sample(rows, seed=0) if dataset.n > rows else dataset
+        x = few.X[:, 0]
+        if x.min() == x.max():
+            raise InputError(f"the only feature of {dataset.name} is constant, so nothing can be learnt from it.")
+        task = _on_a_line(few.name, x, few.targets()[:, 0], (float(x.min()), float(x.max())))
+        sampled = f"{rows} of {dataset.n:,} rows were drawn at random."
+        return task if few is dataset else replace(task, notes=(sampled, *task.notes))
     return _rows(dataset, rows, output)
 
 
@@ -188,31 +170,17 @@ def _on_a_line(
     )
 
 
-def _table_on_a_line(dataset: Dataset, rows: int) -> Regression:
-    notes: tuple[str, ...] = ()
-    if dataset.n > rows:
-        notes = (f"{rows} of {dataset.n:,} rows were drawn at random.",)
-        dataset = dataset.sample(rows, seed=0)
-    x, y = dataset.X[:, 0], dataset.targets()[:, 0]
-    if x.min() == x.max():
-        raise InputError(f"the only feature of {dataset.name} is constant, so nothing can be learnt from it.")
-    task = _on_a_line(dataset.name, x, y, (float(x.min()), float(x.max())))
-    return Regression(**{**vars(task), "notes": notes + task.notes})
-
-
 def _rows(dataset: Dataset, rows: int, output: int) -> Regression:
-    held = max(1, min(HELD_OUT, round(0.3 * dataset.n)))
-    total = min(dataset.n, rows + held)
-    split = Split.of(dataset, max_rows=total, test_fraction=held / total)
+    held_out = max(1, min(HELD_OUT, round(0.3 * dataset.n)))
+    total = min(dataset.n, rows + held_out)
+    split = Split.of(dataset, max_rows=total, test_fraction=held_out / total)
     names = dataset.classes or tuple(f"output {j}" for j in range(dataset.outputs))
     if output >= len(names):
         raise InputError(f"{dataset.name} has no output {output}: it has {len(names)}, counted from 0.")
     kind = f"class {names[output]} against the rest, +1 or -1" if dataset.classes else names[output]
-    labels = (
-        tuple(f"training row {i}" for i in range(len(split.X)))
-        if split.labels is None
-        else tuple(f"training row {i} ({names[int(code)]})" for i, code in enumerate(split.labels))
-    )
+    labels = [f"training row {i}" for i in range(len(split.X))]
+    if split.labels is not None:
+        labels = [f"{label} ({names[int(code)]})" for label, code in zip(labels, split.labels, strict=True)]
     return Regression(
         name=dataset.name,
         X=split.X,
@@ -223,7 +191,7 @@ def _rows(dataset: Dataset, rows: int, output: int) -> Regression:
         x=None,
         grid=None,
         outputs=names,
-        labels=labels,
+        labels=tuple(labels),
         notes=(*split.notes, f"What is predicted: {kind}."),
         image_shape=dataset.image_shape,
     )
@@ -235,16 +203,18 @@ def _rows(dataset: Dataset, rows: int, output: int) -> Regression:
 def receive(name: str, contents: str, target: str | None = None) -> str:
     """Read an upload, keep it in memory and return its name, "upload-" and a digest.
 
-    Args:
-        name: The file's name, which decides how it is read.
-        contents: As a browser's data URL: "data:...;base64,...".
-        target: The column or key to predict; None or empty is the reader's default.
-
-    Raises:
-        DataFileError: too large, of another kind, or unreadable; pickles are never opened.
-        InputError: content that cannot be used.
+    The file's name decides how it is read; `contents` is a browser's data URL, "data:...;base64,...". Without a target,
+    the reader's default is predicted. Pickles are never opened.
     """
-    raw = _decode(name, contents)
+    if Path(name).suffix.lower() not in ENDINGS:
+        raise DataFileError(f"{name} ends in {Path(name).suffix or 'nothing'}; {' or '.join(ENDINGS)} was expected.")
+    _, _, text = contents.partition(",")
+    if len(text) > MOST_BYTES * 4 // 3 + 4:
+        raise DataFileError(f"{name} has more than {MOST_BYTES // 1024**2} MB, the most that is accepted here.")
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise DataFileError(f"{name} did not arrive whole: upload it again.") from None
     dataset = _read(PurePosixPath(name.replace("\\", "/")).name, raw, target or None)
     if dataset.n > MOST_RECORDS or dataset.d > MOST_COLUMNS:
         raise InputError(
@@ -261,11 +231,7 @@ def receive(name: str, contents: str, target: str | None = None) -> str:
 
 
 def find_upload(key: str) -> Dataset:
-    """Return a dataset that was uploaded.
-
-    Raises:
-        InputError: it is no longer in memory, because the explorer was restarted or others were uploaded since.
-    """
+    """Return a dataset that was uploaded; it is gone after a restart, or after other uploads."""
     with _lock:
         if key not in _kept:
             raise InputError(
@@ -274,21 +240,15 @@ def find_upload(key: str) -> Dataset:
         return _kept[key]
 
 
-def _decode(name: str, contents: str) -> bytes:
-    if Path(name).suffix.lower() not in ENDINGS:
-        raise DataFileError(f"{name} ends in {Path(name).suffix or 'nothing'}; {' or '.join(ENDINGS)} was expected.")
-    _, _, text = contents.partition(",")
-    if len(text) > MOST_BYTES * 4 // 3 + 4:
-        raise DataFileError(f"{name} has more than {MOST_BYTES // 1024**2} MB, the most that is accepted here.")
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raise DataFileError(f"{name} did not arrive whole: upload it again.") from None
-
-
 def _read(name: str, raw: bytes, target: str | None) -> Dataset:
+    unpacked = 0
     if name.lower().endswith(".npz"):
-        _check_unpacked(name, raw)
+        with suppress(zipfile.BadZipFile):  # the reader reports it better
+            unpacked = sum(member.file_size for member in zipfile.ZipFile(io.BytesIO(raw)).infolist())
+    if unpacked > MOST_UNPACKED:
+        raise DataFileError(
+            f"{name} unpacks to {unpacked / 1024**2:,.0f} MB; at most {MOST_UNPACKED // 1024**2} MB are accepted here."
+        )
     with tempfile.TemporaryDirectory(prefix="ridgeformer-") as folder:
         path = Path(folder) / name
         path.write_bytes(raw)
@@ -296,15 +256,3 @@ def _read(name: str, raw: bytes, target: str | None) -> Dataset:
             return load_file(path, target=target)
         except (DataFileError, InputError) as error:  # without the temporary folder
             raise type(error)(str(error).replace(f"{folder}/", "")) from None
-
-
-def _check_unpacked(name: str, raw: bytes) -> None:
-    """Refuse an archive whose declared size is too large, without unpacking it."""
-    try:
-        size = sum(member.file_size for member in zipfile.ZipFile(io.BytesIO(raw)).infolist())
-    except zipfile.BadZipFile:
-        return  # the reader reports it better
-    if size > MOST_UNPACKED:
-        raise DataFileError(
-            f"{name} unpacks to {size / 1024**2:,.0f} MB; at most {MOST_UNPACKED // 1024**2} MB are accepted here."
-        )

@@ -19,12 +19,13 @@ from dash import ALL, ClientsideFunction, Dash, Input, Output, State, ctx, html,
 from flask import Flask, abort, request
 from werkzeug.serving import BaseWSGIServer, make_server
 
+from ridgeformer.algorithms import Iterative, resolve
 from ridgeformer.compiler.compile import SKETCHES
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.core.words import number
 from ridgeformer.views.explorer import controls
 from ridgeformer.views.explorer import state as states
-from ridgeformer.views.explorer.compute import ModelRun, certify_run, leave_one_out, look, run
+from ridgeformer.views.explorer.compute import ModelRun, certify_run, look, run
 from ridgeformer.views.explorer.data import FUNCTIONS, MOST_BYTES, receive
 from ridgeformer.views.explorer.layout import CHIPS, INPUTS, SLIDERS, page, slider_text
 from ridgeformer.views.explorer.panels import PANELS, VIEW_FIELDS, describe_headline, empty_figure, influence_images
@@ -52,20 +53,20 @@ INDEX = """<!doctype html>
 </html>
 """
 
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'none'"
-)
-"""The browser refuses requests to other hosts."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' "
+    "'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""With these the browser refuses requests to other hosts."""
 
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 FIELDS = ("output", "head", "draw", "remove", "rows", "steps")
 """Fields that are hidden where there is nothing to choose."""
 
-CHANGING = 4
-"""Leading outputs of `choose` (state, refusal, control values) that are always sent."""
-
+CHANGING = 4  # leading outputs of `choose` (state, refusal, control values) that are always sent
 BLOCKED = "the settings above are refused, so there is nothing to show"
 
 
@@ -81,29 +82,21 @@ def build(host: str = "127.0.0.1") -> Dash:
     app.layout = page
     register(app)
 
-    server.before_request(lambda: _only_for(host))
-    server.after_request(_add_headers)
+    @server.before_request  # type: ignore[untyped-decorator]
+    def refuse_other_names() -> None:
+        if host in LOCAL and urlsplit(f"//{request.host}").hostname not in LOCAL:
+            abort(403)
+
+    @server.after_request  # type: ignore[untyped-decorator]
+    def add_headers(response: Any) -> Any:
+        response.headers.update(HEADERS)
+        return response
+
     return app
 
 
-def _only_for(host: str) -> None:
-    if host in LOCAL and urlsplit(f"//{request.host}").hostname not in LOCAL:
-        abort(403)
-
-
-def _add_headers(response: Any) -> Any:
-    response.headers["Content-Security-Policy"] = POLICY
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
-
-
 def open_server(host: str, port: int) -> BaseWSGIServer:
-    """Return a server that listens already; port 0 takes any that is free.
-
-    Raises:
-        RidgeformerError: the port is taken, or the address is not this computer's.
-    """
+    """Return a server that listens already; port 0 takes any that is free."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -118,14 +111,7 @@ def open_server(host: str, port: int) -> BaseWSGIServer:
 
 
 def serve(host: str, port: int, browser: bool, say: Callable[[str], None]) -> None:
-    """Serve until interrupted.
-
-    Args:
-        host: Where to listen.
-        port: On which port; 0 takes any that is free.
-        browser: Whether to open a browser.
-        say: Told where the page is.
-    """
+    """Serve until interrupted, in a browser if wanted; `say` is told where the page is."""
     server = open_server(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{server.port}/"
     say(f"The explorer is at {address} (stop it with Ctrl-C).")
@@ -193,17 +179,12 @@ def register(app: Dash) -> None:
 # -- events ----------------------------------------------------------------------------------------
 
 
-def next_state(current: states.State, trigger: Any, chosen: dict[str, Any], given: dict[str, Any]) -> states.State:
-    """Return the state after an event.
+def next_state(
+    current: states.State, trigger: str | dict[str, str] | None, chosen: dict[str, Any], given: dict[str, Any]
+) -> states.State:
+    """Return the state after an event; what cannot be done is raised as a `RidgeformerError`.
 
-    Args:
-        current: What the page shows.
-        trigger: The id of what was used.
-        chosen: What the controls say, by name.
-        given: What came with the event: search, event, x, y.
-
-    Raises:
-        RidgeformerError: what cannot be done, in a sentence.
+    `trigger` is the id of what was used, `chosen` what the controls say, `given` what came with the event.
     """
     if trigger in (None, "location"):
         return controls.settle(states.State.parse(given["search"] or ""))
@@ -252,55 +233,44 @@ def choose(
     except RidgeformerError as error:
         return _page_of(before or controls.settle(states.State()), chosen, _sentence(error))
     page = _page_of(after, chosen, "")
-    return page if before is None else (*page[:CHANGING], *_changed(_page_of(before, chosen, ""), page)[CHANGING:])
+    if before is None:
+        return page
+    shown = zip(_page_of(before, chosen, "")[CHANGING:], page[CHANGING:], strict=True)
+    return *page[:CHANGING], *(_changed(was, now) for was, now in shown)
 
 
-def _changed(before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
+def _changed(before: Any, after: Any) -> Any:
     """Return what differs, and `no_update` for the rest, which is then not redrawn."""
-    return tuple(
-        {name: no_update if was[name] == one else one for name, one in now.items()} if isinstance(now, dict)
-        else no_update if was == now else now
-        for was, now in zip(before, after, strict=True)
-    )  # fmt: skip
+    if isinstance(after, dict):
+        return {name: _changed(before[name], one) for name, one in after.items()}
+    return no_update if before == after else after
 
 
 def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple[Any, ...]:
     """Return everything the page shows of a state but its panels; controls that are right are left alone."""
     found = controls.scope(state)
     wanted = controls.shown(state, found)
-    values = {name: no_update if _same(chosen[name], wanted[name]) else wanted[name] for name in INPUTS}
+    values = {name: no_update if controls.same(chosen[name], wanted[name]) else wanted[name] for name in INPUTS}
+    drawable = state.data in (*FUNCTIONS, states.DRAWN)
+    fields = {
+        "output": ("field", len(found.outputs) > 1),
+        "head": ("field", len(found.heads) > 1),
+        "draw": ("inline", drawable),
+        "remove": ("inline", drawable),
+        "rows": ("field", state.data != states.DRAWN),
+        "steps": ("field", isinstance(resolve(state.algorithm), Iterative)),
+    }
     return (
         state.address,
         refusal,
         not refusal,
         values,
         _options(state, found),
-        {name: slider_text(name, _exact(state, name, wanted)) for name in SLIDERS},
+        {name: slider_text(name, wanted[name] if name == "width" else getattr(state, name)) for name in SLIDERS},
         {"width": found.full, "sublayer": found.sublayers},
         found.least,
-        {
-            "output": _field("field", len(found.outputs) > 1),
-            "head": _field("field", len(found.heads) > 1),
-            "draw": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
-            "remove": _field("inline", state.data in (*FUNCTIONS, states.DRAWN)),
-            "rows": _field("field", state.data != states.DRAWN),
-            "steps": _field("field", state.algorithm != "nadaraya_watson"),
-        },
+        {name: kind if used else f"{kind} unused" for name, (kind, used) in fields.items()},
     )
-
-
-def _exact(state: states.State, name: str, wanted: dict[str, Any]) -> Any:
-    return wanted[name] if name == "width" else getattr(state, name)
-
-
-def _same(shown: Any, wanted: Any) -> bool:
-    if isinstance(wanted, str) or shown is None or wanted is None or shown == "":
-        return bool(shown == wanted)
-    return abs(float(shown) - float(wanted)) < 1e-9
-
-
-def _field(kind: str, used: bool) -> str:
-    return kind if used else f"{kind} unused"
 
 
 def _options(state: states.State, found: controls.Scope) -> dict[str, Any]:
@@ -330,14 +300,13 @@ def show(address: Any, before: Any) -> tuple[Any, ...]:
     after = states.State.parse(address or "")
     was = None if before is None else states.State.parse(before)
     panels = {name: _panel(name, after) if _concerns(name, was, after) else (no_update, no_update) for name in PANELS}
-    names = ("headline", "facts", "notes")
-    top = headline(after) if _concerns("headline", was, after) else (no_update,) * len(names)
+    top = headline(after) if _concerns("headline", was, after) else (no_update,) * 3
     inside = place(after) if _concerns("stream", was, after) else (no_update, no_update)
     return (
         address,
         {name: figure for name, (figure, _) in panels.items() if figure is not no_update},
         {name: says for name, (_, says) in panels.items()},
-        dict(zip(names, top, strict=True)),
+        dict(zip(("headline", "facts", "notes"), top, strict=True)),
         dict(zip(("place", "formula"), inside, strict=True)),
         show_pictures(after) if _concerns("influence", was, after) else no_update,
     )
@@ -356,13 +325,13 @@ def headline(state: states.State) -> tuple[str, list[Any], str]:
         found = run(state)
     except RidgeformerError as error:
         return _sentence(error), [], ""
-    return describe_headline(state, found), _facts(found), " ".join(found.task.notes)
+    return describe_headline(state), _facts(found), " ".join(found.task.notes)
 
 
 def show_pictures(state: states.State) -> list[Any]:
     """Return the images behind an influence, where rows are images and one is selected."""
     try:
-        images = influence_images(leave_one_out(state), state.point)
+        images = influence_images(state)
     except RidgeformerError:
         return []
     return [

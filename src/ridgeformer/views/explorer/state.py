@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -14,9 +15,7 @@ from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = ["ALGORITHMS", "ATTENTIONS", "DRAWN", "LIMITS", "MOST_ROWS", "SOURCES", "UPLOAD", "State"]
 
-MOST_ROWS = 200
-"""Most training points: with more, a change would not be instant."""
-
+MOST_ROWS = 200  # most training points: with more, a change would not be instant
 DRAWN = "drawn"
 UPLOAD = re.compile(r"upload-[0-9a-f]{16}")
 """A file is named by a digest of its content; the file itself is never in the address."""
@@ -51,8 +50,7 @@ LIMITS: dict[str, tuple[int | float, int | float]] = {
 }
 """Smallest and largest value of every number."""
 
-PLANE = 10.0
-"""Drawn points lie within this distance of the origin in both directions."""
+PLANE = 10.0  # drawn points lie within this distance of the origin in both directions
 
 
 @dataclass(frozen=True)
@@ -94,12 +92,10 @@ class State:
     points: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.data not in SOURCES and not UPLOAD.fullmatch(self.data):
-            raise unknown_name("data", self.data, SOURCES)
-        if self.kernel not in ATTENTIONS:
-            raise unknown_name("kernel", self.kernel, ATTENTIONS)
-        if self.sketch not in SKETCHES:
-            raise unknown_name("sketch", self.sketch, SKETCHES)
+        sources = (self.data,) if UPLOAD.fullmatch(self.data) else SOURCES
+        for name, names in (("data", sources), ("kernel", ATTENTIONS), ("sketch", SKETCHES)):
+            if getattr(self, name) not in names:
+                raise unknown_name(name, getattr(self, name), names)
         if self.attention not in ATTENTIONS[self.kernel]:
             known = ", ".join(ATTENTIONS[self.kernel])
             raise InputError(f"the {self.kernel} kernel has no {self.attention!r} attention; it has {known}.")
@@ -131,10 +127,8 @@ class State:
         """Return the state of a query string, with or without its question mark.
 
         A kernel without an attention takes its own, an attention without a kernel the first kernel that it computes,
-        and an attention without an algorithm its default.
-
-        Raises:
-            InputError: a setting that does not exist, comes twice or has no such value.
+        and an attention without an algorithm its default. A setting that does not exist, comes twice or has no such
+        value is refused.
         """
         pairs = parse_qsl(address.removeprefix("?"), keep_blank_values=True)
         values: dict[str, Any] = {}
@@ -161,21 +155,15 @@ def _written(value: Any) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _number(name: str, text: str) -> float:
+def _number(name: str, text: str, *, whole: bool = False) -> int | float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"the address gives {name}={text[:40]!r}; a finite number was expected.")
-    return number
-
-
-def _whole(name: str, text: str) -> int:
-    number = _number(name, text)
-    if number != int(number):
-        raise InputError(f"the address gives {name}={text[:40]!r}; a whole number was expected.")
-    return int(number)
+    if not math.isfinite(number) or (whole and number != int(number)):
+        kind = "whole" if math.isfinite(number) else "finite"
+        raise InputError(f"the address gives {name}={text[:40]!r}; a {kind} number was expected.")
+    return int(number) if whole else number
 
 
 def _points(name: str, text: str) -> tuple[tuple[float, float], ...]:
@@ -190,7 +178,7 @@ def _points(name: str, text: str) -> tuple[tuple[float, float], ...]:
 
 READERS: dict[str, Callable[[str, str], Any]] = {
     **dict.fromkeys(("data", "kernel", "attention", "algorithm", "sketch"), lambda name, text: text),
-    **dict.fromkeys(("rows", "output", "steps", "width", "sublayer", "head", "point"), _whole),
+    **dict.fromkeys(("rows", "output", "steps", "width", "sublayer", "head", "point"), partial(_number, whole=True)),
     **dict.fromkeys(("ridge", "temperature"), _number),
     "points": _points,
 }

@@ -13,7 +13,7 @@ from ridgeformer.views.parts import Page, Section, Table
 from ridgeformer.views.study_pages.compiled import depth_accuracy_page, width_rank_page
 from ridgeformer.views.study_pages.influences import influence_over_time_page, interventions_page, malleability_page
 from ridgeformer.views.study_pages.networks import condition_numbers_page, loss_surface_page, ntk_distance_page
-from ridgeformer.views.study_pages.shared import Rows, distinct
+from ridgeformer.views.study_pages.shared import Rows, seeds_of
 
 __all__ = ["PAGES", "reproduce", "study_page"]
 
@@ -35,11 +35,7 @@ def reproduce(
 ) -> tuple[Report, Page]:
     """Run a study into `directory` and write report.html, results.csv and intervals.csv there.
 
-    Args:
-        study: A study, or its name.
-        directory: Also holds `store.db`, so that running again resumes.
-        preset: Which size of the study.
-        options: As in `studies.run`: processes, workers, scheduler, retry, watch.
+    The directory also holds `store.db`, so that running again resumes; `options` are those of `studies.run`.
     """
     study, directory = find_study(study), Path(directory)
     store = directory / "store.db"
@@ -57,12 +53,10 @@ def study_page(study: Study, rows: Rows, means: Rows) -> Page:
     """Return the page of a study: its own, or one table of means and intervals."""
     if study.name in PAGES:
         return PAGES[study.name](rows, means)
-    names = list(means[0])
-    cells = tuple(tuple(_cell(row[name]) for name in names) for row in means)
-    subtitle = f"{count(len(rows), 'row')}, {count(len(distinct(rows, 'seed')), 'seed')}"
-    section = Section("Means and 95 % intervals over seeds", (Table(tuple(names), cells),))
-    return Page(study.name, subtitle, (study.what,), (section,))
 
+    def cell(value: Any) -> str:
+        return number(value) if isinstance(value, int | float) else str(value)
 
-def _cell(value: Any) -> str:
-    return "" if value is None else number(value) if isinstance(value, int | float) else str(value)
+    means_table = Table.of(dict.fromkeys(means[0], cell), [list(row.values()) for row in means])
+    section = Section.of("Means and 95 % intervals over seeds", means_table)
+    return Page.of(study.name, f"{count(len(rows), 'row')}, {seeds_of(rows)}", (study.what,), section)

@@ -7,32 +7,11 @@ from math import inf
 from typing import Any
 
 from ridgeformer.core.words import interval, percent
-from ridgeformer.studies.malleability import (
-    MODELS,
-    POINT,
-    STANDS_FOR,
-    Gap,
-    attack_name,
-    centre_of,
-    class_names,
-    departures,
-    flip_rate,
-    gap,
-    make_cards,
-)
+from ridgeformer.studies import malleability
+from ridgeformer.studies.malleability import MODELS, Gap, flip_rate, gap
 from ridgeformer.views.figures import PALETTE, draw
-from ridgeformer.views.parts import Page, Picture, Table
-from ridgeformer.views.study_pages.shared import (
-    Rows,
-    cards_section,
-    distinct,
-    mean_curve,
-    page,
-    picture,
-    section,
-    seeds_of,
-    where,
-)
+from ridgeformer.views.parts import Page, Picture, Section, Table
+from ridgeformer.views.study_pages.shared import Rows, cards_section, distinct, mean_curve, picture, seeds_of, where
 
 __all__ = ["influence_over_time_page", "interventions_page", "malleability_page"]
 
@@ -56,22 +35,22 @@ ABLATION = (
 
 def malleability_page(rows: Rows, means: Rows) -> Page:
     """Return the page; the centre is the point from which most others differ in one choice."""
-    centre, first = centre_of(rows), rows[0]
+    centre, first = malleability.centre_of(rows), rows[0]
     stand_ins = [
-        f"{name} stands in for {STANDS_FOR[name]} here: these verdicts are about the protocol on {name}, and no "
-        "reproduction of the published number."
+        f"{name} stands in for {malleability.STANDS_FOR[name]} here: these verdicts are about the protocol on {name}, "
+        "and no reproduction of the published number."
         for name in distinct(rows, "data")
-        if name in STANDS_FOR
+        if name in malleability.STANDS_FOR
     ]
-    return page(
+    return Page.of(
         "Malleability: do attacked training rows change the sign of their influence?",
         f"{', '.join(distinct(rows, 'data'))}; {first['rows']:,} training rows, {first['test_rows']:,} queries, the "
         f"top tenth attacked, {seeds_of(rows)}",
         _malleability_answer(rows, centre),
-        cards_section("The published tables", make_cards(rows, centre), stand_ins),
-        section("Flip rates beside their controls", COMPARISONS, _flip_rates(rows, means)),
-        section("No attack at all: the network re-initialised", NULL, _null_picture(means, centre)),
-        section("Which choices decide the gap", ABLATION, _ablation(rows, centre)),
+        cards_section("The published tables", malleability.make_cards(rows, centre), stand_ins),
+        Section.of("Flip rates beside their controls", COMPARISONS, _flip_rates(rows, means)),
+        Section.of("No attack at all: the network re-initialised", NULL, _null_picture(means, centre)),
+        Section.of("Which choices decide the gap", ABLATION, _ablation(rows, centre)),
     )
 
 
@@ -83,7 +62,7 @@ def _malleability_answer(rows: Rows, centre: Mapping[str, Any]) -> tuple[str, ..
         return f"{100 * attention:.0f} %", f"{100 * relu:.0f} %"
 
     attack, null = (gap(rows, centre, f"{control}_flips_top") for control in ("attack", "redrawn"))
-    changed = departures(rows, centre)
+    changed = malleability.departures(rows, centre)
     unlike = [name for name, point in changed if gap(rows, point, "attack_flips_top").sign != attack.sign]
     attacked, noise, targeted, redrawn = (both(centre, name) for name in ("attack", "noise", "adaptive", "redrawn"))
     answer = [
@@ -105,66 +84,40 @@ def _malleability_answer(rows: Rows, centre: Mapping[str, Any]) -> tuple[str, ..
     return tuple(answer)
 
 
+FLIP_COLUMNS = {
+    "attacked": "attack_flips_top",
+    "random signs": "noise_flips_top",
+    "re-initialised": "redrawn_flips_top",
+    "targeted": "adaptive_flips_top",
+    "all rows": "attack_flips_all",
+    "pairs": "attack_pair_flips_top",
+}
+
+
 def _flip_rates(rows: Rows, means: Rows) -> Table:
-    head = (
-        "task",
-        "attack",
-        "eps (unit rows)",
-        "clip",
-        "kernel",
-        "ridge",
-        "model",
-        "attacked",
-        "random signs",
-        "re-initialised",
-        "targeted",
-        "all rows",
-        "pairs",
-        "Spearman",
-        "overlap",
-    )
-    columns = [f"{name}_flips_top" for name in ("attack", "noise", "redrawn", "adaptive")]
     body = []
     for row in means:
-        scale = row["length"] if row["units"] == "pixel" else 1.0
-        rates = [
-            flip_rate(rows, row, row["model"], name) for name in (*columns, "attack_flips_all", "attack_pair_flips_top")
-        ]
-        body.append(
-            (
-                f"{row['data']}, {class_names(row)}",
-                attack_name(row),
-                f"{row['eps']:g} {row['units']} ({row['eps'] / scale:.2g})",
-                row["clip"],
-                row["kernel"] if row["kernel"] == "infinite" else f"{row['kernel']}, {row['width']}",
-                f"{row['ridge']:g}",
-                row["model"],
-                *(interval(*rate, form=".0f", unit=100) if rate.known else "none" for rate in rates),
-                f"{row['attack_spearman']:.2f}",
-                f"{row['attack_overlap']:.2f}",
-            )
-        )
-    return Table(head, tuple(body))
+        size = row["eps"] / (row["length"] if row["units"] == "pixel" else 1.0)
+        kernel = row["kernel"] if row["kernel"] == "infinite" else f"{row['kernel']}, {row['width']}"
+        eps, task = f"{row['eps']:g} {row['units']} ({size:.2g})", f"{row['data']}, {malleability.class_names(row)}"
+        rates = [flip_rate(rows, row, row["model"], column) for column in FLIP_COLUMNS.values()]
+        flips = [interval(*rate, form=".0f", unit=100) if rate.known else "none" for rate in rates]
+        agreement = [f"{row[name]:.2f}" for name in ("attack_spearman", "attack_overlap")]
+        choices = (task, malleability.attack_name(row), eps, row["clip"], kernel, f"{row['ridge']:g}", row["model"])
+        body.append((*choices, *flips, *agreement))
+    head = ("task", "attack", "eps (unit rows)", "clip", "kernel", "ridge", "model", *FLIP_COLUMNS)
+    return Table((*head, "Spearman", "overlap"), tuple(body))
 
 
 def _null_picture(means: Rows, centre: Mapping[str, Any]) -> Picture:
-    drawn = where(means, **{name: centre[name] for name in POINT if name not in ("width", "ridge")})
+    drawn = where(means, **{name: centre[name] for name in malleability.POINT if name not in ("width", "ridge")})
     ridges = distinct(drawn, "ridge")
-    traces = [
-        mean_curve(
-            where(drawn, model=model, ridge=ridge),
-            "width",
-            "redrawn_flips_top",
-            f"{model}, ridge {ridge:g}",
-            colour,
-            dash=dash,
-            markers=True,
-            unit=100,
-            whiskers=None,
-        )
-        for model, dash in (("attention", "solid"), ("relu", "dot"))
-        for ridge, colour in zip(ridges, PALETTE * len(ridges), strict=False)
-    ]
+    traces = []
+    for model, dash in (("attention", "solid"), ("relu", "dot")):
+        for ridge, colour in zip(ridges, PALETTE * len(ridges), strict=False):
+            found, look = where(drawn, model=model, ridge=ridge), {"dash": dash, "markers": True, "whiskers": None}
+            name = f"{model}, ridge {ridge:g}"
+            traces.append(mean_curve(found, "width", "redrawn_flips_top", name, colour, unit=100, **look))
     return picture(
         traces,
         {"title": "width of the network", "type": "log"},
@@ -178,7 +131,7 @@ def _ablation(rows: Rows, centre: Mapping[str, Any]) -> Table:
     columns = ("attack_flips_top", "attack_pair_flips_top", "redrawn_flips_top", "adaptive_flips_top")
     words = {1: "attention more", -1: "ReLU more", 0: "open"}
     body = []
-    for name, point in (("as chosen", centre), *departures(rows, centre)):
+    for name, point in (("as chosen", centre), *malleability.departures(rows, centre)):
         gaps = [gap(rows, point, column) for column in columns]
         body.append((name, *map(_points, gaps), words[gaps[0].sign]))
     return Table(("changed", "gap", "gap over pairs", "gap of the null", "gap, targeted", "flips"), tuple(body))
@@ -200,22 +153,18 @@ def interventions_page(rows: Rows, means: Rows) -> Page:
             f"{model}: {right['untouched']} of the queries right; {right['curated']} without the top tenth, "
             f"{right['transformed']} with it attacked, {right['adversarial']} with all rows attacked."
         )
-    bars = [
-        {
-            "type": "bar",
-            "name": model,
-            "marker": {"color": colour},
-            "x": [f"{row['intervention']}, {row['rounds']} rounds" for row in where(means, model=model)],
-            "y": [100 * row["accuracy"] for row in where(means, model=model)],
-        }
-        for model, colour in zip(MODELS, PALETTE, strict=False)
-    ]
-    return page(
+    bars = []
+    for model, colour in zip(MODELS, PALETTE, strict=False):
+        found = where(means, model=model)
+        names = [f"{row['intervention']}, {row['rounds']} rounds" for row in found]
+        heights = [100 * row["accuracy"] for row in found]
+        bars.append({"type": "bar", "name": model, "marker": {"color": colour}, "x": names, "y": heights})
+    return Page.of(
         "Interventions: removing or moving the most influential rows",
         f"{first['data']}; {first['rows']:,} training rows, {first['test_rows']:,} queries, the top tenth, "
         f"{seeds_of(rows)}",
         tuple(answer),
-        section(
+        Section.of(
             "Accuracy",
             "Untouched is the fit to all rows. Curated leaves the top tenth out; transformed keeps them, "
             "attacked; adversarial attacks all rows, against the fit of the round before. Influence is the "
@@ -227,7 +176,7 @@ def interventions_page(rows: Rows, means: Rows) -> Page:
                 "Bars of test accuracy for each intervention and model.",
             ),
         ),
-        section("Accuracy, margin and influence before and after", _before_and_after(means)),
+        Section.of("Accuracy, margin and influence before and after", _before_and_after(means)),
     )
 
 
@@ -261,19 +210,19 @@ def influence_over_time_page(rows: Rows, means: Rows) -> Page:
             f"changed the sign of {percent(last['flips_since_start'])} of the top influences (rank correlation of "
             f"start and end {last['spearman_start']:.2f}); from epoch {settled} on it is 0.9 or more with the end."
         )
-    return page(
+    return Page.of(
         "Influence over training time",
         f"{first['data']}; {first['rows']:,} training rows, {first['test_rows']:,} queries, width {first['width']:,}, "
         f"{first['method']}, {first['loss']}, ridge {first['ridge']:g} tr(K)/n, {seeds_of(rows)}",
         tuple(answer),
-        section(
+        Section.of(
             "Beside the end and the start",
             "Spearman's rank correlation of the influences, means over queries, with those at the end of "
             "training and at its start. The kernel is that of the weights at the epoch.",
             _by_epoch(means, "spearman_end", "Spearman's rho with the end"),
             _by_epoch(means, "spearman_start", "Spearman's rho with the start"),
         ),
-        section(
+        Section.of(
             "Signs, and the kernel",
             "Fraction of the top tenth of the start whose influence has another sign by then, and the distance "
             "that the kernel has moved.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import exp
 
 from ridgeformer.studies.condition_numbers import PUBLISHED, STAND_IN, nearest_joint_reading, times_away
@@ -11,20 +11,16 @@ from ridgeformer.studies.ntk_distance import MODELS, SETTINGS
 from ridgeformer.studies.ntk_distance import make_cards as distance_cards
 from ridgeformer.studies.result_cards import CardVerdict, ResultCard
 from ridgeformer.views.figures import PALETTE, draw, heat_map
-from ridgeformer.views.parts import Page, Picture, Table
-from ridgeformer.views.study_pages.shared import (
-    Rows,
-    cards_section,
-    distinct,
-    mean_curve,
-    page,
-    picture,
-    section,
-    seeds_of,
-    where,
-)
+from ridgeformer.views.parts import Page, Picture, Section, Table
+from ridgeformer.views.study_pages.shared import Rows, cards_section, distinct, mean_curve, picture, seeds_of, where
 
 __all__ = ["condition_numbers_page", "loss_surface_page", "ntk_distance_page"]
+
+
+CLAIM = (
+    "The claim is that the distance falls with width for ReLU and rises for attention. The source leaves the training "
+    "and the predictor open, so every interpretation has its card."
+)
 
 
 def condition_numbers_page(rows: Rows, means: Rows) -> Page:
@@ -32,39 +28,32 @@ def condition_numbers_page(rows: Rows, means: Rows) -> Page:
     cards = condition_cards(rows)
     names = list(dict.fromkeys(row["data"] for row in rows))
     by_data = {name: [card for card in cards if card.row.startswith(f"{name}, ")] for name in names}
-    columns = {
-        "data": "",
-        "rows": ",",
-        "preparation": "",
-        "truncation": "",
-        "directions": ".4g",
-        "kappa of X X'": ".3g",
-        "95 % interval": "",
-    }
-    table = Table.of(
-        columns,
-        [
-            (
-                row["data"],
-                row["rows"],
-                row["preparation"],
-                row["truncation"],
-                row["directions"],
-                row["kappa"],
-                "" if row["kappa_low"] is None else f"{max(1.0, row['kappa_low']):.3g} to {row['kappa_high']:.3g}",
-            )
-            for row in means
-        ],
-    )
-    return page(
+    answer = [_nearest(name, by_data[name]) for name in names]
+    if joint := nearest_joint_reading(cards):
+        (of, rows_used, truncation), distance, reproduced, total = joint
+        answer.append(
+            f"The one interpretation nearest to both numbers is kappa of {of} with {rows_used} rows cut at "
+            f"{truncation}, within a factor of {exp(distance):.2g}; {reproduced} of {total} interpretations reproduce "
+            "both."
+        )
+    columns = {"data": "", "rows": ",", "preparation": "", "truncation": "", "directions": ".4g", "kappa": ".3g"}
+    body = []
+    for row in means:
+        low, high = row["kappa_low"], row["kappa_high"]
+        interval = "" if low is None else f"{max(1.0, low):.3g} to {high:.3g}"
+        body.append((*(row[name] for name in columns), interval))
+    head = {name.replace("kappa", "kappa of X X'"): form for name, form in columns.items()} | {"95 % interval": ""}
+    return Page.of(
         "Condition numbers, under every interpretation",
         f"{', '.join(names)}; {max(row['seeds'] for row in means)} samples of each size",
-        (*(_nearest(name, by_data[name]) for name in names), *_nearest_to_all(cards)),
+        answer,
         *(
             cards_section(f"{name}: every interpretation, the nearest first", sorted(by_data[name], key=times_away))
             for name in names
         ),
-        section("Number of directions", "Means over samples; no entry where the number is not finite.", table),
+        Section.of(
+            "Number of directions", "Means over samples; no entry where the number is not finite.", Table.of(head, body)
+        ),
     )
 
 
@@ -81,40 +70,30 @@ def _nearest(name: str, cards: Sequence[ResultCard]) -> str:
     )
 
 
-def _nearest_to_all(cards: Sequence[ResultCard]) -> tuple[str, ...]:
-    joint = nearest_joint_reading(cards)
-    if joint is None:
-        return ()
-    (of, rows, truncation), distance, reproduced, total = joint
-    return (
-        f"The one interpretation nearest to both numbers is kappa of {of} with {rows} rows cut at {truncation}, within "
-        f"a factor of {exp(distance):.2g}; {reproduced} of {total} interpretations reproduce both.",
-    )
-
-
 def ntk_distance_page(rows: Rows, means: Rows) -> Page:
     """Return the page: the verdict on the claim, its cards, and the other quantities that change with width."""
     cards = distance_cards(rows)
     dead, diverged = (sum(bool(row[name]) for row in rows) for name in ("dead", "diverged"))
-    widths = distinct(rows, "width")
-    return page(
+    widths, answer = distinct(rows, "width"), []
+    for name in MODELS.values():
+        found = [card.verdict for card in cards if f", {name}: ln" in card.row]
+        same = found.count(CardVerdict.REPRODUCED) + found.count(CardVerdict.SAME_DIRECTION)
+        opposite = found.count(CardVerdict.OPPOSITE)
+        answer.append(
+            f"{name}: under {same} of {len(found)} interpretations the distance changes with width in the published "
+            f"direction, under {opposite} in the opposite one; {len(found) - same - opposite} leave it open."
+        )
+    return Page.of(
         "Distance to the kernel predictor against width",
         f"{', '.join(distinct(rows, 'data'))}; widths {widths[0]:,} to {widths[-1]:,}; {seeds_of(rows)}",
-        (*_directions(cards), f"{len(rows):,} networks were trained; {dead} are dead, {diverged} diverged."),
-        cards_section(
-            "Result cards",
-            cards,
-            (
-                "The claim is that the distance falls with width for ReLU and rises for attention. The source "
-                "leaves the training and the predictor open, so every interpretation has its card.",
-            ),
-        ),
-        section(
+        (*answer, f"{len(rows):,} networks were trained; {dead} are dead, {diverged} diverged."),
+        cards_section("Result cards", cards, (CLAIM,)),
+        Section.of(
             "Distances",
             "Means over seeds with 95 % intervals (Student's t).",
             *(_distances(means, data) for data in distinct(rows, "data")),
         ),
-        section(
+        Section.of(
             "Movement of kernel and weights",
             "Kernel at initialisation against its limit (average entry and ridge-whitened), and the changes by "
             "training. A distance that rises while kernel and weights stay put is not the kernel regime lost.",
@@ -123,32 +102,13 @@ def ntk_distance_page(rows: Rows, means: Rows) -> Page:
     )
 
 
-def _directions(cards: Sequence[ResultCard]) -> Iterable[str]:
-    """Yield for each network the number of interpretations under which its direction came out as published."""
-    for name in MODELS.values():
-        found = [card.verdict for card in cards if f", {name}: ln" in card.row]
-        same = found.count(CardVerdict.REPRODUCED) + found.count(CardVerdict.SAME_DIRECTION)
-        opposite = found.count(CardVerdict.OPPOSITE)
-        yield (
-            f"{name}: under {same} of {len(found)} interpretations the distance changes with width in the published "
-            f"direction, under {opposite} in the opposite one; {len(found) - same - opposite} leave it open."
-        )
-
-
 def _distances(means: Rows, data: str) -> Picture:
-    traces = [
-        mean_curve(
-            [row for row in where(means, data=data, setting=setting, model=model) if row["distance"]],
-            "width",
-            "distance",
-            f"{MODELS[model]}, {setting}",
-            colour,
-            dash=dash,
-            markers=True,
-        )
-        for setting, colour in zip(SETTINGS, PALETTE, strict=True)
-        for model, dash in (("relu", "dot"), ("mlp-attn", "solid"))
-    ]
+    traces = []
+    for setting, colour in zip(SETTINGS, PALETTE, strict=True):
+        for model, dash in (("relu", "dot"), ("mlp-attn", "solid")):
+            found = [row for row in where(means, data=data, setting=setting, model=model) if row["distance"]]
+            name = f"{MODELS[model]}, {setting}"
+            traces.append(mean_curve(found, "width", "distance", name, colour, dash=dash, markers=True))
     return picture(
         traces,
         {"title": "width m", "type": "log"},
@@ -162,21 +122,12 @@ def _movement(means: Rows) -> Table:
     values = ("frobenius_start", "whitened_start", "kernel_drift", "weight_movement", "test_error")
     names = ("distance", "relative", "average entry", "whitened", "kernel drift", "weight movement", "test error")
     order = list(SETTINGS)
-    return Table.of(
-        {"data": "", "network": "", "setting": "", "width": ","} | dict.fromkeys(names, ".3g"),
-        [
-            (
-                row["data"],
-                MODELS[row["model"]],
-                row["setting"],
-                row["width"],
-                row["distance"],
-                row[f"{SETTINGS[row['setting']].compared_with}_relative"],
-                *(row[name] for name in values),
-            )
-            for row in sorted(means, key=lambda r: (r["data"], r["model"], order.index(r["setting"]), r["width"]))
-        ],
-    )
+    body = []
+    for row in sorted(means, key=lambda r: (r["data"], r["model"], order.index(r["setting"]), r["width"])):
+        relative = row[f"{SETTINGS[row['setting']].compared_with}_relative"]
+        which = row["data"], MODELS[row["model"]], row["setting"], row["width"]
+        body.append((*which, row["distance"], relative, *(row[name] for name in values)))
+    return Table.of({"data": "", "network": "", "setting": "", "width": ","} | dict.fromkeys(names, ".3g"), body)
 
 
 def loss_surface_page(rows: Rows, means: Rows) -> Page:
@@ -199,19 +150,19 @@ def loss_surface_page(rows: Rows, means: Rows) -> Page:
         {"directions": "", "model": "", "in a": ".3g", "in b": ".3g"},
         [(*which, surface[0]["bend_a"], surface[0]["bend_b"]) for which, surface in surfaces.items()],
     )
-    return page(
+    return Page.of(
         "The loss surface around trained weights",
         f"{first['data']}; {first['rows']:,} training rows, width {first['width']:,}, {first['loss']}, "
         f"{first['epochs']} epochs, {seeds_of(rows)}",
         tuple(answer),
-        section(
+        Section.of(
             "Two directions",
             "The training loss, mean over seeds, where the weights w are moved by a |w| u + b |w| v. "
             "Directions are orthonormal and not scaled neuron by neuron: random ones, or the two of largest "
             "curvature.",
             *(_contours(surface, kind, model) for (kind, model), surface in surfaces.items()),
         ),
-        section("Second derivative of the loss at the trained weights", curvatures),
+        Section.of("Second derivative of the loss at the trained weights", curvatures),
     )
 
 

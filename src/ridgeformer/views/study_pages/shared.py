@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 from ridgeformer.core.words import count
 from ridgeformer.studies.result_cards import ResultCard
 from ridgeformer.views.figures import PALETTE, Axis, Trace, curve, draw
-from ridgeformer.views.parts import Page, Part, Picture, Section, Table
+from ridgeformer.views.parts import Picture, Section, Table
 
-__all__ = ["Rows", "cards_section", "distinct", "mean_curve", "page", "picture", "section", "seeds_of", "where"]
+__all__ = ["Rows", "cards_section", "distinct", "mean_curve", "picture", "seeds_of", "where"]
 
-Rows: TypeAlias = Sequence[Mapping[str, Any]]
-"""Rows of `studies.table` or of `studies.intervals`."""
+Rows: TypeAlias = Sequence[Mapping[str, Any]]  # rows of `studies.table` or of `studies.intervals`
 
 
 def where(rows: Rows, /, **values: Any) -> list[Mapping[str, Any]]:
@@ -48,16 +47,6 @@ def mean_curve(
     return curve([row[x] for row in shown], values, name, colour, **options)
 
 
-def section(title: str, *parts: Part) -> Section:
-    """Return a section of these parts."""
-    return Section(title, parts)
-
-
-def page(title: str, subtitle: str, answer: Iterable[str], *sections: Section) -> Page:
-    """Return a page of these sections."""
-    return Page(title, subtitle, tuple(answer), sections)
-
-
 def picture(traces: Iterable[Trace], x: str | Axis, y: str | Axis, caption: str, alt: str) -> Picture:
     """Return curves as a picture; those without a point are left out."""
     return Picture(draw([trace for trace in traces if len(trace["x"])], x, y), caption, alt)
@@ -66,25 +55,21 @@ def picture(traces: Iterable[Trace], x: str | Axis, y: str | Axis, caption: str,
 def cards_section(title: str, cards: Iterable[ResultCard], sentences: Iterable[str] = ()) -> Section:
     """Return result cards as a section; choices that all cards share are listed once, above the table."""
     cards = tuple(cards)
-    shared = [
-        pair for pair in (cards[0].choices if cards else {}).items() if all(pair in c.choices.items() for c in cards)
-    ]
-    rows = [
-        (
-            card.table,
-            card.row,
-            f"{card.published:.4g}",
-            "nothing measured" if card.ours is None else f"{card.ours:.4g}",
-            "one seed" if card.low is None else f"{card.low:.4g} to {card.high:.4g}",
-            _choices(pair for pair in card.choices.items() if pair not in shared),
-            card.verdict.value,
-        )
-        for card in cards
-    ]
-    said = (f"Choices where the source is silent: {_choices(shared)}.",) if shared else ()
+    shared = {
+        name: choice
+        for name, choice in (cards[0].choices if cards else {}).items()
+        if all(card.choices.get(name) == choice for card in cards)
+    }
+    rows = []
+    for card in cards:
+        ours = "nothing measured" if card.ours is None else f"{card.ours:.4g}"
+        interval = "one seed" if card.low is None else f"{card.low:.4g} to {card.high:.4g}"
+        choices = _listed({name: choice for name, choice in card.choices.items() if name not in shared})
+        rows.append((card.table, card.row, f"{card.published:.4g}", ours, interval, choices, card.verdict.value))
+    silent = (f"Choices where the source is silent: {_listed(shared)}.",) if shared else ()
     head = ("table", "number", "published", "ours", "95 % interval", "choices", "verdict")
-    return Section(title, (*sentences, *said, Table(head, tuple(rows))))
+    return Section(title, (*sentences, *silent, Table(head, tuple(rows))))
 
 
-def _choices(pairs: Iterable[tuple[str, str]]) -> str:
-    return "; ".join(f"{name}: {choice}" for name, choice in pairs)
+def _listed(choices: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {choice}" for name, choice in choices.items())

@@ -48,29 +48,18 @@ def sentence(program: Program, instruction: Attend | Gate) -> str:
 
 
 def _reading(heads: tuple[Head, ...]) -> str:
-    """Return which tokens read which; several heads are only named."""
+    """Return which tokens read which, and their weights; several heads are only named."""
     if len(heads) > 1:
         return f"{len(heads)} heads ({', '.join(head.name for head in heads)}) work at once:"
     (head,) = heads
-    readers, sources = (
-        listed(dict.fromkeys(_plural(getattr(rule, side).value) for rule in head.mask.rules))
-        for side in ("reader", "source")
-    )
-    if head.mask.own_only:
-        return f"{readers[0].upper()}{readers[1:]} read only themselves, {_weighing(head)}:"
-    verb = "reads" if readers.startswith("the ") and " and " not in readers else "read"
-    return f"{readers[0].upper()}{readers[1:]} {verb} {sources}, {_weighing(head)}:"
-
-
-def _weighing(head: Head) -> str:
-    if not head.scores:
-        return "all with equal weight"
+    plurals = {"aggregator": "the aggregator", "null": "the null token", "query": "queries"}
+    sides = ([getattr(rule, side).value for rule in head.mask.rules] for side in ("reader", "source"))
+    readers, sources = (listed(dict.fromkeys(plurals.get(role, f"{role}s") for role in roles)) for roles in sides)
     pairs = listed(left if left == right else f"{left} with {right}" for left, right, scale in head.scores if scale)
-    return f"weighted by {'the softmax' if head.kind == 'softmax' else 'products'} of {pairs}"
-
-
-def _plural(role: str) -> str:
-    return {"aggregator": "the aggregator", "null": "the null token", "query": "queries"}.get(role, f"{role}s")
+    weighted = f"weighted by {'the softmax' if head.kind == 'softmax' else 'products'} of {pairs}"
+    verb = "reads" if readers.startswith("the ") and " and " not in readers else "read"
+    reads = "read only themselves" if head.mask.own_only else f"{verb} {sources}"
+    return f"{readers[0].upper()}{readers[1:]} {reads}, {weighted if head.scores else 'all with equal weight'}:"
 
 
 def symbol(name: str, token: str = "i") -> str:
@@ -87,10 +76,7 @@ def symbol(name: str, token: str = "i") -> str:
 def formulas(program: Program, instruction: Attend | Gate, fresh: frozenset[str]) -> list[str]:
     """Return the LaTeX lines of a sublayer, one a head or an assignment.
 
-    Args:
-        program: Whose constants have names.
-        instruction: The sublayer.
-        fresh: Channels that hold an exact zero when it writes them, or are cleared by it: they are set, not added to.
+    Channels that are `fresh` hold an exact zero when it writes them, or are cleared by it: they are set, not added to.
     """
     if isinstance(instruction, Gate):
         return [
@@ -100,17 +86,13 @@ def formulas(program: Program, instruction: Attend | Gate, fresh: frozenset[str]
     lines = []
     for target in dict.fromkeys(to for head in instruction.heads for to, _, _ in head.values):
         carried = [] if target in fresh else [("+", symbol(target))]
-        parts = [_moved(head, target, program) for head in instruction.heads if target in _targets(head)]
+        heads = [head for head in instruction.heads if any(to == target for to, _, _ in head.values)]
+        parts = [_moved(head, target, program) for head in heads]
         lines.append(rf"{symbol(target)} \leftarrow {_sum(carried + parts)}")
     return lines
 
 
-def _targets(head: Head) -> set[str]:
-    return {target for target, _, _ in head.values}
-
-
-Signed = tuple[str, str]
-"""A sign and a LaTeX term."""
+Signed = tuple[str, str]  # a sign and a LaTeX term
 
 
 def _sum(terms: list[Signed]) -> str:

@@ -28,25 +28,33 @@ SCRIPTS = tuple(
 def render_viewer(view: TraceView, *, start: int = 0) -> str:
     """Return the viewer as one HTML element that brings its style, its script and its data.
 
-    Args:
-        view: What to show.
-        start: Sublayers that have run when it opens; 0 is the embedding.
-
-    Raises:
-        InputError: more sublayers than there are.
+    It opens after `start` sublayers; 0 is the embedding.
     """
     start = whole(start, "start", 0)
     if start > len(view.sublayers):
         raise InputError(f"start is {start} and the run has {len(view.sublayers)} sublayers: choose one of those.")
-    return fill("viewer/viewer.html.j2", **_parts(view, start))
+    folder = files("ridgeformer.views.viewer")
+    data = json.dumps(view_data(view), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    living = view.sublayers[-1].alive
+    shown = [c for c in view.channels if c.name in living and c.group in ("state", "scratch")]
+    rows = [
+        (token.label, [f"{view.stream[-1, row, channel.columns[0]]:.4g}" for channel in shown])
+        for row, token in enumerate(view.tokens)
+        if token.visible
+    ]
+    return fill(
+        "viewer/viewer.html.j2",
+        view=view,
+        start=start,
+        data=Markup(data),  # no "<" is left in it
+        script=Markup("\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)),
+        style=Markup((folder / "viewer.css").read_text(encoding="utf-8")),
+        last={"head": [channel.name for channel in shown], "rows": rows},  # for paper: the end, of the first output
+    )
 
 
 def write_viewer(view: TraceView, path: Path, *, start: int = 0) -> Path:
-    """Write the viewer as a whole page; an old one is replaced in one step.
-
-    Raises:
-        RidgeformerError: it cannot be written there.
-    """
+    """Write the viewer as a whole page; an old one is replaced in one step."""
     title = "Watch a transformer solve a regression"
     body = Markup(render_viewer(view, start=start))  # our own template made it
     return write_html(fill("viewer/viewer_page.html.j2", title=title, body=body), path)
@@ -65,24 +73,19 @@ def view_data(view: TraceView) -> dict[str, Any]:
         facts = {key: value for key, value in asdict(shown).items() if key != "formulas"}
         delta = {"columns": changed.tolist(), "values": _packed(after[:, changed])}
         sublayers.append({**facts, "formulas": [maths[latex] for latex in shown.formulas], **delta})
-    names = ("name", "program", "subject", "verdict", "holds", "born", "modules", "reading", "smallest")
-    plain = {key: getattr(view, key) for key in names}
-    at = None if view.at is None else [places.tolist() for places in view.at]
+    plain = ("name", "program", "subject", "verdict", "holds", "born", "modules", "reading", "smallest")
+    arrays = ("targets", "predictions", "exact", "smoother", "averager")
     return {
-        **plain,
+        **{name: getattr(view, name) for name in plain},
         "tokens": [asdict(token) for token in view.tokens],
         "channels": [asdict(channel) for channel in view.channels],
         "sublayers": _shared(sublayers),
         "width": view.stream.shape[-1],
         "outputs": view.targets.shape[1],
         "stream": _packed(view.stream[0]),
-        "targets": _packed(view.targets),
-        "predictions": _packed(view.predictions),
-        "exact": _packed(view.exact),
-        "smoother": _packed(view.smoother),
-        "averager": _packed(view.averager),
+        **{name: _packed(getattr(view, name)) for name in arrays},
         "bound": None if view.bound is None else _packed(view.bound),
-        "at": at,
+        "at": None if view.at is None else [places.tolist() for places in view.at],
     }
 
 
@@ -99,30 +102,3 @@ def _shared(sublayers: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _packed(values: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode("ascii")
-
-
-def _parts(view: TraceView, start: int) -> dict[str, Any]:
-    folder = files("ridgeformer.views.viewer")
-    data = json.dumps(view_data(view), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    script = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    style = (folder / "viewer.css").read_text(encoding="utf-8")
-    return {
-        "view": view,
-        "start": start,
-        "data": Markup(data),  # no "<" is left in it
-        "script": Markup(script),
-        "style": Markup(style),
-        "last": _last_state(view),
-    }
-
-
-def _last_state(view: TraceView) -> dict[str, Any]:
-    """Return the stream at the end as a table of text, for paper: living state, of the first output."""
-    living = view.sublayers[-1].alive
-    shown = [c for c in view.channels if c.name in living and c.group in ("state", "scratch")]
-    rows = [
-        (token.label, [f"{view.stream[-1, row, channel.columns[0]]:.4g}" for channel in shown])
-        for row, token in enumerate(view.tokens)
-        if token.visible
-    ]
-    return {"head": [channel.name for channel in shown], "rows": rows}

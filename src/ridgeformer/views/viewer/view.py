@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import pi
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from ridgeformer.compiler import Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.certificate.problem import carried_features, pose
 from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
-from ridgeformer.core.checks import as_tensor, whole
+from ridgeformer.core.checks import ArrayLike, as_tensor, whole
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
@@ -24,30 +24,13 @@ from ridgeformer.language.program import Record
 from ridgeformer.language.roles import QUERY, SUPPORT, Tokens
 from ridgeformer.views.viewer.descriptions import formulas, sentence, title
 
-__all__ = [
-    "Array",
-    "CurveTask",
-    "Group",
-    "ShownChannel",
-    "ShownSublayer",
-    "ShownToken",
-    "TraceView",
-    "curve_task",
-    "few_rows",
-    "sparse_sublayer",
-    "trace_view",
-]
+__all__ = ["CurveTask", "TraceView", "curve_task", "few_rows", "sparse_sublayer", "trace_view"]
 
 Array = NDArray[np.float64]
-Rows: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
-
 Group = Literal["features", "state", "scratch", "constants"]
 
-MOST_SUPPORTS = 64
-"""Most rows that can be watched."""
-
-ARC = 0.8 * pi
-"""The line from -1 to 1 becomes this angle of a circle to either side."""
+MOST_SUPPORTS = 64  # most rows that can be watched
+ARC = 0.8 * pi  # the line from -1 to 1 becomes this angle of a circle to either side
 
 
 @dataclass(frozen=True)
@@ -79,9 +62,7 @@ class ShownSublayer:
         place: Its name in caches, such as "step 3.kernel product".
         kind: "attention" or "gated".
         title: Which step of the algorithm it is part of.
-        sentence: What it does.
-        formulas: The same in LaTeX, from the program's expressions.
-        writes: Channels it writes.
+        sentence, formulas: What it does, in words and in LaTeX.
         module: Which of the view's modules holds its weights; tied steps share one.
         alive: Channels that hold something after it.
         answered: The last step whose prediction can be read after it; 0 before the first.
@@ -103,14 +84,9 @@ class TraceView:
     """One forward pass, ready to be shown.
 
     Attributes:
-        name: Name of the data.
-        program: Name of the program.
-        subject: The run in one line.
-        tokens: The sequence.
-        channels: The residual stream by name.
+        name, subject: Name of the data, and the run in one line.
         born: Channels that the embedding fills.
-        sublayers: In the order of execution.
-        modules: Their weights, entries that are not zero.
+        modules: Weights of the sublayers, entries that are not zero.
         stream: After the embedding and after every sublayer, (sublayers + 1, tokens, width), float64.
         reading: Columns of the predictions, and the factor they are multiplied by.
         targets: (supports, outputs).
@@ -159,11 +135,11 @@ class TraceView:
 
 def trace_view(
     model: CompiledTransformer,
-    X: Rows,
-    y: Rows,
-    Xq: Rows,
+    X: ArrayLike,
+    y: ArrayLike,
+    Xq: ArrayLike,
     *,
-    at: Sequence[Rows] | None = None,
+    at: Sequence[ArrayLike] | None = None,
     name: str = "",
     labels: Sequence[str] | None = None,
     shown: int = 5,
@@ -183,10 +159,6 @@ def trace_view(
         shown: Queries with a row in the grid; the others are part of the curve only.
         certificate: Of the same model and task; made here by default.
 
-    Raises:
-        InputError: too many supports, several tasks at once, labels or positions of the wrong length, or anything
-            the model itself refuses.
-
     Example:
         >>> from ridgeformer.algorithms import ConjugateGradients
         >>> from ridgeformer.compiler.compile import compile
@@ -205,7 +177,9 @@ def trace_view(
     tokens = model.tokens(len(X), len(Xq))
     problem = pose(model.spec, carried_features(model), *(given.detach().double() for given in (X, y, Xq)))
     certificate = certify(model, X, y, Xq) if certificate is None else certificate
-    stream, predictions = _run(model, X, y, Xq)
+    states = [model.stream(X, y, Xq)]
+    with torch.no_grad():
+        trace = model.run_with_hook(lambda place, sublayer, before, after: states.append(after), X, y, Xq)
     bound = certificate.curves.get("prediction per step")
     record = next(i for _, i in model.program.timeline() if isinstance(i, Record) and i.name == "f")
     modules = list(dict.fromkeys(sublayer for _, _, sublayer in model.schedule if sublayer is not None))
@@ -218,10 +192,10 @@ def trace_view(
         born=tuple(name for name, channel in model.program.channels.items() if channel.source is not None),
         sublayers=_sublayers(model, modules),
         modules=tuple(sparse_sublayer(module) for module in modules),
-        stream=stream,
+        stream=_array(torch.stack(states)),
         reading=(model.layout.columns[record.channel], record.scale),
         targets=_array(y),
-        predictions=predictions,
+        predictions=_array(trace.f),
         exact=_array(problem.f),
         smoother=_array(torch.linalg.solve(problem.A, problem.cross.T).T),
         averager=_array(model.spec.attention.weights(problem.queries, problem.system.X)),
@@ -246,18 +220,6 @@ def few_rows(
     kept = torch.randperm(len(X), generator=torch_generator(seed, "rows to watch"))[: whole(supports, "supports", 1)]
     kept = kept.sort().values
     return X[kept], y[kept], Xq[: whole(queries, "queries", 1)]
-
-
-def _run(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> tuple[Array, Array]:
-    """Return the stream after the embedding and every sublayer, and the predictions after every step."""
-    states = [model.stream(X, y, Xq)]
-
-    def keep(place: str, sublayer: AttentionSublayer | GatedMLP, before: Tensor, after: Tensor) -> None:
-        states.append(after)
-
-    with torch.no_grad():
-        trace = model.run_with_hook(keep, X, y, Xq)
-    return _array(torch.stack(states)), _array(trace.f)
 
 
 def _tokens(tokens: Tokens, labels: Sequence[str] | None, shown: int) -> tuple[ShownToken, ...]:
@@ -292,9 +254,13 @@ def _sublayers(model: CompiledTransformer, modules: list[AttentionSublayer | Gat
     program = model.program
     alive = {name for name, channel in program.channels.items() if channel.source is not None}
     found: list[ShownSublayer] = []
-    answered = _answered(model)
+    answered = 0
     for section, instruction, sublayer in model.schedule:
         if isinstance(instruction, Record):
+            if instruction.name == "f":
+                step = model.spec.steps if section == "readout" else int(section.split()[1])
+                answered = step - instruction.lag
+                found[-1] = replace(found[-1], answered=answered)
             continue
         assert sublayer is not None
         fresh = frozenset(instruction.writes - alive | set(instruction.clear))
@@ -309,26 +275,13 @@ def _sublayers(model: CompiledTransformer, modules: list[AttentionSublayer | Gat
                 writes=tuple(name for name in program.channels if name in instruction.writes),
                 module=modules.index(sublayer),
                 alive=tuple(name for name in program.channels if name in alive),
-                answered=answered[len(found)],
+                answered=answered,
             )
         )
     return tuple(found)
 
 
-def _answered(model: CompiledTransformer) -> list[int]:
-    """Return, for every sublayer, the last step whose prediction stands in the stream once it has run."""
-    found: list[int] = []
-    step = 0
-    for section, instruction, _ in model.schedule:
-        if not isinstance(instruction, Record):
-            found.append(step)
-        elif instruction.name == "f":
-            number = model.spec.steps if section == "readout" else int(section.split()[1])
-            step = found[-1] = number - instruction.lag
-    return found
-
-
-def _positions(at: Sequence[Rows] | None, X: Tensor, Xq: Tensor) -> tuple[Array, Array] | None:
+def _positions(at: Sequence[ArrayLike] | None, X: Tensor, Xq: Tensor) -> tuple[Array, Array] | None:
     if at is None:
         return (_array(X[:, 0]), _array(Xq[:, 0])) if X.shape[1] == 1 else None
     found = tuple(_array(as_tensor(places, "at")) for places in at)
@@ -342,47 +295,31 @@ def _array(values: Tensor) -> Array:
     return np.asarray(values.detach().cpu(), dtype=np.float64)
 
 
-# -- weights ----------------------------------------------------------------------------------------
-
-
 def sparse_sublayer(sublayer: AttentionSublayer | GatedMLP) -> dict[str, Any]:
     """Return a sublayer as plain values, every weight read from its matrices.
 
     A head is its score pairs [reader column, source column, weight], from W_Q W_K', and its moves [source column,
     target column, weight], from W_V W_O. A unit is its two sides and its outputs, each [column, weight].
     """
-    if isinstance(sublayer, AttentionSublayer):
-        return {"heads": [_head(sublayer, number) for number in range(len(sublayer.heads))]}
-    W_a, W_b, W_d = sublayer.W_a.T, sublayer.W_b.T, sublayer.W_d
-    units = [
-        {"gate": gate, "a": _row(W_a[unit]), "b": _row(W_b[unit]), "d": _row(W_d[unit])}
-        for unit, gate in enumerate(sublayer.gates)
-    ]
-    return {"units": units}
+    if isinstance(sublayer, GatedMLP):
+        sides = {"a": sublayer.W_a.T, "b": sublayer.W_b.T, "d": sublayer.W_d}
+        units = [
+            {"gate": gate, **{side: _entries(W[unit]) for side, W in sides.items()}}
+            for unit, gate in enumerate(sublayer.gates)
+        ]
+        return {"units": units}
+    heads = []
+    for head, name in enumerate(sublayer.heads):
+        W_Q, W_K, W_V, W_O = (W[head].double() for W in (sublayer.W_Q, sublayer.W_K, sublayer.W_V, sublayer.W_O))
+        mask = [[rule.reader.value, rule.source.value, rule.relation] for rule in sublayer.masks[head].rules]
+        weights = {"scores": _entries(W_Q @ W_K.T), "moves": _entries(W_V @ W_O)}
+        heads.append({"name": name, "kind": sublayer.kinds[head], "mask": mask, **weights})
+    return {"heads": heads}
 
 
-def _head(sublayer: AttentionSublayer, number: int) -> dict[str, Any]:
-    scores = sublayer.W_Q[number].double() @ sublayer.W_K[number].double().T
-    moves = sublayer.W_V[number].double() @ sublayer.W_O[number].double()
-    rules = [[rule.reader.value, rule.source.value, rule.relation] for rule in sublayer.masks[number].rules]
-    return {
-        "name": sublayer.heads[number],
-        "kind": sublayer.kinds[number],
-        "mask": rules,
-        "scores": _entries(scores),
-        "moves": _entries(moves),
-    }
-
-
-def _entries(matrix: Tensor) -> list[list[float | int]]:
-    return [[int(i), int(j), float(matrix[i, j])] for i, j in matrix.nonzero().tolist()]
-
-
-def _row(row: Tensor) -> list[list[float | int]]:
-    return [[int(column), float(row[column])] for (column,) in row.nonzero().tolist()]
-
-
-# -- a curve to watch -------------------------------------------------------------------------------
+def _entries(weights: Tensor) -> list[list[float | int]]:
+    """Return the entries that are not zero, each after its indices."""
+    return [[*place, float(weights[tuple(place)])] for place in weights.nonzero().tolist()]
 
 
 class CurveTask(NamedTuple):
@@ -411,8 +348,5 @@ def curve_task(supports: int = 14, queries: int = 41, seed: int = 0) -> CurveTas
     places = torch.linspace(-0.95, 0.95, count, dtype=torch.float64) + jitter / count
     grid = torch.linspace(-1, 1, whole(queries, "queries", 1), dtype=torch.float64)
     y = torch.sin(3.5 * places) + 0.4 * torch.cos(8 * places) + 0.3 * noise
-    return CurveTask(_bent(places), y, _bent(grid), (places, grid))
-
-
-def _bent(places: Tensor) -> Tensor:
-    return torch.stack([torch.cos(ARC * places), torch.sin(ARC * places)], dim=1)
+    X, Xq = (torch.stack([torch.cos(ARC * at), torch.sin(ARC * at)], dim=1) for at in (places, grid))
+    return CurveTask(X, y, Xq, (places, grid))
