@@ -82,6 +82,7 @@ class AttackCase:
         moved = self.make(0.4)(lambda X: -(X[0] - X[1]).square(), X)
         assert float((moved[1] - moved[0]).abs()) < 0.45
 
+    @pytest.mark.usefixtures("unchecked")
     @pytest.mark.parametrize(
         ("settings", "words"),
         [

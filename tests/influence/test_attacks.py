@@ -88,6 +88,7 @@ def test_a_random_start_is_the_seeds(norm):
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"steps": 1.5}, {"relative_step": 0.0}])
+@pytest.mark.usefixtures("unchecked")
 def test_bad_steps(wrong):
     with pytest.raises(errors.InputError, match=next(iter(wrong))):
         PGD(0.1, **wrong)

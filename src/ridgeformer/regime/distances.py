@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.checks import ArrayLike, as_matrix, positive, whole
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.spectra import gram_spectrum

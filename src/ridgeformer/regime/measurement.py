@@ -233,8 +233,8 @@ class _Machines:
             when = {"time": how.time} if flow else {"time": how.epochs, "rate": how.rate}
             return linearised_predictions(self.K, self.cross, self.y, scale=2 / self.y.numel(), **when, **begin)
         finer = FLOW_STEPS if flow else 1
-        pace = {"steps": finer * how.epochs, "rate": float(how.rate) / finer}
-        return kernel_descent(self.K, self.cross, lambda f: how.output_gradient(f, self.y), **pace, **begin)
+        begin |= {"steps": finer * how.epochs, "rate": float(how.rate) / finer}
+        return kernel_descent(self.K, self.cross, lambda f: how.output_gradient(f, self.y), **begin)
 
     def distances(self, kernel: Tensor, ridge: float) -> KernelDistances | None:
         """Return how far a kernel is from the limit, if there is one."""

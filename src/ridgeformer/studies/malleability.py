@@ -103,7 +103,7 @@ def measure(
         kernel: "infinite", "initial" or "trained".
         width: of the network; not used at infinite width.
         context: "moving" if the attacker's gradient goes through the attention context, else "fixed".
-        score: which influence, as in `influence.scores`.
+        score: which influence, as in `influence.exact.score`.
         rounds: of adversarial training before the measurement, with the same attack; 0 is none.
         seed: of the draw of the rows, of the network, of the attack's random start.
 
