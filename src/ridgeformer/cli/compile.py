@@ -86,9 +86,10 @@ def compile_(
     )  # fmt: skip
     model.save(directory)
     facts = {"directory": str(directory), **_facts(model)}
-    if json:
-        ui.print_json(facts)
-        return
+    ui.print_json(facts) if json else _show(model, facts)
+
+
+def _show(model: CompiledTransformer, facts: dict[str, Any]) -> None:
     spec, budget = model.spec, model.budget
     ui.out().print(f"\n[bold]A transformer that runs {spec.steps} steps of {facts['program']}.[/bold]", soft_wrap=True)
     lines = {
