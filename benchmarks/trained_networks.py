@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from argparse import ArgumentParser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def cells(data: str, samples: int, budget: float) -> list[dict[str, Any]]:
             problem = Split.for_networks(images, rows=ROWS, test_rows=ROWS, seed=sample, classes=CLASSES)
             found = follow_training(problem, Architecture(name, scale=1.0), width=width, seed=sample, lengths=lengths)
             kept = [one for one in kept if not key.items() <= one.items()]
-            kept += [key | one.as_dict() for one in found]
+            kept += [key | asdict(one) for one in found]
             CELLS.write_text(json.dumps(kept, indent=1) + "\n")
             print(f"{key}, {lengths[-1]} steps: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
     except KeyboardInterrupt:

@@ -32,7 +32,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("name", ["torch", "typer", "rich.console", "ridgeformer.cli.audit", "ridgeformer.solving"])
+@pytest.mark.parametrize("name", ["torch", "typer", "rich.console", "ridgeformer.cli.diagnose", "ridgeformer.solving"])
 def test_an_interrupt_while_the_library_is_imported(name):
     done = subprocess.run([sys.executable, "-c", AT_IMPORT.format(name=name)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "error: interrupted during start-up; nothing was written.\n")

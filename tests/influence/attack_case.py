@@ -74,7 +74,7 @@ class AttackCase:
         X = rows().double()
         moved = self.make(0.1)(lambda X: X.square().sum(), X, rows=[2, 5])
         assert ((moved != X).any(1)).nonzero().flatten().tolist() == [2, 5]
-        assert torch.equal(self.make(0)(lambda X: X.sum(), X), X)
+        assert torch.equal(self.make(0.0)(lambda X: X.sum(), X), X)
 
     def test_rows_that_move_see_each_other_move(self):
         """The objective couples the rows: each must go where the other is."""
@@ -82,6 +82,7 @@ class AttackCase:
         moved = self.make(0.4)(lambda X: -(X[0] - X[1]).square(), X)
         assert float((moved[1] - moved[0]).abs()) < 0.45
 
+    @pytest.mark.usefixtures("unchecked")
     @pytest.mark.parametrize(
         ("settings", "words"),
         [

@@ -41,7 +41,7 @@ def test_draws_fill_the_ball_evenly(norm):
 
 def test_attacks_are_built_by_name():
     for name, kind in ATTACKS.items():
-        attack = build_attack(name, 0.2, norm="l2", bounds=(0, 1))
+        attack = build_attack(name, 0.2, norm="l2", bounds=(0.0, 1.0))
         assert isinstance(attack, kind)
         assert (attack.eps, attack.norm, attack.bounds) == (0.2, "l2", (0.0, 1.0))
     with pytest.raises(errors.UnknownNameError, match="did you mean 'fgsm'"):
@@ -88,6 +88,7 @@ def test_a_random_start_is_the_seeds(norm):
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"steps": 1.5}, {"relative_step": 0.0}])
+@pytest.mark.usefixtures("unchecked")
 def test_bad_steps(wrong):
     with pytest.raises(errors.InputError, match=next(iter(wrong))):
         PGD(0.1, **wrong)

@@ -1,18 +1,21 @@
+import math
+
 import pytest
 import torch
+from scipy.stats import spearmanr
 from torch.autograd import gradcheck
 
 from ridgeformer import errors
 from ridgeformer.influence import AttentionFeatures, RawFeatures, fit, influence, squared_loss
 from ridgeformer.influence.baseline import (
-    as_share,
     baseline,
+    compare,
     differentiable_influence,
-    influence_reversal,
+    rank_correlation,
+    top_rows,
     training_loss,
 )
-from ridgeformer.influence.exact import influence_of
-from ridgeformer.influence.influences import score
+from ridgeformer.influence.exact import influence_of, score
 from ridgeformer.kernels import DotProduct, Exponential
 from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
 
@@ -57,10 +60,9 @@ def test_the_training_loss_is_that_of_the_model_as_fitted():
 
 def test_reversal_is_minus_one_each_at_the_start_and_follows_the_refit():
     X, y, Xq = problem(classes=3)
-    kernel, yq, raw = Exponential(2.0), y[:5], RawFeatures()
-    fitted = fit(kernel, X, y, 0.3)
-    before = score(influence_of(fitted, Xq), yq, "true_class").mean(1)
-    objective = influence_reversal(fitted, Xq, yq, raw, TOP, "true_class", before)
+    kernel, yq = Exponential(2.0), y[:5]
+    base = baseline(kernel, X, y, Xq, yq, 0.3, 0.2, None, "true_class")
+    before, objective = base.before.mean(1), base.reversed_influence(TOP)
     assert_equal(objective(X), torch.full((2,), -1.0).double())
     moved = X + 0.1 * draw(*X.shape, purpose="move")
     after = score(influence_of(fit(kernel, moved, y, 0.3), Xq), yq, "true_class").mean(1)
@@ -87,7 +89,49 @@ def test_a_refit_of_some_rows_by_another_kernel():
     assert isinstance(base.features, RawFeatures)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("tau", [0, -0.1, 1.5, float("nan"), "all", None])
 def test_a_share_that_is_none(tau):
     with pytest.raises(errors.InputError, match="tau is"):
-        as_share(tau)
+        made(tau)
+
+
+def test_every_figure_is_what_a_plain_loop_counts():
+    before, after = draw(40, 6, purpose="before"), draw(40, 6, purpose="after") + draw(40, 6, purpose="before")
+    top = top_rows(before.mean(1), 7)
+    found = compare(before, after, top)
+    flips = [[bool(before[i, q] * after[i, q] < 0) for q in range(6)] for i in range(40)]
+    means = [bool(before[i].mean() * after[i].mean() < 0) for i in range(40)]
+    assert found.flips_top == pytest.approx(sum(means[i] for i in top) / 7)
+    assert found.flips_all == pytest.approx(sum(means) / 40)
+    assert found.pair_flips_top == pytest.approx(sum(flips[i][q] for i in top for q in range(6)) / 42)
+    assert found.pair_flips_all == pytest.approx(sum(map(sum, flips)) / 240)
+    assert found.flips_per_query.tolist() == pytest.approx([sum(flips[i][q] for i in top) / 7 for q in range(6)])
+    assert found.spearman == pytest.approx(spearmanr(before.mean(1), after.mean(1)).statistic)
+    each = [spearmanr(before[:, q], after[:, q]).statistic for q in range(6)]
+    assert found.pair_spearman == pytest.approx(sum(each) / 6)
+
+    def strongest(column):
+        return set(sorted(range(40), key=lambda i: -abs(float(column[i])))[:7])
+
+    assert set(top.tolist()) == strongest(before.mean(1))
+    assert found.overlap == pytest.approx(len(strongest(before.mean(1)) & strongest(after.mean(1))) / 7)
+    own = [len(strongest(before[:, q]) & strongest(after[:, q])) / 7 for q in range(6)]
+    assert found.pair_overlap == pytest.approx(sum(own) / 6)
+
+
+def test_nothing_changed():
+    table = draw(20, 3, purpose="table")
+    found = compare(table, table, torch.tensor([0, 1]))
+    assert (found.flips_top, found.flips_all, found.pair_flips_all) == (0, 0, 0)
+    assert (found.spearman, found.overlap, found.pair_overlap) == (pytest.approx(1), 1, 1)
+
+
+def test_ties_have_their_mean_rank_and_a_constant_has_no_ranks():
+    one, other = torch.tensor([1.0, 1.0, 2.0, 3.0]), torch.tensor([4.0, 1.0, 1.0, 5.0])
+    assert rank_correlation(one, other) == pytest.approx(spearmanr(one, other).statistic)
+    assert math.isnan(rank_correlation(torch.ones(3), torch.tensor([1.0, 2.0, 3.0])))
+
+
+def test_an_influence_that_becomes_zero_has_not_flipped():
+    assert compare(torch.tensor([[1.0]]), torch.tensor([[0.0]]), torch.tensor([0])).flips_all == 0

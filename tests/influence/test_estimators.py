@@ -45,6 +45,7 @@ def test_large_logits_are_rescaled_and_float32_stays_float32():
 @pytest.mark.parametrize(
     ("kernel", "ridge", "words"), [("exponential", 1.0, "kernel object"), (KERNELS["exponential"], 0.0, "ridge is 0")]
 )
+@pytest.mark.usefixtures("unchecked")
 def test_bad_input(kernel, ridge, words):
     X, y, Xq = digits()
     with pytest.raises(errors.InputError, match=words):
@@ -114,6 +115,7 @@ def test_with_the_full_rank_it_is_exact(name):
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1.0, 2, "high"])
+@pytest.mark.usefixtures("unchecked")
 def test_a_confidence_that_is_none(wrong):
     with pytest.raises(errors.InputError, match="confidence is"):
         nystrom_influence(KERNELS["exponential"], *digits(), RIDGE, confidence=wrong)

@@ -7,8 +7,7 @@ from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence import AttentionFeatures, RawFeatures, influence, leave_one_out, smallest_flipping_eps
 from ridgeformer.influence.attacks import BALLS, FGSM, PGD
-from ridgeformer.influence.flipping import bracket, certified_eps, drift
-from ridgeformer.influence.pair import Expansion, choose_pair, factors
+from ridgeformer.influence.flipping import Expansion, bracket, certified_eps, choose_pair, drift, factors
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
 from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
 
@@ -171,6 +170,7 @@ def test_the_factors_give_the_influence_after_any_move_of_the_row(name, features
         ((0.5, 0, 0), "index is 0.5"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_out_of_range(which, words):
     X, y, Xq = problem(classes=3)
     with pytest.raises(errors.InputError, match=words):

@@ -2,8 +2,21 @@ import pytest
 import torch
 
 from ridgeformer import errors
-from ridgeformer.influence import AttentionFeatures, Network, RawFeatures, malleability, network_malleability
+from ridgeformer.influence import (
+    AttentionFeatures,
+    Network,
+    RawFeatures,
+    adversarial_rows,
+    compare,
+    fit,
+    influence,
+    influence_over_time,
+    intervene,
+    malleability,
+    network_malleability,
+)
 from ridgeformer.influence.attacks import FGSM, PGD
+from ridgeformer.influence.baseline import top_rows
 from ridgeformer.kernels import Exponential, ReluNTK
 from ridgeformer.regime import Training, network_kernel
 from tests.influence.influence_case import KERNELS, assert_equal, problem, refit, without
@@ -117,6 +130,7 @@ def test_whether_the_attacker_knows_that_the_context_moves():
         ({"measure": "mean"}, "unknown measure"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_bad_input(change, words):
     X, y, Xq, yq = classes()
     settings = {"y": y, "yq": yq, "ridge": 0.3, "attack": FGSM(0.1), "tau": 0.1} | change
@@ -196,3 +210,119 @@ def test_training_again_on_the_attacked_rows():
 def test_bad_networks(options, words):
     with pytest.raises(errors.InputError, match=words):
         Network(**options)
+
+
+@pytest.mark.parametrize("features", [RawFeatures(), AttentionFeatures()])
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_each_round_attacks_the_rows_as_given_under_the_fit_of_the_round_before(features, rounds):
+    X, y, Xq = problem()
+    moved = X
+    for _ in range(rounds):
+        leaf = X.clone().requires_grad_()
+        alpha = fit(Exponential(2.0), features(moved, Xq)[0], y[:, None], 0.3).alpha
+        outputs = Exponential(2.0)(features(leaf, Xq)[0], features(moved, Xq)[0]) @ alpha
+        loss = (outputs[:, 0] - y).square().sum() / 2
+        moved = X + 0.1 * torch.autograd.grad(loss, leaf)[0].sign()
+    assert_equal(adversarial_rows(Exponential(2.0), X, y, Xq, 0.3, FGSM(0.1), rounds, features=features), moved)
+
+
+@pytest.mark.parametrize("rounds", [-1, 1.5, "many"])
+@pytest.mark.usefixtures("unchecked")
+def test_rounds_that_are_no_number_of_rounds(rounds):
+    X, y, Xq = problem()
+    with pytest.raises(errors.InputError, match="rounds is"):
+        adversarial_rows(Exponential(2.0), X, y, Xq, 0.3, FGSM(0.1), rounds)
+
+
+@pytest.mark.parametrize("features", [RawFeatures(), AttentionFeatures()])
+def test_each_fit_is_a_real_one(features):
+    X, y, Xq, yq = classes(q=8)
+    found = intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.5), tau=0.2, features=features)
+    rest = without(30, *found.top.tolist())
+    assert found.curated.kept.tolist() == torch.arange(30)[rest].tolist()
+    assert_equal(found.curated.X, X[rest])
+    assert torch.equal(found.transformed.X[rest], X[rest])
+    assert not bool((found.adversarial.X == X).all(1).any())
+    for one in (found.untouched, found.curated, found.transformed, found.adversarial):
+        rows, queries = features(one.X, Xq)
+        outputs = refit(Exponential(1.0), rows, y[one.kept], queries, 0.3)
+        own = yq.argmax(1)
+        assert one.accuracy == pytest.approx(float((outputs.argmax(1) == own).double().mean()))
+        margins = [
+            float(row[c] - max(value for k, value in enumerate(row) if k != c))
+            for row, c in zip(outputs, own, strict=True)
+        ]
+        assert one.margin == pytest.approx(sum(margins) / len(margins))
+        table = influence(Exponential(1.0), rows, y[one.kept], queries, 0.3).leave_one_out
+        assert one.influence == pytest.approx(float(table[:, range(len(own)), own].abs().mean()))
+
+
+def test_one_column_of_signs():
+    X, y, Xq, yq = classes(q=8)
+    found = intervene(Exponential(1.0), X, y[:, 0], Xq, yq[:, 0], 0.3, FGSM(0.5))
+    outputs = refit(Exponential(1.0), X, y[:, :1], Xq, 0.3)[:, 0]
+    assert found.untouched.margin == pytest.approx(float((outputs * yq[:, 0]).mean()))
+
+
+def test_an_attack_of_size_zero_changes_nothing_but_what_is_removed():
+    X, y, Xq, yq = classes(q=8)
+    found = intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.0))
+    assert found.transformed.margin == found.adversarial.margin == pytest.approx(found.untouched.margin)
+    assert found.adversarial.changed.flips_all == 0
+    assert found.curated.margin != pytest.approx(found.untouched.margin)
+
+
+def test_more_rounds_of_adversarial_training():
+    X, y, Xq, yq = classes(q=8)
+    found = intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.5), rounds=3)
+    assert torch.equal(found.adversarial.X, adversarial_rows(Exponential(1.0), X, y, Xq, 0.3, FGSM(0.5), 3))
+    with pytest.raises(errors.InputError, match="rounds is 0"):
+        intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.5), rounds=0)
+
+
+def test_bad_input_of_interventions():
+    X, y, Xq, yq = classes(q=8)
+    with pytest.raises(errors.InputError, match="tau is 2"):
+        intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.1), tau=2.0)
+    with pytest.raises(errors.InputError, match="one class only"):
+        intervene(Exponential(1.0), X, torch.ones(30), Xq, torch.ones(8), 0.3, FGSM(0.1))
+
+
+HOW = Training("descent", rate=0.5, epochs=6, l2=0.0)
+
+
+def at(epochs, features):
+    """The influences of a network trained so long from nothing."""
+    X, y, Xq, yq = classes(20, 6)
+    rows, queries = features(X, Xq)
+    kernel = network_kernel(rows, y, 16, 3, Training("descent", rate=0.5, epochs=epochs, l2=0.0))
+    ridge = 1e-2 * float(kernel.diag(rows).mean())
+    return kernel(rows), influence(kernel, rows, y, queries, ridge).leave_one_out[:, range(6), yq.argmax(1)]
+
+
+def test_every_moment_is_that_of_a_network_trained_so_long():
+    features = AttentionFeatures()
+    found = influence_over_time(Network(16, HOW, relative_ridge=1e-2), *classes(20, 6), [2], features=features, seed=3)
+    assert [moment.epoch for moment in found] == [0, 2, 6]
+    (K, first), (moved, middle), (_, last) = (at(epochs, features) for epochs in (0, 2, 6))
+    expected = compare(first, middle, top_rows(first.mean(1), 2))
+    assert found[1].since_start.spearman == pytest.approx(expected.spearman)
+    assert found[1].since_start.pair_flips_all == pytest.approx(expected.pair_flips_all)
+    assert found[1].until_end.overlap == compare(last, middle, top_rows(last.mean(1), 2)).overlap
+    assert found[1].kernel_drift == pytest.approx(float((moved - K).norm() / K.norm()))
+    assert_equal(torch.tensor(found[2].until_end.spearman).double(), torch.tensor(1.0).double())
+
+
+@pytest.mark.parametrize(
+    ("network", "epochs", "words"),
+    [
+        (Network(), [1], "give Network a width"),
+        (Network(8), [1], "give Network a width"),
+        (Network(8, HOW), [7], "training ends at 6"),
+        (Network(8, HOW), [-1], "an epoch is -1"),
+        (Network(8, Training("descent", rate=1e30, epochs=6)), [1], "diverged"),
+    ],
+)
+def test_bad_epochs_or_network(network, epochs, words):
+    with pytest.raises(errors.InputError, match=words):
+        influence_over_time(network, *classes(20, 6), epochs)

@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -96,7 +96,7 @@ def test_published_training_has_no_kernel_counterpart_but_a_linearised_one(three
     assert found.to_linearised.absolute >= 0
     assert found.steps == 9
     assert found.output_norm > 0
-    assert json.loads(json.dumps(found.as_dict()))["kernel_start"]["frobenius"] == found.kernel_start.frobenius
+    assert json.loads(json.dumps(asdict(found)))["kernel_start"]["frobenius"] == found.kernel_start.frobenius
 
 
 def test_small_initialisation_moves_more(problem):

@@ -182,7 +182,7 @@ def test_relu_network_is_its_formula():
 
 def test_scale_is_the_deviation_of_the_weights():
     assert float(relu(5000).weights.detach().std()) == pytest.approx(0.01, rel=0.05)
-    assert float(relu(5000, scale=1).weights.detach().std()) == pytest.approx(1, rel=0.05)
+    assert float(relu(5000, scale=1.0).weights.detach().std()) == pytest.approx(1, rel=0.05)
 
 
 def test_precisions_are_the_same_network():

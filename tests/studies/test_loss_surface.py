@@ -20,7 +20,7 @@ def test_the_centre_is_the_trained_network():
         built.model, built.features(p.X), p.y, Training(epochs=20), torch_generator(2, "batches"), record_every=20
     )
     centre = next(row for row in found if (row["model"], row["a"], row["b"]) == ("attention", 0, 0))
-    assert centre["height"] == pytest.approx(history.losses[-1])
+    assert centre["height"] == pytest.approx(history.curve[-1][1])
 
 
 def test_the_bends_are_second_differences_of_the_surface():

@@ -11,8 +11,7 @@ from ridgeformer import datasets
 from ridgeformer.claims.checks import drawn, within
 from ridgeformer.claims.claim import Claim, Figure, Origin, Pieces, Plot, Trial, Verdict, corrected
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.exact import influence
-from ridgeformer.influence.influences import Influence
+from ridgeformer.influence.exact import Influence, influence
 from ridgeformer.kernels import Exponential, Kernel, ReluNTK
 from ridgeformer.solving import solve
 from ridgeformer.solving.ridge_path import leave_one_out_path

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
-from ridgeformer.cli.console import Html, Json, Target, known_data, out, plain_table, print_json, progress_bar
 from ridgeformer.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from ridgeformer.claims import Claim, Judgement
+    from ridgeformer.claims import Judgement
     from ridgeformer.claims.on_data import Applied
 
 __all__ = ["claims"]
@@ -26,11 +26,11 @@ def claims(
         bool, typer.Option("--deep", help="100,000 cases a search, not 2,000; 50 times the draws.")
     ] = False,
     data: Annotated[
-        str | None, typer.Option(help="A dataset: evaluate the claims that apply to it.", callback=known_data)
+        str | None, typer.Option(help="A dataset: evaluate the claims that apply to it.", callback=ui.known_data)
     ] = None,
-    target: Target = None,
-    html: Html = None,
-    json: Json = False,
+    target: ui.Target = None,
+    html: ui.Html = None,
+    json: ui.Json = False,
 ) -> None:
     """Run the theorems of the source documents as checks, and compare each with the verdict on record.
 
@@ -40,7 +40,7 @@ def claims(
         raise InputError("--data evaluates the claims on your data; leave out claim names, --deep and --html.")
     with importing():
         from ridgeformer import datasets
-        from ridgeformer.claims import DEEP_CASES, NORMAL_CASES, as_dict
+        from ridgeformer.claims import CLAIMS, DEEP_CASES, NORMAL_CASES, as_dict, run_claims
         from ridgeformer.claims.on_data import apply_claims
         from ridgeformer.views.claims_page import write_claims_page
         from ridgeformer.views.page import require_place
@@ -48,50 +48,42 @@ def claims(
     if data is not None:
         _show_applied(apply_claims(datasets.load(data, target=target)), json)
         return
+    known = {claim.id: claim for claim in CLAIMS}
+    for name in names or []:
+        if name.upper() not in known:
+            raise unknown_name("claim", name, known)
+    chosen = [known[name.upper()] for name in names or known]
     if html is not None:
         require_place(html)
-    findings = _run(_chosen(names or []), DEEP_CASES if deep else NORMAL_CASES, json)
+    with ui.progress_bar(json) as progress:
+        done = iter(range(len(chosen)))
+        cases = DEEP_CASES if deep else NORMAL_CASES
+        findings = list(
+            run_claims(chosen, cases, lambda claim: progress(next(done), len(chosen), f"checking {claim.id}"))
+        )
     if html is not None:
         write_claims_page(findings, html)
     if json:
-        print_json([as_dict(finding) for finding in findings])
+        ui.print_json([as_dict(finding) for finding in findings])
     elif len(findings) == 1:
         _explain(findings[0])
     else:
         _show_ledger(findings)
-    if not json and html is not None:
-        out().print(f"\nWritten to {html}.", soft_wrap=True)
+    if not json:
+        ui.print_page(html)
     if not all(finding.agrees for finding in findings):
         raise typer.Exit(1)
-
-
-def _chosen(names: list[str]) -> list[Claim]:
-    from ridgeformer.claims import CLAIMS
-
-    known = {claim.id: claim for claim in CLAIMS}
-    for name in names:
-        if name.upper() not in known:
-            raise unknown_name("claim", name, known)
-    return [known[name.upper()] for name in names] or list(CLAIMS)
-
-
-def _run(chosen: list[Claim], cases: int, quiet: bool) -> list[Judgement]:
-    from ridgeformer.claims import run_claims
-
-    with progress_bar(quiet) as progress:
-        done = iter(range(len(chosen)))
-        return list(run_claims(chosen, cases, lambda claim: progress(next(done), len(chosen), f"checking {claim.id}")))
 
 
 def _show_ledger(findings: list[Judgement]) -> None:
     from ridgeformer.views.claims_page import key_figure, summary
 
-    console, rows = out(), []
+    console, rows = ui.out(), []
     for finding in findings:
         verdict = f"[{COLOURS[finding.claim.verdict.name]}]{finding.claim.full_verdict}[/]"
         verdict += "" if finding.agrees else " [bold red]WRONG[/]"
         rows.append((finding.claim.id, finding.claim.title, verdict, key_figure(finding), f"{finding.seconds:.1f} s"))
-    console.print(plain_table(("", "claim", "verdict", "figure", "time"), rows, right=("time",)))
+    console.print(ui.plain_table(("", "claim", "verdict", "figure", "time"), rows, right=("time",)))
     console.print()
     console.print(summary(findings), style="bold", soft_wrap=True)
     for finding in findings:
@@ -105,7 +97,7 @@ def _explain(finding: Judgement) -> None:
     from ridgeformer.views.claims_page import provenance, trial_line
     from ridgeformer.views.terminal import draw_curves
 
-    console, claim, evidence = out(), finding.claim, finding.evidence
+    console, claim, evidence = ui.out(), finding.claim, finding.evidence
 
     def show(text: str, style: str | None = None) -> None:
         console.print(text, markup=False, soft_wrap=True, style=style)
@@ -146,11 +138,11 @@ def _explain(finding: Judgement) -> None:
 
 def _show_applied(applied: Applied, json: bool) -> None:
     if json:
-        print_json(applied.as_dict())
+        ui.print_json(applied.as_dict())
         return
-    console = out()
+    console = ui.out()
     for sentence in applied.sentences:
         console.print(sentence, markup=False, soft_wrap=True, style="bold")
     rows = [(row.claim, row.what, f"{row.value:.4g}", "yes" if row.informative else "no") for row in applied.rows]
     console.print()
-    console.print(plain_table(("claim", "on these data", "value", "informative"), rows))
+    console.print(ui.plain_table(("claim", "on these data", "value", "informative"), rows))

@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from ridgeformer.cli import INTERRUPTED, importing
-from ridgeformer.cli.audit import audit
+from ridgeformer.cli import console as ui
 from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import certify, compile_, explain, run
-from ridgeformer.cli.console import out
 from ridgeformer.cli.data import data
-from ridgeformer.cli.diagnose import influence, regime
+from ridgeformer.cli.diagnose import audit, influence, regime
 from ridgeformer.cli.solve import solve
 from ridgeformer.cli.studies import reproduce, studies
 from ridgeformer.core.errors import RidgeformerError
@@ -40,7 +39,7 @@ def explore(
         raise RidgeformerError(
             f"the explorer needs {error.name}, which is not installed: pip install 'ridgeformer[app]'."
         ) from None
-    serve(host, port, browser, lambda line: out().print(line, markup=False, soft_wrap=True))
+    serve(host, port, browser, lambda line: ui.out().print(line, markup=False, soft_wrap=True))
 
 
 app = typer.Typer(

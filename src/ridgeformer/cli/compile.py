@@ -9,26 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
-from ridgeformer.cli.console import (
-    Data,
-    Html,
-    Json,
-    MaxRows,
-    Precision,
-    Preprocessing,
-    Seed,
-    Target,
-    known_data,
-    out,
-    print_facts,
-    print_json,
-)
 from ridgeformer.core.errors import ShapeError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ridgeformer.compiler import CompiledTransformer
     from ridgeformer.datasets import Split
     from ridgeformer.kernels import Kernel
@@ -66,7 +51,7 @@ def compile_(
     width: Annotated[int | None, typer.Option(help="Columns of the stream; fewer than needed: a sketch.")] = None,
     sketch: Annotated[str, typer.Option(help="pca (needs --reference), gaussian or orthogonal.")] = "orthogonal",
     reference: Annotated[
-        str | None, typer.Option(help="For pca: data whose leading directions are kept.", callback=known_data)
+        str | None, typer.Option(help="For pca: data whose leading directions are kept.", callback=ui.known_data)
     ] = None,
     sink: Annotated[float | None, typer.Option(help="Logit of the sink; its default suits unit rows.")] = None,
     epsilon: Annotated[float, typer.Option(help="Tilt of the imitation's head.")] = 1e-4,
@@ -74,15 +59,16 @@ def compile_(
     share_channels: Annotated[bool, typer.Option(help="Let channels share columns.")] = True,
     tied: Annotated[bool, typer.Option(help="Use the same weights for every step.")] = True,
     primitives: Annotated[str, typer.Option(help="What gated layers are made of: exact, swiglu or relu.")] = "exact",
-    precision: Annotated[Precision, typer.Option(help="Of the weights.")] = Precision.float64,
+    precision: Annotated[ui.Precision, typer.Option(help="Of the weights.")] = ui.Precision.float64,
     seed: Annotated[int, typer.Option(help="Of random sketches.", min=0)] = 0,
-    json: Json = False,
+    json: ui.Json = False,
 ) -> None:
     """Compile kernel ridge regression into the weights of a transformer, and save it.
 
     Example: ridgeformer compile --features 64 --temperature 0.25 --ridge 0.1 --algorithm cg --steps 20 --out model
     """
     with importing():
+        from ridgeformer import datasets
         from ridgeformer.algorithms import NadarayaWatson, resolve
         from ridgeformer.compiler.compile import compile
 
@@ -91,15 +77,30 @@ def compile_(
         algorithm, steps=steps or (None if one_step else STEPS), preconditioner=preconditioner,
         spectrum=spectrum or None, step_size=step_size,
     )  # fmt: skip
+    rows = None if reference is None else datasets.Split.of(datasets.load(reference), seed=seed).X
     model = compile(
         _kernel(kernel, temperature), chosen, features=features, ridge=ridge, attention=attention,
-        outputs=outputs, width=width, sketch=sketch, reference=_rows(reference, seed), sink=sink, epsilon=epsilon,
+        outputs=outputs, width=width, sketch=sketch, reference=rows, sink=sink, epsilon=epsilon,
         through_aggregator=through_aggregator, share_channels=share_channels, tied=tied, primitives=primitives,
         dtype=precision.value, seed=seed,
     )  # fmt: skip
     model.save(directory)
-    facts = _facts(model, directory)
-    print_json(facts) if json else _show(model, facts)
+    facts = {"directory": str(directory), **_facts(model)}
+    ui.print_json(facts) if json else _show(model, facts)
+
+
+def _show(model: CompiledTransformer, facts: dict[str, Any]) -> None:
+    spec, budget = model.spec, model.budget
+    ui.out().print(f"\n[bold]A transformer that runs {spec.steps} steps of {facts['program']}.[/bold]", soft_wrap=True)
+    lines = {
+        "features": f"{spec.features}" + (f", sketched to {spec.carried}" if spec.carried < spec.projected else ""),
+        "width": f"{budget.width} columns, {budget.overhead} of them beyond the features",
+        "layers": f"{budget.sublayers} sublayers, {budget.attention_per_step + budget.gated_per_step} a step",
+        "weights": f"{budget.parameters:,}, of which {budget.nonzeros:,} are not zero",
+        "beyond a stock transformer": "; ".join(budget.beyond_stock) or "nothing",
+        "saved in": facts["directory"],
+    }
+    ui.print_facts(lines, 28)
 
 
 def _kernel(name: str, temperature: float) -> Kernel:
@@ -116,40 +117,11 @@ def _kernel(name: str, temperature: float) -> Kernel:
     return Gaussian(temperature) if name == Gaussian.name else Exponential(temperature)
 
 
-def _rows(reference: str | None, seed: int) -> Tensor | None:
-    """Return the preprocessed training rows of the reference data."""
-    if reference is None:
-        return None
-    with importing():
-        from ridgeformer import datasets
-
-    return datasets.Split.of(datasets.load(reference), seed=seed).X
+def _facts(model: CompiledTransformer) -> dict[str, Any]:
+    return {"program": model.program.name, "specification": model.spec.as_dict(), "budget": asdict(model.budget)}
 
 
-def _facts(model: CompiledTransformer, directory: Path) -> dict[str, Any]:
-    return {
-        "directory": str(directory),
-        "program": model.program.name,
-        "specification": model.spec.as_dict(),
-        "budget": asdict(model.budget),
-    }
-
-
-def _show(model: CompiledTransformer, facts: dict[str, Any]) -> None:
-    spec, budget = model.spec, model.budget
-    out().print(f"\n[bold]A transformer that runs {spec.steps} steps of {facts['program']}.[/bold]", soft_wrap=True)
-    lines = {
-        "features": f"{spec.features}" + (f", sketched to {spec.carried}" if spec.carried < spec.projected else ""),
-        "width": f"{budget.width} columns, {budget.overhead} of them beyond the features",
-        "layers": f"{budget.sublayers} sublayers, {budget.attention_per_step + budget.gated_per_step} a step",
-        "weights": f"{budget.parameters:,}, of which {budget.nonzeros:,} are not zero",
-        "beyond a stock transformer": "; ".join(budget.beyond_stock) or "nothing",
-        "saved in": facts["directory"],
-    }
-    print_facts(lines, 28)
-
-
-def explain(directory: Directory, json: Json = False) -> None:
+def explain(directory: Directory, json: ui.Json = False) -> None:
     """Explain a compiled model: its cost, the meaning of each channel, the work of each layer.
 
     Example: ridgeformer explain model
@@ -159,23 +131,22 @@ def explain(directory: Directory, json: Json = False) -> None:
 
     model = load_model(directory)
     if json:
-        facts = {"program": model.program.name, "specification": model.spec.as_dict(), "budget": asdict(model.budget)}
         channels = {name: channel.meaning for name, channel in model.program.channels.items()}
         columns = {name: list(places) for name, places in model.layout.columns.items()}
-        print_json({**facts, "channels": channels, "columns": columns, "text": model.explain()})
+        ui.print_json({**_facts(model), "channels": channels, "columns": columns, "text": model.explain()})
         return
-    out().print(model.explain(), markup=False, soft_wrap=True)
+    ui.out().print(model.explain(), markup=False, soft_wrap=True)
 
 
 def run(
     directory: Directory,
-    data: Data,
-    target: Target = None,
-    preprocessing: Preprocessing = "auto",
-    max_rows: MaxRows = 300,
-    seed: Seed = 0,
-    html: Html = None,
-    json: Json = False,
+    data: ui.Data,
+    target: ui.Target = None,
+    preprocessing: ui.Preprocessing = "auto",
+    max_rows: ui.MaxRows = 300,
+    seed: ui.Seed = 0,
+    html: ui.Html = None,
+    json: ui.Json = False,
 ) -> None:
     """Run a compiled model: training rows become support tokens, held-out rows query tokens.
 
@@ -188,8 +159,12 @@ def run(
     split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
     facts = _answers(model, split)
     if html is not None:
-        facts |= _page(model, split, html, seed)
-    print_json(facts) if json else _show_answers(facts)
+        from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
+
+        X, y, Xq = few_rows(split.X, split.y, split.Xt, seed=seed)
+        view = trace_view(model, X, y, Xq, name=split.dataset.name)
+        facts |= {"page": str(write_viewer(view, html)), "watched": [len(X), len(Xq)]}
+    ui.print_json(facts) if json else _show_answers(facts)
 
 
 def _prepare_for(
@@ -243,20 +218,11 @@ def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
     }
 
 
-def _page(model: CompiledTransformer, data: Split, path: Path, seed: int) -> dict[str, Any]:
-    """Write the trace viewer of the model on a sample of the rows; return its path and the numbers of tokens."""
-    from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
-
-    X, y, Xq = few_rows(data.X, data.y, data.Xt, seed=seed)
-    view = trace_view(model, X, y, Xq, name=data.dataset.name)
-    return {"page": str(write_viewer(view, path)), "watched": [len(X), len(Xq)]}
-
-
 def _show_answers(facts: dict[str, Any]) -> None:
     from ridgeformer.core.words import show_score
 
     score = show_score(facts["held_out_score"], facts["task"])
-    out().print(f"\n[bold]The transformer reaches {score} on held-out rows.[/bold]")
+    ui.out().print(f"\n[bold]The transformer reaches {score} on held-out rows.[/bold]")
     lines = {
         "the direct solve reaches": show_score(facts["direct_score"], facts["task"]),
         "largest difference between them": f"{facts['largest_difference']:.1e}; outputs are about "
@@ -266,31 +232,26 @@ def _show_answers(facts: dict[str, Any]) -> None:
     }
     if facts["same_decisions"] is not None:
         lines["same class as the direct solve"] = f"{100 * facts['same_decisions']:.1f} %"
-    print_facts(lines, 34)
-    _show_notes(facts["notes"])
+    ui.print_facts(lines, 34)
+    ui.print_notes(facts["notes"], "  ")
     if "page" in facts:
         supports, queries = facts["watched"]
         page = f"Trace of {supports} supports and {queries} queries: {facts['page']}"
-        out().print(page, soft_wrap=True, markup=False)
-
-
-def _show_notes(notes: list[str] | tuple[str, ...]) -> None:
-    for note in notes:
-        out().print(f"  {note}", style="dim", markup=False)
+        ui.out().print(page, soft_wrap=True, markup=False)
 
 
 def certify(
     directory: Directory,
-    data: Data,
-    target: Target = None,
-    preprocessing: Preprocessing = "auto",
-    max_rows: MaxRows = 300,
-    seed: Seed = 0,
+    data: ui.Data,
+    target: ui.Target = None,
+    preprocessing: ui.Preprocessing = "auto",
+    max_rows: ui.MaxRows = 300,
+    seed: ui.Seed = 0,
     tolerance: Annotated[
         float, typer.Option(help="Largest proved distance that counts as accurate, relative to the largest prediction.")
     ] = 0.01,
     curves: Annotated[bool, typer.Option(help="With --json: add the measurements of every step.")] = False,
-    json: Json = False,
+    json: ui.Json = False,
 ) -> None:
     """Bound the distance between a compiled model and exact ridge regression; exit code 1 if a check fails.
 
@@ -305,11 +266,11 @@ def certify(
     certificate = run_certify(model, split.X, split.y, split.Xt, tolerance=tolerance)
     if json:
         facts: dict[str, Any] = {"data": split.dataset.name, **certificate.as_dict()}
-        print_json(facts if curves else {key: value for key, value in facts.items() if key != "curves"})
+        ui.print_json(facts if curves else {key: value for key, value in facts.items() if key != "curves"})
     else:
         verdict, _, rest = str(certificate).partition("\n")
-        out().print(verdict, style="bold green" if certificate.holds else "bold red", markup=False, soft_wrap=True)
-        out().print(rest, markup=False, soft_wrap=True)
-        _show_notes(split.notes)
+        ui.out().print(verdict, style="bold green" if certificate.holds else "bold red", markup=False, soft_wrap=True)
+        ui.out().print(rest, markup=False, soft_wrap=True)
+        ui.print_notes(split.notes, "  ")
     if not certificate.holds:
         raise typer.Exit(1)

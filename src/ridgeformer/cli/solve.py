@@ -10,24 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
-from ridgeformer.cli.console import (
-    Data,
-    Json,
-    MaxRows,
-    Precision,
-    Preprocessing,
-    Scheduler,
-    Seed,
-    Target,
-    Workers,
-    listed,
-    one_of,
-    out,
-    print_facts,
-    print_json,
-    progress_bar,
-)
 from ridgeformer.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,42 +30,31 @@ ALGORITHMS = (
 PRECONDITIONERS = ("identity", "jacobi", "nystrom", "pivoted")
 ENGINES = ("auto", "triangle", "stored", "tiles", "attention", "features", "dask")
 
-KernelName = Annotated[str, typer.Option(help=listed(KERNELS), callback=one_of("kernel", KERNELS))]
-AlgorithmName = Annotated[str, typer.Option(help=listed(ALGORITHMS), callback=one_of("algorithm", ALGORITHMS))]
-PreconditionerName = Annotated[
-    str | None,
-    typer.Option(
-        help=f"For cg, pcg and mixed_pcg: {listed(PRECONDITIONERS)}",
-        callback=one_of("preconditioner", PRECONDITIONERS),
-    ),
-]
-EngineName = Annotated[
-    str | None, typer.Option(help=f"How to form products with K: {listed(ENGINES)}", callback=one_of("engine", ENGINES))
-]
-
 
 def solve(
-    data: Data,
-    kernel: KernelName = "exponential",
+    data: ui.Data,
+    kernel: Annotated[str, ui.one_of("kernel", KERNELS)] = "exponential",
     temperature: Annotated[str, typer.Option(help="A number, or auto: the mean squared row length.")] = "auto",
     order: Annotated[int, typer.Option(help="Order of gram_power; 3 is linearised attention.")] = 3,
     ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 1.0,
-    algorithm: AlgorithmName = "auto",
-    preconditioner: PreconditionerName = None,
+    algorithm: Annotated[str, ui.one_of("algorithm", ALGORITHMS)] = "auto",
+    preconditioner: Annotated[
+        str | None, ui.one_of("preconditioner", PRECONDITIONERS, "For cg, pcg and mixed_pcg: ")
+    ] = None,
     rank: Annotated[int | None, typer.Option(help="Rank of the Nystrom or pivoted preconditioner.")] = None,
-    engine: EngineName = None,
+    engine: Annotated[str | None, ui.one_of("engine", ENGINES, "How to form products with K: ")] = None,
     centres: Annotated[int | None, typer.Option(help="For nystrom: number of centres.", min=1)] = None,
     explain: Annotated[bool, typer.Option(help="Print the plan and the reasons for it.")] = False,
     tol: Annotated[float | None, typer.Option(help="Relative residual to reach.")] = None,
     steps: Annotated[int | None, typer.Option(help="Largest number of steps.", min=1)] = None,
-    precision: Annotated[Precision, typer.Option(help="Precision of the solve.")] = Precision.float64,
-    target: Target = None,
-    preprocessing: Preprocessing = "auto",
-    max_rows: MaxRows = 10_000,
-    seed: Seed = 0,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
-    json: Json = False,
+    precision: Annotated[ui.Precision, typer.Option(help="Precision of the solve.")] = ui.Precision.float64,
+    target: ui.Target = None,
+    preprocessing: ui.Preprocessing = "auto",
+    max_rows: ui.MaxRows = 10_000,
+    seed: ui.Seed = 0,
+    workers: ui.Workers = 0,
+    scheduler: ui.Scheduler = None,
+    json: ui.Json = False,
 ) -> None:
     """Solve kernel ridge regression on a dataset; report the held-out score and proved error bounds.
 
@@ -101,7 +74,7 @@ def solve(
     rows = split.X.to(getattr(torch, precision.value))
     tau = temperature if temperature == "auto" else _number(temperature)
     begin = time.perf_counter()
-    with progress_bar(json) as progress, _cluster(workers, scheduler, engine) as chosen:
+    with ui.progress_bar(json) as progress, _cluster(workers, scheduler, engine) as chosen:
 
         def watch(step: int, alpha: Tensor, residual: Tensor) -> None:
             progress(0, None, f"step {step}, relative residual {float(residual.max()):.1e}")
@@ -121,9 +94,9 @@ def solve(
             callback=watch,
         )
     facts = _facts(split, solution, ridge, time.perf_counter() - begin)
-    print_json(facts) if json else _show(facts)
+    ui.print_json(facts) if json else _show(facts)
     if explain and not json:
-        out().print(f"\n  {solution.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
+        ui.out().print(f"\n  {solution.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
     if solution.status not in (Status.CONVERGED, Status.SUBSET):
         raise typer.Exit(1)
 
@@ -198,7 +171,7 @@ def _facts(data: Split, solution: Fit, ridge: float, seconds: float) -> dict[str
 def _show(facts: dict[str, Any]) -> None:
     from ridgeformer.core.words import show_score
 
-    console = out()
+    console = ui.out()
     console.print()
     console.print(facts["advice"], style="bold", markup=False)
     what = "condition number of the preconditioned system" if facts["preconditioned"] else "condition number"
@@ -218,6 +191,5 @@ def _show(facts: dict[str, Any]) -> None:
         lines["held-out rows outside the training rows"] = f"{len(outside)} of {count}, extrapolated"
     if facts["log_scale"]:
         lines["kernel rescaled by"] = f"e^-{facts['log_scale']:.4g}, to stay in range; predictions are unaffected"
-    print_facts(lines, 52)
-    for note in facts["notes"]:
-        console.print(f"  {note}", style="dim", markup=False)
+    ui.print_facts(lines, 52)
+    ui.print_notes(facts["notes"], "  ")

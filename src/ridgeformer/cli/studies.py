@@ -7,14 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
-from ridgeformer.cli.console import Json, Scheduler, Workers, out, plain_table, print_json, progress_bar
 from ridgeformer.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ EVERY = 1.0
 
 
 @studies.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: ui.Json = False) -> None:
     """List the studies.
 
     Example: ridgeformer studies list
@@ -45,20 +46,20 @@ def list_(json: Json = False) -> None:
         from ridgeformer.studies import STUDIES
 
     if json:
-        print_json([_facts(study) for study in STUDIES.values()])
+        ui.print_json([_facts(study) for study in STUDIES.values()])
         return
     rows = [
         (study.name, ", ".join(f"{name} {len(preset):,}" for name, preset in study.presets.items()), study.what)
         for study in STUDIES.values()
     ]
-    out().print(plain_table(("name", "tasks", "what"), rows))
+    ui.out().print(ui.plain_table(("name", "tasks", "what"), rows))
 
 
 @studies.command("show")
 def show(
     name: Name,
     store: Annotated[Path | None, typer.Option("--store", help="Also count the results in this store.")] = None,
-    json: Json = False,
+    json: ui.Json = False,
 ) -> None:
     """Describe a study and the state of a store: tasks done, missing and failed.
 
@@ -72,9 +73,9 @@ def show(
     if store is not None:
         facts["store"] = _standing(study, store)
     if json:
-        print_json(facts)
+        ui.print_json(facts)
         return
-    console = out()
+    console = ui.out()
     console.print(f"{study.name} (version {study.version}): {study.what}", markup=False)
     for preset, count in facts["presets"].items():
         known = f", {facts['store']['done'][preset]} done" if store is not None else ""
@@ -92,8 +93,8 @@ def run(
     store: StoreFile,
     preset: Annotated[str, typer.Option(help="Which size: quick, default or paper.")] = "default",
     processes: Processes = 0,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
+    workers: ui.Workers = 0,
+    scheduler: ui.Scheduler = None,
     retry: Retry = False,
     quiet: Quiet = False,
     json: JsonLines = False,
@@ -123,7 +124,7 @@ def export(
     preset: Annotated[str | None, typer.Option(help="Only the tasks of this preset; by default all.")] = None,
     means: Annotated[bool, typer.Option("--intervals", help="Means over seeds with 95 % intervals.")] = False,
     version: Annotated[int | None, typer.Option(help="Export the results of another version of the study.")] = None,
-    json: Json = False,
+    json: ui.Json = False,
 ) -> None:
     """Write a tidy table: parameters, seeds and values.
 
@@ -138,7 +139,7 @@ def export(
         rows = intervals(rows, find_study(name).within)
     write_table(rows, path, format=format)
     facts = {"path": str(path), "rows": rows.num_rows, "columns": rows.column_names}
-    print_json(facts) if json else out().print(f"{rows.num_rows:,} rows: {path}", markup=False, soft_wrap=True)
+    ui.print_json(facts) if json else ui.out().print(f"{rows.num_rows:,} rows: {path}", markup=False, soft_wrap=True)
 
 
 def _facts(study: Study) -> dict[str, Any]:
@@ -173,8 +174,8 @@ def reproduce(
         typer.Option("--out", help="Directory of store, tables and report.html; reproduce/NAME by default."),
     ] = None,
     processes: Processes = 0,
-    workers: Workers = 0,
-    scheduler: Scheduler = None,
+    workers: ui.Workers = 0,
+    scheduler: ui.Scheduler = None,
     retry: Retry = False,
     quiet: Quiet = False,
     json: JsonLines = False,
@@ -198,10 +199,9 @@ def reproduce(
             watch=watch,
         )  # fmt: skip
     if not json:
-        console = out()
+        console = ui.out()
         console.print(f"\n[bold]{escape(page.title)}[/bold]\n")
-        for sentence in page.answer:
-            console.print(f"• {sentence}\n", markup=False)
+        ui.print_sentences(page.answer)
         console.print(f"The page with plots: [bold]{escape(str(where / 'report.html'))}[/bold]\n", soft_wrap=True)
     _print_end(report, json=json, page={"answer": list(page.answer), "page": str(where / "report.html")})
 
@@ -213,26 +213,28 @@ def _axes(changed: Iterable[str]) -> dict[str, list[Any]]:
         name, equals, values = one.partition("=")
         if not (name and equals and values):
             raise InputError(f"--set {one}: name=value or name=value,value was expected.")
-        axes[name] = [_value(value) for value in values.split(",")]
+        axes[name] = []
+        for value in values.split(","):
+            try:
+                axes[name].append(json_.loads(value))
+            except json_.JSONDecodeError:
+                axes[name].append(value)
     return axes
-
-
-def _value(text: str) -> Any:
-    try:
-        return json_.loads(text)
-    except json_.JSONDecodeError:
-        return text
 
 
 @contextmanager
 def _watched(again: str, *, quiet: bool, json: bool) -> Iterator[Callable[[Progress], None]]:
     """Yield a callback that shows progress; after Ctrl-C print the command that resumes, then re-raise."""
     printed = 0.0
-    with progress_bar(quiet or json) as bar:
+    with ui.progress_bar(quiet or json) as bar:
 
         def watch(progress: Progress) -> None:
             nonlocal printed
-            bar(progress.done + progress.failed, progress.total, _words(progress))
+            left = ""
+            if progress.remaining is not None:
+                left = f", {timedelta(seconds=round(progress.remaining))} left"
+            words = f"{progress.done:,} done, {progress.running} running, {progress.failed} failed{left}"
+            bar(progress.done + progress.failed, progress.total, words)
             if json and time.monotonic() - printed >= EVERY:
                 printed = time.monotonic()
                 _line({"event": "progress", **vars(progress)})
@@ -244,17 +246,6 @@ def _watched(again: str, *, quiet: bool, json: bool) -> Iterator[Callable[[Progr
             raise
 
 
-def _words(progress: Progress) -> str:
-    left = "" if progress.remaining is None else f", {_duration(progress.remaining)} left"
-    return f"{progress.done:,} done, {progress.running} running, {progress.failed} failed{left}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def _print_end(report: Report, *, json: bool, page: dict[str, Any] | None = None) -> None:
     """Print a summary of the run; failures make the exit code 1."""
     failures = [_failure(row) for row in report.failures]
@@ -262,7 +253,7 @@ def _print_end(report: Report, *, json: bool, page: dict[str, Any] | None = None
         facts = {name: value for name, value in vars(report).items() if name not in ("failures", "store")}
         _line({"event": "end", **facts, "store": str(report.store), "failures": failures, **(page or {})})
     else:
-        console = out()
+        console = ui.out()
         for note in report.notes:
             console.print(f"note: {note}", markup=False)
         kept = report.total - len(failures)

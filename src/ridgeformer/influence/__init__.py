@@ -8,10 +8,12 @@ says what that does to the influences, beside its controls, and `smallest_flippi
 """
 
 from ridgeformer.influence import attacks
-from ridgeformer.influence.answer import Answer, ask
-from ridgeformer.influence.comparison import Comparison, compare
+from ridgeformer.influence.answer import Answer, ask, ask_network
+from ridgeformer.influence.baseline import Comparison, compare
 from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, stochastic_influence
 from ridgeformer.influence.exact import (
+    Influence,
+    cross_entropy,
     feature_change,
     fit,
     group_influence,
@@ -20,14 +22,22 @@ from ridgeformer.influence.exact import (
     label_change,
     leave_group_out,
     leave_one_out,
+    squared_loss,
 )
 from ridgeformer.influence.features import AttentionFeatures, RawFeatures, UnitRows
 from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
-from ridgeformer.influence.influences import Influence, cross_entropy, squared_loss
-from ridgeformer.influence.interventions import Intervention, Interventions, adversarial_rows, intervene
-from ridgeformer.influence.malleable import Malleability, Network, malleability, network_malleability
-from ridgeformer.influence.network_answer import ask_network
-from ridgeformer.influence.over_time import Moment, influence_over_time
+from ridgeformer.influence.malleable import (
+    Intervention,
+    Interventions,
+    Malleability,
+    Moment,
+    Network,
+    adversarial_rows,
+    influence_over_time,
+    intervene,
+    malleability,
+    network_malleability,
+)
 
 __all__ = [
     "Answer",

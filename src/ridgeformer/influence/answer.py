@@ -1,8 +1,8 @@
-"""Which training points made a prediction, in words: the answer to a user's question about one row."""
+"""Which training points made a prediction of a kernel fit or of a network, in words."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isinf
 from typing import Any
 
@@ -17,13 +17,24 @@ from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.attacks import PGD
 from ridgeformer.influence.exact import fit, group_influence, influence_of
 from ridgeformer.influence.features import RawFeatures
-from ridgeformer.influence.flipping import FlippingEps, flipping_eps
-from ridgeformer.influence.influences import Influence
-from ridgeformer.influence.pair import Pair
+from ridgeformer.influence.flipping import FlippingEps, Pair, flipping_eps
+from ridgeformer.kernels import Kernel
+from ridgeformer.regime import (
+    Architecture,
+    CustomArchitecture,
+    NetworkNTK,
+    ReluNetwork,
+    Training,
+    measure,
+)
+from ridgeformer.regime.answer import SHORT, choose_ridge, obstacles, set_rate
+from ridgeformer.regime.measurement import draw_network
+from ridgeformer.regime.tangent_kernel import EmpiricalNTK
 from ridgeformer.solving import Fit
 from ridgeformer.solving.selection import choose_exponential
 
-__all__ = ["Answer", "Point", "ask", "explain"]
+__all__ = ["ROWS", "Answer", "Point", "ask", "ask_network", "explain"]
+
 
 START = 1e-3
 """Where the search for a flipping eps begins; it doubles from there."""
@@ -88,7 +99,35 @@ class Answer:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The answer in words."""
-        return _sentences(self)
+        classes, warning = self.task == "classification", () if self.warning is None else (self.warning,)
+        truth = f"is of class {self.truth}" if classes else f"has the target {self.truth}"
+        verdict = "" if not classes else (", rightly" if self.predicted == self.truth else ", wrongly")
+        error = (
+            f"leave-one-out misclassifies {100 * self.leave_one_out_error:.1f} % of the training rows"
+            if classes
+            else f"the leave-one-out root mean square error is {self.leave_one_out_error:.4g}"
+        )
+        lines = []
+        if self.helpful:
+            top, what = self.helpful[0], f"the output of class {self.truth}" if classes else "the prediction"
+            lines.append(
+                f"Most helpful is row {top.row} ({top.label}): it moves {what} by {top.score:.3g} towards the truth, "
+                f"to {self.output:.3g}. The {len(self.helpful)} most helpful at once move it by {self.together:.3g}."
+            )
+        if self.harmful:
+            top = self.harmful[0]
+            lines.append(f"Most harmful is row {top.row} ({top.label}): it moves it by {-top.score:.3g} the other way.")
+        if lines:
+            shown = len(self.helpful) + len(self.harmful)
+            lines.append(f"These {shown} points make up {100 * self.share:.0f} % of all influence on this row.")
+        return (
+            *warning,
+            f"Row {self.row} of {self.name} {truth}; {self.model} on {self.training_rows:,} other rows says "
+            f"{self.predicted}{verdict}.",
+            *lines,
+            f"Quality of the fit: {error} (exact, without refits).",
+            _robustness(self),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -108,16 +147,7 @@ def ask(
 
     The row is set aside before the others are sampled, split and scaled, and before temperature and ridge are chosen.
 
-    Args:
-        dataset: Classes, or a regression, of whose outputs the first is explained.
-        row: The number of a row of the dataset.
-        max_rows: Rows used at most.
-        preprocessing: As for `Split.of`.
-        seed: Of sample and split.
-        points: How many rows to name on either side.
-
-    Raises:
-        InputError: no such row, one class only, a singular system, ...
+    Of a regression with several outputs the first is explained. `points` rows are named on either side.
 
     Example:
         >>> from ridgeformer import datasets
@@ -145,21 +175,22 @@ def explain(
 ) -> Answer:
     """Say which training rows of a split made the prediction at one held-out row.
 
-    Args:
-        split: The rows.
-        fitted: The fit to its training rows.
-        place: The position of the row among the held-out rows.
-        points: How many rows to name on either side.
-        query: The row as the kernel sees it, (1, d); None is the held-out row itself.
-        temperature: Of the kernel, to be reported.
-        model: What was fitted, in words.
-        robustness: Search for the smallest move that flips the sign of the strongest influence.
-
-    Raises:
-        InputError: training rows of one class, or none of the row's own class.
+    `place` is the position of the row among the held-out rows, `query` (1, d) what the kernel sees of it, by default
+    the row itself. `robustness` searches for the smallest move that flips the sign of the strongest influence.
     """
     place = place % len(split.Xt)
-    _check_classes(split, place)
+    if split.labels is not None and split.labels_t is not None:
+        data, own = split.dataset.name, split.labels_t[place]
+        if len(split.labels.unique()) < 2:
+            raise InputError(
+                f"the training rows of {data} are all of one class: add rows of another class, or predict another "
+                "column."
+            )
+        if not bool((split.labels == own).any()):
+            raise InputError(
+                f"row {split.rows_t[place]} of {data} is of class {split.classes[int(own)]}, and no training row has "
+                "this class: add rows of that class, or ask about another row."
+            )
     query = split.Xt[place : place + 1] if query is None else query
     found = influence_of(fitted, query)
     output = 0 if split.labels_t is None else int(split.labels_t[place])
@@ -194,7 +225,9 @@ def explain(
         harmful=name(harmful),
         share=float(scores[torch.cat([helpful, harmful])].abs().sum()) / total if total else 0.0,
         together=direction * float(group_influence(fitted, query, helpful)[0, output]) if len(helpful) else 0.0,
-        leave_one_out_error=_leave_one_out_error(split, found),
+        leave_one_out_error=float(found.residual.square().mean().sqrt())
+        if split.labels is None
+        else split.error(split.y - found.residual, train=True),
         strongest=int(split.rows[strongest]),
         flipping=flipping,
         unit=_unit(split.dataset.X[split.rows[strongest]], fitted.X[strongest]),
@@ -202,70 +235,11 @@ def explain(
     )
 
 
-def _check_classes(split: Split, place: int) -> None:
-    if split.labels is None or split.labels_t is None:
-        return
-    name, own = split.dataset.name, split.labels_t[place]
-    if len(split.labels.unique()) < 2:
-        raise InputError(
-            f"the training rows of {name} are all of one class: add rows of another class, or predict another column."
-        )
-    if not bool((split.labels == own).any()):
-        raise InputError(
-            f"row {split.rows_t[place]} of {name} is of class {split.classes[int(own)]}, and no training row has this "
-            "class: add rows of that class, or ask about another row."
-        )
-
-
-def _leave_one_out_error(split: Split, found: Influence) -> float:
-    if split.labels is not None:
-        return split.error(split.y - found.residual, train=True)
-    return float(found.residual.square().mean().sqrt())
-
-
 def _unit(given: NDArray[np.float64], prepared: Tensor) -> float | None:
     """Return the factor by which a row was divided as a whole; None if it was changed otherwise."""
     raw, size = torch.from_numpy(given), float(prepared.norm())
     factor = float(raw.norm()) / size if size > 0 else 0.0
     return factor if factor > 0 and raw.shape == prepared.shape and torch.allclose(factor * prepared, raw) else None
-
-
-def _sentences(answer: Answer) -> tuple[str, ...]:
-    classes = answer.task == "classification"
-    what = f"the output of class {answer.truth}" if classes else "the prediction"
-    is_class = f"is of class {answer.truth}" if classes else f"has the target {answer.truth}"
-    verdict = "" if not classes else (", rightly" if answer.predicted == answer.truth else ", wrongly")
-    error = (
-        f"leave-one-out misclassifies {100 * answer.leave_one_out_error:.1f} % of the training rows"
-        if classes
-        else f"the leave-one-out root mean square error is {answer.leave_one_out_error:.4g}"
-    )
-    return (
-        *(() if answer.warning is None else (answer.warning,)),
-        f"Row {answer.row} of {answer.name} {is_class}; {answer.model} on {answer.training_rows:,} other "
-        f"rows says {answer.predicted}{verdict}.",
-        *_ends_in_words(answer, what),
-        f"Quality of the fit: {error} (exact, without refits).",
-        _robustness(answer),
-    )
-
-
-def _ends_in_words(answer: Answer, what: str) -> list[str]:
-    lines = []
-    if answer.helpful:
-        top = answer.helpful[0]
-        lines.append(
-            f"Most helpful is row {top.row} ({top.label}): it moves {what} by {top.score:.3g} towards the truth, to "
-            f"{answer.output:.3g}. The {len(answer.helpful)} most helpful at once move it by {answer.together:.3g}."
-        )
-    if answer.harmful:
-        top = answer.harmful[0]
-        lines.append(f"Most harmful is row {top.row} ({top.label}): it moves it by {-top.score:.3g} the other way.")
-    shown = len(answer.helpful) + len(answer.harmful)
-    if not shown:
-        return []
-    lines.append(f"These {shown} points make up {100 * answer.share:.0f} % of all influence on this row.")
-    return lines
 
 
 def _robustness(answer: Answer) -> str:
@@ -284,3 +258,71 @@ def _robustness(answer: Answer) -> str:
         kept = f"stayed under every attack tried up to eps = {found.kept:.2g}, which proves nothing"
     flips = "no attack tried changed it" if isinf(found.found) else f"an attack changes it at eps = {found.found:.2g}"
     return f"Robustness: {point} {kept}; {flips} ({measure})."
+
+
+ROWS = 300
+"""Rows used at most unless told: a tangent kernel takes a gradient a row and output."""
+
+
+def ask_network(
+    dataset: Dataset,
+    row: int,
+    architecture: Architecture | CustomArchitecture,
+    *,
+    model: str = "",
+    width: int = 1024,
+    training: Training = SHORT,
+    rate: float | None = None,
+    max_rows: int = ROWS,
+    preprocessing: str = "auto",
+    seed: int = 0,
+    points: int = 5,
+) -> Answer:
+    """Say which training points made the prediction at one row, by the tangent kernel of a network trained on them.
+
+    The network is drawn and trained, and influences are those of ridge regression with its kernel at the trained
+    weights; the ridge is the largest that predicts nearly best, leaving one row out. They are about the network as
+    far as it is a kernel machine. That is measured as in `answer_regime`; where it is not so, `Answer.warning` says
+    why, and stands first in the answer. A network that is no plain ReLU layer has no robustness line: its kernel is
+    computed, not differentiated.
+
+    `CustomArchitecture(factory)` is a network of your own. 0 epochs of training is the network as drawn; the rate is
+    chosen from the network unless it is given or Adam's. Other arguments as for `ask`.
+
+    Example:
+        >>> from ridgeformer import datasets
+        >>> found = ask_network(datasets.load("wine"), 7, Architecture("relu", scale=1.0), width=256)
+        >>> found.helpful[0].score > 0, found.warning is None or found.sentences[0] == found.warning
+        (True, True)
+    """
+    count, width = whole(points, "points", 1), whole(width, "width", 1)
+    split = Split.of(dataset, held_out=row, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
+    built = draw_network(split, architecture, width, seed, torch.float64)
+    training = set_rate(training, rate, built, split, seed)
+    measured = measure(
+        split, architecture, training, width=width, seed=seed, ridge=lambda K: choose_ridge(K, split.y)[0], built=built
+    )
+    if measured.diverged:
+        raise InputError(f"training diverged at rate {float(training.rate):.3g}: give a smaller rate.")
+    trained = built.model
+    kernel: Kernel = NetworkNTK(trained.weights) if isinstance(trained, ReluNetwork) else EmpiricalNTK(trained)
+    seen, query = built.features(split.X), built.features(split.Xt[-1:])
+    with torch.no_grad():
+        alive, outputs = float(kernel.diagonal(seen).mean()) > 0, trained(query)[0].double()
+    if not alive:
+        raise InputError(
+            "the network is dead: no output has a gradient at any training row, so no point has influence."
+        )
+    name = f"the tangent kernel of {model or getattr(architecture, 'name', 'your network')} of width {width:,}"
+    answer = explain(
+        split, fit(kernel, seen, split.y, measured.ridge), -1, count, query=query, model=name,
+        robustness=isinstance(kernel, NetworkNTK),
+    )  # fmt: skip
+    notes = (f"The network had {training}.", f"The network itself says {split.describe_outputs(outputs)}.")
+    warning = None
+    if why := obstacles(measured):
+        warning = (
+            f"Warning: on these data the network is not the kernel machine that its tangent kernel describes, because "
+            f"{' and '.join(why)}. What follows is true of the kernel, and may not be of the network."
+        )
+    return replace(answer, warning=warning, notes=notes + answer.notes)

@@ -9,30 +9,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.checks import ArrayLike, as_matrix, positive, whole
 from ridgeformer.core.errors import DtypeError, InputError, unknown_name
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.exact import as_rows
 
-__all__ = [
-    "ATTACKS",
-    "BALLS",
-    "FGSM",
-    "MIM",
-    "PGD",
-    "Attack",
-    "Ball",
-    "Gradient",
-    "Objective",
-    "RandomNoise",
-    "build_attack",
-]
+__all__ = ["ATTACKS", "BALLS", "FGSM", "MIM", "PGD", "Attack", "Ball", "RandomNoise", "build_attack"]
 
 
 @dataclass(frozen=True)
@@ -104,26 +92,38 @@ class Attack(ABC):
     All rows move together in every step. Where the objective is a sum of terms of one row each, this is the
     textbook attack on every row by itself. No range is assumed: bounds are (low, high) or there are none.
 
-    Args:
-        eps: the largest move of a row, >= 0, in the units of the rows.
-        norm: "linf" or "l2", what eps measures.
-        bounds: (low, high) for every entry of a moved row, or None.
+    A row moves by at most `eps` in the norm, in the units of the rows.
     """
 
-    eps: Any
-    norm: Any = "linf"
-    bounds: Any = None
+    eps: float
+    norm: str = "linf"
+    bounds: tuple[float, float] | None = None
 
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eps", _size(self.eps))
+        what = "a finite number >= 0 was expected, the largest move of a row"
+        try:
+            eps = float(self.eps)
+        except (TypeError, ValueError):
+            raise DtypeError(f"eps is {self.eps!r}; {what}.") from None
+        if not 0 <= eps < math.inf:
+            raise InputError(f"eps is {eps:g}; {what}.")
+        object.__setattr__(self, "eps", eps)
         if self.norm not in BALLS:
             raise unknown_name("norm", self.norm, BALLS)
         if self.bounds is not None:
-            object.__setattr__(self, "bounds", _interval(self.bounds))
+            try:
+                low, high = (float(end) for end in self.bounds)
+            except (TypeError, ValueError):
+                low = high = math.nan
+            if not low < high:
+                raise InputError(
+                    f"bounds are {self.bounds!r}; (low, high) with low < high was expected, or None for no bounds."
+                )
+            object.__setattr__(self, "bounds", (low, high))
 
-    def __call__(self, objective: Objective, X: Any, *, rows: Any = None, seed: int = 0) -> Tensor:
+    def __call__(self, objective: Objective, X: ArrayLike, *, rows: ArrayLike | None = None, seed: int = 0) -> Tensor:
         """Return X with the given rows moved; None means all rows.
 
         Raises:
@@ -132,7 +132,12 @@ class Attack(ABC):
         X = as_matrix(X, "X").detach()
         rows = torch.arange(len(X), device=X.device) if rows is None else as_rows(rows, len(X), X.device)
         start = X[rows]
-        self._check_bounds(start)
+        low, high = float(start.min()), float(start.max())
+        if self.bounds is not None and (low < self.bounds[0] or high > self.bounds[1]):
+            raise InputError(
+                f"the rows go from {low:.4g} to {high:.4g} and the bounds are {self.bounds}: bounds must hold the data "
+                "before the attack; widen them, or use None."
+            )
         if self.eps == 0:
             return X.clone()
         generator = torch_generator(whole(seed, "seed", 0), "attack", self.name)
@@ -151,12 +156,8 @@ class Attack(ABC):
     def move(self, start: Tensor, gradient: Gradient, generator: torch.Generator) -> Tensor:
         """Return where the rows end up."""
 
-    def clipped_to(self, X: Any) -> Attack:
-        """Return this attack with bounds at the smallest and the largest entry of X: no pixel leaves the data's range.
-
-        Raises:
-            InputError: all entries of X are equal.
-        """
+    def clipped_to(self, X: ArrayLike) -> Attack:
+        """Return this attack with bounds at the smallest and the largest entry of X: moved rows stay in its range."""
         X = as_matrix(X, "X")
         return replace(self, bounds=(float(X.min()), float(X.max())))
 
@@ -169,36 +170,6 @@ class Attack(ABC):
         """Return the rows brought back to within eps of their start, then to within the bounds."""
         moved = start + self.ball.project(moved - start, self.eps)
         return moved if self.bounds is None else moved.clamp(*self.bounds)
-
-    def _check_bounds(self, start: Tensor) -> None:
-        if self.bounds is None:
-            return
-        low, high = float(start.min()), float(start.max())
-        if low < self.bounds[0] or high > self.bounds[1]:
-            raise InputError(
-                f"the rows go from {low:.4g} to {high:.4g} and the bounds are {self.bounds}: bounds must hold the data "
-                "before the attack; widen them, or use None."
-            )
-
-
-def _size(eps: Any) -> float:
-    try:
-        number = float(eps)
-    except (TypeError, ValueError):
-        raise DtypeError(f"eps is {eps!r}; a number >= 0 was expected, the largest move of a row.") from None
-    if not (math.isfinite(number) and number >= 0):
-        raise InputError(f"eps is {number:g}; a finite number >= 0 was expected, the largest move of a row.")
-    return number
-
-
-def _interval(bounds: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in bounds)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not low < high:
-        raise InputError(f"bounds are {bounds!r}; (low, high) with low < high was expected, or None for no bounds.")
-    return low, high
 
 
 @dataclass(frozen=True)
@@ -221,19 +192,16 @@ class FGSM(Attack):
 class PGD(Attack):
     """Steps along the direction of the gradient, projected [Madry2018].
 
-    Args:
-        eps, norm, bounds: as for `Attack`.
-        steps: how many.
-        relative_step: the length of a step over eps; the default is Madry's on MNIST, 0.01 of 0.3.
-        random_start: begin at a uniform draw from the ball.
+    A step has length `relative_step` times eps, by default Madry's on MNIST, 0.01 of 0.3; a random start is a uniform
+    draw from the ball.
 
     Example:
         >>> PGD(eps=0.5, random_start=False)(lambda X: -(X - 0.25).square().sum(), [[0.0]]).round(decimals=1)
         tensor([[0.2000]], dtype=torch.float64)
     """
 
-    steps: Any = 40
-    relative_step: Any = 0.01 / 0.3
+    steps: int = 40
+    relative_step: float = 0.01 / 0.3
     random_start: bool = True
 
     name: ClassVar[str] = "pgd"
@@ -261,23 +229,19 @@ ACCUMULATE = ("l1", "direction")
 class MIM(Attack):
     """g <- momentum g + unit gradient; a step along the direction of g [Dong2018].
 
-    Args:
-        eps, norm, bounds: as for `Attack`.
-        steps: how many.
-        relative_step: the length of a step over eps; None is 1/steps, as published.
-        momentum: the weight of what was accumulated, >= 0; 0 is PGD without a random start.
-        accumulate: what is added to g: "l1", the gradient of a row over its 1-norm, as published; "direction",
-            its direction in the attack's norm (the signs, for linf), as some libraries do.
+    A step has length `relative_step` times eps; None is 1/steps, as published. A `momentum` of 0 is PGD without a
+    random start. `accumulate` "l1" adds the gradient of a row over its 1-norm, as published; "direction" its direction
+    in the attack's norm (the signs, for linf), as some libraries do.
 
     Example:
         >>> MIM(eps=0.5)(lambda X: (X * torch.tensor([2.0, -1.0])).sum(), [[0.0, 0.0]])
         tensor([[ 0.5000, -0.5000]], dtype=torch.float64)
     """
 
-    steps: Any = 10
-    relative_step: Any = None
-    momentum: Any = 1.0
-    accumulate: Any = "l1"
+    steps: int = 10
+    relative_step: float | None = None
+    momentum: float = 1.0
+    accumulate: str = "l1"
 
     name: ClassVar[str] = "mim"
 
@@ -296,14 +260,11 @@ class MIM(Attack):
         size = self.eps * (1 / self.steps if self.relative_step is None else self.relative_step)
         moved, accumulated = start, torch.zeros_like(start)
         for _ in range(self.steps):
-            accumulated = self.momentum * accumulated + self._unit(gradient(moved))
+            slope = gradient(moved)
+            direction = self.ball.direction(slope) if self.accumulate == "direction" else normalize(slope, p=1.0, dim=1)
+            accumulated = self.momentum * accumulated + direction
             moved = self.confine(moved + size * self.ball.direction(accumulated), start)
         return moved
-
-    def _unit(self, gradient: Tensor) -> Tensor:
-        if self.accumulate == "direction":
-            return self.ball.direction(gradient)
-        return normalize(gradient, p=1.0, dim=1)
 
 
 @dataclass(frozen=True)
@@ -325,7 +286,7 @@ class RandomNoise(Attack):
 ATTACKS: dict[str, type[Attack]] = {attack.name: attack for attack in (FGSM, PGD, MIM, RandomNoise)}
 
 
-def build_attack(name: str, eps: Any, *, norm: str = "linf", bounds: Any = None) -> Attack:
+def build_attack(name: str, eps: float, *, norm: str = "linf", bounds: tuple[float, float] | None = None) -> Attack:
     """Return the named attack with its default steps.
 
     Example:

@@ -1,26 +1,112 @@
-"""A fit before its training rows are moved, and what an attacker of the rows wants."""
+"""A fit before its training rows are moved, the objectives of an attacker, and how much the influences changed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
-from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.stats import rankdata
 from torch import Tensor
 
-from ridgeformer.core.checks import as_targets
-from ridgeformer.core.errors import DtypeError, InputError, ShapeError
+from ridgeformer.core.checks import ArrayLike, as_targets, positive
+from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.influence.attacks import Objective
-from ridgeformer.influence.comparison import top_rows
-from ridgeformer.influence.exact import as_problem, fit, influence_of
+from ridgeformer.influence.exact import Influence, Loss, as_problem, check_measure, fit, influence_of, score
 from ridgeformer.influence.features import Features, RawFeatures
-from ridgeformer.influence.influences import Influence, Loss, check_measure, score
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit
 
-__all__ = ["Baseline", "as_share", "baseline", "differentiable_influence", "influence_reversal", "training_loss"]
+__all__ = ["Comparison", "compare"]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Influences before and after. "Aggregated" is of the mean over queries, "pair" of single (point, query) pairs.
+
+    Attributes:
+        flips_top: share of the top set whose aggregated influence changed sign.
+        flips_all: the same of all training points. Near-zero influences flip for free (claim I3).
+        pair_flips_top: share of the pairs (top point, query) that changed sign.
+        pair_flips_all: the same of all pairs.
+        spearman: rank correlation of the aggregated influences; NaN if they are all equal.
+        pair_spearman: the mean over queries of theirs.
+        overlap: share of the top set that is in the top set after.
+        pair_overlap: the mean over queries of the overlap of their own top sets of the same size.
+        flips_per_query: share of the top set that changed sign, for each query, (q,).
+    """
+
+    flips_top: float
+    flips_all: float
+    pair_flips_top: float
+    pair_flips_all: float
+    spearman: float
+    pair_spearman: float
+    overlap: float
+    pair_overlap: float
+    flips_per_query: Tensor = field(repr=False)
+
+
+def compare(before: Float[Tensor, "n q"], after: Float[Tensor, "n q"], top: Tensor) -> Comparison:
+    """Compare two tables of influence on the rows `top` and on all.
+
+    Example:
+        >>> before = torch.tensor([[3.0], [-2.0], [1.0]])
+        >>> found = compare(before, torch.tensor([[-3.0], [-2.0], [1.0]]), torch.tensor([0]))
+        >>> found.flips_top, round(found.flips_all, 3), found.overlap
+        (1.0, 0.333, 1.0)
+    """
+    mean, mean_after = before.mean(1), after.mean(1)
+    flipped = (before.sign() * after.sign() < 0).double()
+    flipped_mean = (mean.sign() * mean_after.sign() < 0).double()
+    return Comparison(
+        flips_top=float(flipped_mean[top].mean()),
+        flips_all=float(flipped_mean.mean()),
+        pair_flips_top=float(flipped[top].mean()),
+        pair_flips_all=float(flipped.mean()),
+        spearman=rank_correlation(mean, mean_after),
+        pair_spearman=float(_rank_correlations(before, after).mean()),
+        overlap=_overlap(mean[:, None], mean_after[:, None], len(top)),
+        pair_overlap=_overlap(before, after, len(top)),
+        flips_per_query=flipped[top].mean(0),
+    )
+
+
+def top_rows(influence: Float[Tensor, " n"], count: int) -> Tensor:
+    """Return the rows of largest absolute influence, largest first.
+
+    Example:
+        >>> top_rows(torch.tensor([1.0, -3.0, 2.0]), 2)
+        tensor([1, 2])
+    """
+    return influence.abs().topk(count).indices
+
+
+def rank_correlation(one: Float[Tensor, " n"], other: Float[Tensor, " n"]) -> float:
+    """Return Spearman's rho, ties at their mean rank; NaN where one side is constant.
+
+    Example:
+        >>> rank_correlation(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([3.0, 2.0, 1.0]))
+        -1.0
+    """
+    return float(_rank_correlations(one[:, None], other[:, None])[0])
+
+
+def _rank_correlations(one: Float[Tensor, "n q"], other: Float[Tensor, "n q"]) -> NDArray[np.float64]:
+    """Return Spearman's rho of every column."""
+    left, right = (rankdata(side.cpu().numpy(), axis=0) - (len(side) + 1) / 2 for side in (one, other))
+    size = np.sqrt((left**2).sum(0) * (right**2).sum(0))
+    return np.where(size > 0, (left * right).sum(0) / np.where(size > 0, size, 1.0), np.nan)
+
+
+def _overlap(one: Float[Tensor, "n q"], other: Float[Tensor, "n q"], count: int) -> float:
+    """Return, the mean over columns, the share of the top set of one that is in that of the other."""
+    inside = [torch.zeros_like(side, dtype=torch.bool).scatter(0, side.abs().topk(count, dim=0).indices, True)
+              for side in (one, other)]  # fmt: skip
+    return float((inside[0] & inside[1]).sum()) / (count * one.shape[1])
 
 
 def differentiable_influence(
@@ -65,37 +151,12 @@ def training_loss(fitted: Fit, Xq: Tensor, features: Features, rows: Tensor, los
     return objective
 
 
-def influence_reversal(
-    fitted: Fit, Xq: Tensor, yq: Tensor, features: Features, rows: Tensor, measure: str, before: Tensor
-) -> Objective:
-    """Return minus the influences of the attacked rows, each over what it was: the adaptive attack's objective.
-
-    The fit follows the rows. Influences are means over the queries, as in `before`, (n,).
-    """
-    y = fitted.y.to(fitted.X)
-    scale = before[rows]
-    scale = scale.where(scale != 0, 1.0)
-
-    def objective(X: Tensor) -> Tensor:
-        seen, queries = features(X, Xq)
-        found = differentiable_influence(fitted.kernel, seen, y, queries, fitted.ridge)
-        return -score(found, yq, measure).mean(1)[rows] / scale
-
-    return objective
-
-
 @dataclass(frozen=True, eq=False)
 class Baseline:
     """Checked rows and targets, the fit to them, and its influences.
 
-    Attributes:
-        X, y: training rows and their targets, (n, outputs).
-        Xq, yq: queries, alike.
-        features: what the kernel sees of the rows.
-        measure: which influence, as in `scores`.
-        fitted: the fit to what the kernel sees.
-        before: the influence of every training row on every query, (n, q).
-        share: tau.
+    `y` and `yq` are (n, outputs) and (q, outputs), `before` is the influence of every training row on every query, (n,
+    q), and `share` is tau.
     """
 
     X: Tensor
@@ -108,7 +169,7 @@ class Baseline:
     before: Tensor
     share: float
     kernel: Kernel
-    ridge: Any
+    ridge: float
 
     def top(self, most: int | None = None) -> Tensor:
         """Return the share of rows of largest absolute influence, the mean over queries; `most` at most."""
@@ -126,14 +187,34 @@ class Baseline:
         """Return what an attack on the training loss raises at these rows, the fit held."""
         return training_loss(self.fitted, self.Xq, self.features, rows, loss)
 
+    def reversed_influence(self, rows: Tensor) -> Objective:
+        """Return minus the influences of these rows, each over what it was: the adaptive attack's objective.
+
+        The fit follows the rows. Influences are means over the queries.
+        """
+        scale = self.before.mean(1)[rows]
+        scale = scale.where(scale != 0, 1.0)
+
+        def objective(X: Tensor) -> Tensor:
+            seen, queries = self.features(X, self.Xq)
+            moved = differentiable_influence(self.fitted.kernel, seen, self.y, queries, self.fitted.ridge)
+            return -score(moved, self.yq, self.measure).mean(1)[rows] / scale
+
+        return objective
+
 
 def baseline(
-    kernel: Kernel, X: Any, y: Any, Xq: Any, yq: Any, ridge: Any, tau: Any, features: Features | None, measure: str
+    kernel: Kernel,
+    X: ArrayLike,
+    y: ArrayLike,
+    Xq: ArrayLike,
+    yq: ArrayLike,
+    ridge: float,
+    tau: float,
+    features: Features | None,
+    measure: str,
 ) -> Baseline:
     """Check everything, fit once, and compute every influence; arguments as for `malleability`.
-
-    Raises:
-        InputError: tau outside (0, 1], one class only, a singular system, ...
 
     Example:
         >>> from ridgeformer.kernels import Exponential
@@ -141,7 +222,9 @@ def baseline(
         >>> baseline(Exponential(1.0), rows, [-1, -1, 1, 1], [[1.4]], [1], 0.1, 0.5, None, "true_class").top()
         tensor([2, 1])
     """
-    share, features = as_share(tau), features or RawFeatures()
+    features, why = features or RawFeatures(), "a fraction of the training rows in (0, 1]"
+    if (share := positive(tau, "tau", why)) > 1:
+        raise InputError(f"tau is {share:g}; {why} was expected.")
     X, y, Xq = as_problem(X, y, Xq)
     yq = as_targets(yq, Xq, "yq").detach().reshape(len(Xq), -1).to(X.dtype)
     if y.shape[1] != yq.shape[1]:
@@ -151,19 +234,3 @@ def baseline(
     fitted = fit(kernel, rows, y, ridge)
     before = score(influence_of(fitted, queries), yq, measure)
     return Baseline(X, y, Xq, yq, features, measure, fitted, before, share, kernel, ridge)
-
-
-def as_share(tau: Any) -> float:
-    """Return a share of the training rows in (0, 1].
-
-    Example:
-        >>> as_share("0.1")
-        0.1
-    """
-    try:
-        share = float(tau)
-    except (TypeError, ValueError):
-        raise DtypeError(f"tau is {tau!r}; a share of the training rows in (0, 1] was expected.") from None
-    if not 0 < share <= 1:
-        raise InputError(f"tau is {share:g}; a share of the training rows in (0, 1] was expected.")
-    return share

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,25 +18,16 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
-from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.checks import ArrayLike, positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.exact import as_problem, as_rows, unit_columns
-from ridgeformer.influence.influences import Influence
+from ridgeformer.influence.exact import Influence, as_problem, as_rows, unit_columns
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
 from ridgeformer.solving.preconditioners.builders import NystromFactor
 from ridgeformer.solving.system import scaled_system
 
-__all__ = [
-    "ESTIMATORS",
-    "NystromResolvent",
-    "SketchedSystem",
-    "nystrom_influence",
-    "pcg_influence",
-    "sketch_system",
-    "stochastic_influence",
-]
+__all__ = ["ESTIMATORS", "nystrom_influence", "pcg_influence", "stochastic_influence"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +91,7 @@ SMALL = 5000
 class SketchedSystem:
     """A problem, checked, with K sketched once. Nothing here is larger than n times the rank.
 
-    Attributes:
-        system: A = K + ridge I, in a range the precision holds.
-        y: targets, (n, outputs).
-        cross: k(x_i, x) for every query, (n, q).
-        vector: whether the targets were a vector.
-        sketch: the approximate inverse, never below R.
-        seed: of everything random.
+    `cross` holds k(x_i, x) for every query, (n, q); `sketch` is the approximate inverse, never below R.
     """
 
     system: RidgeSystem
@@ -142,7 +126,9 @@ class SketchedSystem:
         return Influence(alpha, weights, diagonal, predictions, ridge, vector=self.vector, **errors)
 
 
-def sketch_system(kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, rank: Any, seed: Any) -> SketchedSystem:
+def sketch_system(
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, rank: int | None, seed: int
+) -> SketchedSystem:
     """Check the arguments and sketch K: `rank` products with K, in O(n rank) memory."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
@@ -157,15 +143,22 @@ def sketch_system(kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, rank: Any, s
     return SketchedSystem(system, y, cross, vector, NystromResolvent(system, factor), seed)
 
 
-def _as_confidence(value: Any) -> float:
+def _check_confidence(value: object) -> None:
     if not isinstance(value, float) or not 0 < value < 1:
         raise InputError(f"confidence is {value!r}; a number between 0 and 1 was expected.")
-    return value
 
 
 @torch.no_grad()
 def nystrom_influence(
-    kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, *, rank: Any = None, confidence: Any = 0.95, seed: Any = 0
+    kernel: Kernel,
+    X: ArrayLike,
+    y: ArrayLike,
+    Xq: ArrayLike,
+    ridge: float,
+    *,
+    rank: int | None = None,
+    confidence: float | None = 0.95,
+    seed: int = 0,
 ) -> Influence:
     """Estimate every influence with K replaced by its Nystrom approximation and a flat tail, in O(n rank) memory.
 
@@ -188,7 +181,8 @@ def nystrom_influence(
     """
     sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
     alpha, weights = sketched.sketch.apply_with_tail(sketched.y), sketched.sketch.apply_with_tail(sketched.cross)
-    confidence = None if confidence is None else _as_confidence(confidence)
+    if confidence is not None:
+        _check_confidence(confidence)
     least = sketched.sketch.least_diagonal
     return sketched.influence(
         alpha,
@@ -218,8 +212,8 @@ COLUMNS = 256
 
 @torch.no_grad()
 def pcg_influence(
-    kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, *,
-    rows: Any = None, rank: Any = None, tol: Any = None, seed: Any = 0,
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, *,
+    rows: ArrayLike | None = None, rank: int | None = None, tol: float | None = None, seed: int = 0,
 ) -> Influence:  # fmt: skip
     """Compute influences by solves with a Nystrom preconditioner, in O(n (rank + queries)) memory.
 
@@ -272,8 +266,8 @@ def _solved_diagonal(rows: Tensor, solved: Tensor, error: Tensor) -> tuple[Tenso
 
 @torch.no_grad()
 def stochastic_influence(
-    kernel: Any, X: Any, y: Any, Xq: Any, ridge: Any, *,
-    probes: Any = 64, confidence: Any = 0.95, rank: Any = None, tol: Any = None, seed: Any = 0,
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, *,
+    probes: int = 64, confidence: float = 0.95, rank: int | None = None, tol: float | None = None, seed: int = 0,
 ) -> Influence:  # fmt: skip
     """Estimate every influence of every training point, in O(n (rank + queries + probes)) memory.
 
@@ -300,7 +294,7 @@ def stochastic_influence(
         True
     """
     probes = whole(probes, "probes", 2)
-    confidence = _as_confidence(confidence)
+    _check_confidence(confidence)
     sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
     outputs, queries = sketched.y.shape[1], sketched.cross.shape[1]
     draw = torch.randint(2, (len(sketched.y), probes), generator=torch_generator(sketched.seed, "probes"))
@@ -309,27 +303,19 @@ def stochastic_influence(
     alpha, weights, solved = solution.alpha.split([outputs, queries, probes], dim=1)
     alpha_error, weights_error, solve_error = sketched.error(solution).split([outputs, queries, probes], dim=1)
     quantile = float(student.ppf((1 + confidence) / 2, probes - 1))
-    diagonal, diagonal_error = _probed_diagonal(sketched, Z, solved, solve_error.mean(1), quantile)
+    most, least = sketched.sketch.diagonal, sketched.sketch.least_diagonal
+    samples = Z * (sketched.sketch.apply(Z) - solved)
+    spread = quantile * samples.std(1) / sqrt(probes) + solve_error.mean(1)
+    diagonal = (most - samples.mean(1)).clamp(least, most)
     return sketched.influence(
         alpha,
         weights,
         diagonal,
         alpha_error=alpha_error,
         weights_error=weights_error,
-        diagonal_error=diagonal_error,
-        diagonal_least=sketched.sketch.least_diagonal,
+        diagonal_error=spread.minimum((most - diagonal).maximum(diagonal - least)),
+        diagonal_least=least,
     )
-
-
-def _probed_diagonal(
-    sketched: SketchedSystem, Z: Tensor, solved: Tensor, bias: Tensor, quantile: float
-) -> tuple[Tensor, Tensor]:
-    """Return R_ii and its error from probes Z and R Z, within the bounds that always hold."""
-    most, least = sketched.sketch.diagonal, sketched.sketch.least_diagonal
-    samples = Z * (sketched.sketch.apply(Z) - solved)
-    spread = quantile * samples.std(1) / sqrt(Z.shape[1]) + bias
-    diagonal = (most - samples.mean(1)).clamp(least, most)
-    return diagonal, spread.minimum((most - diagonal).maximum(diagonal - least))
 
 
 ESTIMATORS: dict[str, Callable[..., Influence]] = {

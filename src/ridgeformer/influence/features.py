@@ -62,8 +62,7 @@ def _attend(X: Tensor, context: Tensor) -> Tensor:
 class UnitRows:
     """Rows scaled to unit length before anything else sees them, so that an attack's eps is in the units of the data.
 
-    Args:
-        then: what is made of the scaled rows.
+    `then` is what is made of the scaled rows.
 
     Example:
         >>> import torch

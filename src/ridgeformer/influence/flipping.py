@@ -1,4 +1,7 @@
-"""The smallest move of a training row that changes the sign of its influence: found from above, proved from below."""
+"""The smallest move of a training row that changes the sign of its influence: found from above, proved from below.
+
+The influence of one training point on one query is a product of two functions of the row that moves.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,147 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from math import e, inf, pi, sqrt
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer import bounds
-from ridgeformer.core.checks import positive
+from ridgeformer.core.checks import ArrayLike, positive
+from ridgeformer.core.errors import InputError
 from ridgeformer.influence.attacks import Attack
-from ridgeformer.influence.exact import influence_of
-from ridgeformer.influence.features import AttentionFeatures, Features
-from ridgeformer.influence.pair import DUAL, Expansion, Pair, choose_pair, factors, fixed_expansions
+from ridgeformer.influence.baseline import differentiable_influence
+from ridgeformer.influence.exact import as_problem, fit, influence_of, unit_columns
+from ridgeformer.influence.features import AttentionFeatures, Features, RawFeatures
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
+from ridgeformer.solving import Fit
 
-__all__ = ["Drift", "FlippingEps", "bracket", "certified_eps", "drift", "flipping_eps", "smallest_flipping_eps"]
+__all__ = ["FlippingEps", "smallest_flipping_eps"]
+
+
+DUAL = {"linf": 1.0, "l2": 2.0}
+"""The p of the dual norm: what |v| <= eps can do to v'w is eps |w|_p at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """g(x) = constant + sum_j a_j k(x, z_j), at one row x.
+
+    `x` is (1, d), `Z` holds the rows z_j, (m, d), and `a` is (m,).
+    """
+
+    x: Float[Tensor, "1 d"]
+    Z: Float[Tensor, "m d"]
+    a: Float[Tensor, " m"]
+    constant: float = 0.0
+
+    def value(self, kernel: Kernel, x: Tensor) -> Tensor:
+        """Return g(x)."""
+        return self.constant + (kernel.dense(x, self.Z) @ self.a)[0]
+
+    def slope(self, kernel: Kernel, norm: str) -> float:
+        """Return the dual norm of the gradient of g at its own x."""
+        x = self.x.clone().requires_grad_()
+        with torch.enable_grad():
+            gradient = torch.autograd.grad(self.value(kernel, x), x)[0]
+        return float(gradient.norm(p=DUAL[norm]))
+
+
+Factors: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Given all rows, the residual y_i - f_{-i}(x_i) and the covariance (R k(x))_i / R_ii; their product has the sign of
+the influence, and each can change it (claim I3)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A training point, a query and an output, with the fit to what the kernel sees of the rows."""
+
+    fit: Fit
+    X: Tensor
+    Xq: Tensor
+    index: int
+    output: int
+    features: Features
+
+    @property
+    def raw(self) -> bool:
+        """Whether the kernel sees the rows themselves, so that moving one row moves nothing else."""
+        return isinstance(self.features, RawFeatures)
+
+    @property
+    def y(self) -> Tensor:
+        """The targets of the output, (n, 1)."""
+        return self.fit.y.reshape(len(self.X), -1)[:, self.output : self.output + 1].to(self.X)
+
+
+def choose_pair(
+    kernel: Kernel,
+    X: ArrayLike,
+    y: ArrayLike,
+    Xq: ArrayLike,
+    ridge: float,
+    index: int,
+    query: int,
+    output: int,
+    features: Features | None,
+) -> Pair:
+    """Return one training point, query and output, or say which is out of range."""
+    features = features or RawFeatures()
+    X, y, Xq = as_problem(X, y, Xq)
+    for name, value, count, what in (
+        ("index", index, len(X), "training row"),
+        ("query", query, len(Xq), "query"),
+        ("output", output, y.shape[1], "output"),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
+            raise InputError(f"{name} is {value!r}; the number of a {what} from 0 to {count - 1} was expected.")
+    if len(X) < 2:
+        raise InputError("X has one row; at least two are needed to leave one out.")
+    Xq = Xq[query : query + 1]
+    return Pair(fit(kernel, features(X, Xq)[0], y, ridge), X, Xq, index, output, features)
+
+
+def factors(pair: Pair) -> Factors:
+    """Return the two factors as differentiable functions of the rows, of which only row `index` moves.
+
+    Where nothing but that row moves, each call costs O(n d).
+    """
+    kernel, ridge, y = pair.fit.kernel, pair.fit.ridge, pair.y
+    if pair.raw:
+        residual, covariance = fixed_expansions(pair)
+
+        def fixed(X: Tensor) -> tuple[Tensor, Tensor]:
+            x = X[pair.index : pair.index + 1]
+            return residual.value(kernel, x), covariance.value(kernel, x)
+
+        return fixed
+
+    def moving(X: Tensor) -> tuple[Tensor, Tensor]:
+        rows, query = pair.features(X, pair.Xq)
+        found = differentiable_influence(kernel, rows, y, query, ridge)
+        own = found.diagonal[pair.index]
+        return found.alpha[pair.index, 0] / own, found.weights[pair.index, 0] / own
+
+    return moving
+
+
+def fixed_expansions(pair: Pair) -> tuple[Expansion, Expansion]:
+    """Return both factors as sums of kernels in x_i.
+
+    With S = R of the fit without i they are y_i - k(x_i)'S y and k(x_i, x) - k(x_i)'S k(x). No refit is made: for any
+    right-hand side b, S b = (R b - R e_i (R b)_i / R_ii) without entry i.
+    """
+    fitted, i = pair.fit, pair.index
+    keep = torch.arange(len(pair.X), device=pair.X.device) != i
+    one = torch.ones(1, dtype=pair.X.dtype, device=pair.X.device)
+    own = (fitted.inverse @ unit_columns(pair.X, torch.tensor([i], device=pair.X.device)))[:, 0]
+    alpha = fitted.alpha.reshape(len(pair.X), -1)[:, pair.output]
+    weights = influence_of(fitted, pair.Xq).weights[:, 0]
+    without, toward = ((solved - own * solved[i] / own[i])[keep] for solved in (alpha, weights))
+    x, rest = pair.X[i : i + 1], pair.X[keep]
+    residual = Expansion(x, rest, -without, float(pair.y[i]))
+    return residual, Expansion(x, torch.cat([pair.Xq, rest]), torch.cat([one, -toward]))
 
 
 def bracket(holds: Callable[[float], bool], start: float, largest: float, tolerance: float) -> tuple[float, float]:
@@ -141,12 +271,12 @@ def certified_eps(pair: Pair, norm: str) -> float | None:
         return None
     if any(one is None for one in drifts):
         return None
-    return min(_safe(one, value) for one, value in zip(drifts, values, strict=True) if one is not None)
 
+    def safe(bound: Drift, value: float) -> float:
+        """Return the largest eps found at which the bound is still below |value|."""
+        return bracket(lambda eps: not bound(eps) < value, 1e-6, LARGEST, TOLERANCE)[0]
 
-def _safe(bound: Drift, value: float) -> float:
-    """Return the largest eps found at which the bound is still below |value|."""
-    return bracket(lambda eps: not bound(eps) < value, 1e-6, LARGEST, TOLERANCE)[0]
+    return min(safe(one, value) for one, value in zip(drifts, values, strict=True) if one is not None)
 
 
 def _gram_cube(pair: Pair, norm: str) -> tuple[list[Drift | None], list[float]]:
@@ -199,18 +329,18 @@ class FlippingEps:
 
 def smallest_flipping_eps(
     kernel: Kernel,
-    X: Any,
-    y: Any,
-    Xq: Any,
-    ridge: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    Xq: ArrayLike,
+    ridge: float,
     attack: Attack,
     *,
-    index: Any,
-    query: Any = 0,
-    output: Any = 0,
+    index: int,
+    query: int = 0,
+    output: int = 0,
     features: Features | None = None,
-    largest: Any = None,
-    tolerance: Any = 1e-3,
+    largest: float | None = None,
+    tolerance: float = 1e-3,
     seed: int = 0,
 ) -> FlippingEps:
     """Find by bisection the eps from which the attack, moving row `index` alone, flips its influence on one query.
@@ -220,15 +350,9 @@ def smallest_flipping_eps(
 
     `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
 
-    Further arguments:
-        attack: its eps is where the search starts; norm, bounds and steps are used as they are.
-        index: the training row.
-        query: the row of Xq.
-        output: the column of y.
-        features: what the kernel sees of the rows; with `AttentionFeatures` all features follow the row.
-        largest: the largest eps to try; None is the size of the largest row in the attack's norm.
-        tolerance: relative width of the last bracket.
-        seed: of random starts.
+    The attack's eps is where the search starts; its norm, bounds and steps are used as they are. `query` is a row of
+    Xq and `output` a column of y. With `AttentionFeatures` all features follow the row. `largest` is the largest eps
+    to try, by default the size of the largest row; `tolerance` is the relative width of the last bracket.
 
     Example:
         >>> from ridgeformer.influence.attacks import FGSM
@@ -242,7 +366,7 @@ def smallest_flipping_eps(
 
 
 def flipping_eps(
-    pair: Pair, attack: Attack, *, largest: Any = None, tolerance: Any = 1e-3, seed: int = 0
+    pair: Pair, attack: Attack, *, largest: float | None = None, tolerance: float = 1e-3, seed: int = 0
 ) -> FlippingEps:
     """Return `smallest_flipping_eps` for a pair whose fit is at hand; nothing is fitted again."""
     evaluate = factors(pair)

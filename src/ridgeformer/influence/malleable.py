@@ -1,31 +1,46 @@
-"""How easily influences change when training rows move: those of a fit, and of a network through its tangent kernel."""
+"""How influences change when training rows move or are taken out, and while a network is trained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.checks import ArrayLike, as_targets, positive, whole
 from ridgeformer.core.errors import InputError
-from ridgeformer.influence.attacks import Attack, Objective, RandomNoise
-from ridgeformer.influence.baseline import Baseline, baseline, influence_reversal
-from ridgeformer.influence.comparison import Comparison, compare
-from ridgeformer.influence.exact import as_problem
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.influence.attacks import Attack, RandomNoise
+from ridgeformer.influence.baseline import (
+    Baseline,
+    Comparison,
+    baseline,
+    compare,
+    top_rows,
+    training_loss,
+)
+from ridgeformer.influence.exact import Loss, as_problem, check_measure, fit, influence_of, score, squared_loss
 from ridgeformer.influence.features import Features, RawFeatures
-from ridgeformer.influence.influences import Loss, squared_loss
 from ridgeformer.kernels import Kernel, ReluNTK
-from ridgeformer.regime.network_ntk import network_kernel
+from ridgeformer.regime import NetworkNTK, ReluNetwork, train
+from ridgeformer.regime.finite_ntk import network_kernel
 from ridgeformer.regime.training import Training
+from ridgeformer.solving import Fit
 
 __all__ = [
     "FLIPS",
     "FLIPS_AFTER_ADVERSARIAL_TRAINING",
+    "Intervention",
+    "Interventions",
     "Malleability",
+    "Moment",
     "Network",
+    "adversarial_rows",
+    "influence_over_time",
+    "intervene",
     "malleability",
     "network_malleability",
 ]
@@ -60,10 +75,10 @@ class Malleability:
 
 
 def malleability(
-    kernel: Kernel, X: Any, y: Any, Xq: Any, yq: Any, ridge: Any, attack: Attack, tau: Any = 0.1, *,
-    features: Features | None = None, measure: str = "true_class", loss: Loss = squared_loss, adaptive: bool = True,
-    redraw: Callable[[], Kernel] | None = None, rebuild: Callable[[Tensor, Tensor], Kernel] | None = None,
-    seed: int = 0,
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, yq: ArrayLike, ridge: float, attack: Attack,
+    tau: float = 0.1, *, features: Features | None = None, measure: str = "true_class", loss: Loss = squared_loss,
+    adaptive: bool = True, redraw: Callable[[], Kernel] | None = None,
+    rebuild: Callable[[Tensor, Tensor], Kernel] | None = None, seed: int = 0,
 ) -> Malleability:  # fmt: skip
     """Move the most influential training rows by an attack, and see which influences changed sign, rank and place.
 
@@ -71,23 +86,13 @@ def malleability(
 
     `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
 
-    Further arguments:
-        yq: the targets of the queries, coded like y.
-        attack: such as `PGD(eps=0.3)`; its eps is in the units of X. `PGD(eps=0.3).clipped_to(X)` keeps moved rows in
-            the range of the data. The random noise has the size and the bounds of the attack.
-        tau: the share of the training rows to attack, in (0, 1], rounded up.
-        features: what the kernel sees of the rows; with `AttentionFeatures` moving one row moves all, and its
-            `moving_context` says whether the attacker knows that.
-        measure: "true_class", "output" or "loss"; see `scores`.
-        loss: what the attack raises, at the attacked rows, the fitted model held.
-        adaptive: also attack the influence itself; costs O(n^3) a step.
-        redraw: returns another draw of the kernel, for kernels of finite width.
-        rebuild: given the moved rows and the targets, returns the kernel to judge them by, such as that of a
-            network trained again on them; None keeps the kernel.
-        seed: of random starts and of the noise.
-
-    Raises:
-        InputError: tau outside (0, 1], one class only, bounds that exclude the data, a singular system, ...
+    `yq` are the targets of the queries, coded like y. The attack's eps is in the units of X;
+    `PGD(eps=0.3).clipped_to(X)` keeps moved rows in the range of the data, and the random noise has its size and
+    bounds. It moves the fraction `tau` of the rows, rounded up, to raise their `loss` under the fitted model;
+    `adaptive` also attacks the influence itself, at O(n^3) a step. With `AttentionFeatures` moving one row moves all,
+    and `moving_context` says whether the attacker knows that. `measure` is "true_class", "output" or "loss"; see
+    `score`. For kernels of finite width `redraw` returns another draw; `rebuild`, given the moved rows and the
+    targets, returns the kernel to judge them by, such as that of a network trained again.
 
     Example:
         >>> from ridgeformer.influence.attacks import FGSM
@@ -108,11 +113,12 @@ def malleability(
 
     moved = attack(objective, base.X, rows=top, seed=seed)
     final = after(moved)
+    reversing = attack(base.reversed_influence(top), base.X, rows=top, seed=seed) if adaptive else None
     noisy = RandomNoise(attack.eps, attack.norm, attack.bounds)(objective, base.X, rows=top, seed=seed)
     return Malleability(
         attacked=changed(final),
         noise=changed(after(noisy)),
-        adaptive=changed(after(attack(_reversal(base, top), base.X, rows=top, seed=seed))) if adaptive else None,
+        adaptive=None if reversing is None else changed(after(reversing)),
         redrawn=None if redraw is None else changed(base.refit(base.X, redraw())[1]),
         top=top,
         before=base.before,
@@ -124,26 +130,19 @@ def malleability(
     )
 
 
-def _reversal(base: Baseline, top: Tensor) -> Objective:
-    return influence_reversal(base.fitted, base.Xq, base.yq, base.features, top, base.measure, base.before.mean(1))
-
-
 @dataclass(frozen=True)
 class Network:
     """A two-layer ReLU network, seen through its tangent kernel.
 
-    Args:
-        width: m; None is infinitely many neurons.
-        training: before the kernel is taken; None is the kernel at initialisation.
-        retrain: train again on the attacked rows, from the same initialisation.
-        relative_ridge: the ridge over tr(K)/n, so that ridges compare across kernels.
-        precision: of the network: its weights, its training, and which neurons are active. float32 takes half the time.
+    `width` None is infinitely many neurons; `training` None is the kernel at initialisation. `retrain` trains again on
+    the attacked rows, from the same initialisation. `relative_ridge` is the ridge over tr(K)/n, so that ridges compare
+    across kernels. float32 `precision` of weights, training and activations takes half the time.
     """
 
-    width: Any = None
+    width: int | None = None
     training: Training | None = None
     retrain: bool = False
-    relative_ridge: Any = 1e-3
+    relative_ridge: float = 1e-3
     precision: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
@@ -169,12 +168,12 @@ class Network:
 
 def network_malleability(
     network: Network,
-    X: Any,
-    y: Any,
-    Xq: Any,
-    yq: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    Xq: ArrayLike,
+    yq: ArrayLike,
     attack: Attack,
-    tau: Any = 0.1,
+    tau: float = 0.1,
     *,
     features: Features | None = None,
     seed: int = 0,
@@ -187,13 +186,8 @@ def network_malleability(
 
     `X`, `y` and `Xq` are those of `influence`; `yq` are the targets of the queries, coded like `y`.
 
-    Further arguments:
-        network: width, training, ridge.
-        attack: such as `PGD(eps=0.3)`.
-        tau: the share of the training rows to attack.
-        features: what the network sees of the rows.
-        seed: of the network; the control takes the next one.
-        options: measure, loss, adaptive, as for `malleability`.
+    `seed` is that of the network; the control takes the next one. `options` are measure, loss and adaptive, as for
+    `malleability`.
 
     Example:
         >>> from ridgeformer.influence.attacks import FGSM
@@ -227,3 +221,207 @@ FLIPS: dict[tuple[str, str], dict[str, tuple[float, float]]] = {
 
 FLIPS_AFTER_ADVERSARIAL_TRAINING = {"mnist": (43.4, 42.2), "cifar10": (36.5, 38.6)}
 """Under PGD, ten classes: ReLU and attention."""
+
+
+def adversarial_rows(
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, attack: Attack, rounds: int = 1, *,
+    features: Features | None = None, loss: Loss = squared_loss, seed: int = 0,
+) -> Tensor:  # fmt: skip
+    """Return the training rows after `rounds` rounds of adversarial training.
+
+    Each round attacks all rows as they were given, to raise the loss of the fit to the rows of the round before: so no
+    row is ever further than eps from where it was, and one round is the attack on the untouched fit. The kernel is
+    held.
+
+    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`; only the features look at the queries.
+
+    0 rounds return X; `loss` is what the attack raises.
+
+    Example:
+        >>> from ridgeformer.influence.attacks import FGSM
+        >>> from ridgeformer.kernels import DotProduct
+        >>> adversarial_rows(DotProduct(), [[1.0], [2.0]], [1.0, 1.0], [[1.0]], 0.1, FGSM(0.5), rounds=2)
+        tensor([[0.5000], [1.5000]], dtype=torch.float64)
+    """
+    features = features or RawFeatures()
+    X, y, Xq = as_problem(X, y, Xq)
+    moved, everyone = X, torch.arange(len(X), device=X.device)
+    for _ in range(whole(rounds, "rounds", 0)):
+        fitted = fit(kernel, features(moved, Xq)[0], y, ridge)
+        moved = attack(training_loss(fitted, Xq, features, everyone, loss), X, rows=everyone, seed=seed)
+    return moved
+
+
+@dataclass(frozen=True, eq=False)
+class Intervention:
+    """A fit to changed training rows.
+
+    `margin` is the mean over the queries of the true class's output over the best other one (for one output y f(x)),
+    `influence` the mean absolute influence over points and queries. `changed` compares its influences with those of
+    the untouched fit, on the points both have; None for that fit itself. `kept` are the original row numbers.
+    """
+
+    accuracy: float
+    margin: float
+    influence: float
+    changed: Comparison | None = field(repr=False)
+    X: Tensor = field(repr=False)
+    kept: Tensor = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Interventions:
+    """The untouched fit, and those without the top rows, with them attacked, and with all rows attacked."""
+
+    untouched: Intervention
+    curated: Intervention
+    transformed: Intervention
+    adversarial: Intervention
+    top: Tensor = field(repr=False)
+
+
+def intervene(
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, yq: ArrayLike, ridge: float, attack: Attack,
+    tau: float = 0.1, *, features: Features | None = None, loss: Loss = squared_loss, rounds: int = 1, seed: int = 0,
+) -> Interventions:  # fmt: skip
+    """Fit again without the most influential points, with them attacked, and with all points attacked.
+
+    Influence is that on the true class. Attacks raise the loss of the untouched fit, which is held meanwhile; with
+    several `rounds` the adversarial rows are those of `adversarial_rows`. Other arguments as for `malleability`.
+
+    Example:
+        >>> from ridgeformer.influence.attacks import FGSM
+        >>> from ridgeformer.kernels import Exponential
+        >>> X = [[0.0], [1.0], [2.0], [3.0]]
+        >>> found = intervene(Exponential(1.0), X, [-1, -1, 1, 1], [[1.9]], [1], 0.1, FGSM(0.2), tau=0.25)
+        >>> found.top.tolist(), found.curated.kept.tolist(), found.untouched.accuracy
+        ([2], [0, 1, 3], 1.0)
+    """
+    rounds = whole(rounds, "rounds", 1)
+    base = baseline(kernel, X, y, Xq, yq, ridge, tau, features, "true_class")
+    X = base.X
+    everyone = torch.arange(len(X), device=X.device)
+    top = base.top(len(X) - 1)  # one row at least is left to fit
+    rest = everyone[~torch.isin(everyone, top)]
+    attacked = attack(base.raised_loss(top, loss), X, rows=top, seed=seed)
+    adversarial = adversarial_rows(
+        kernel, X, base.y, base.Xq, ridge, attack, rounds, features=base.features, loss=loss, seed=seed
+    )
+    accuracy, margin = _judged(base.fitted, base.features(X, base.Xq)[1], base.yq)
+    return Interventions(
+        untouched=Intervention(accuracy, margin, float(base.before.abs().mean()), None, X, everyone),
+        curated=_judge(base, X[rest], rest, top),
+        transformed=_judge(base, attacked, everyone, top),
+        adversarial=_judge(base, adversarial, everyone, top),
+        top=top,
+    )
+
+
+def _judge(base: Baseline, rows: Tensor, kept: Tensor, top: Tensor) -> Intervention:
+    """Return what a fit to these rows is worth; influences are compared on the top rows that are left, else on all."""
+    again, after = base.refit(rows, kept=kept)
+    accuracy, margin = _judged(again, base.features(rows, base.Xq)[1], base.yq)
+    places = torch.arange(len(kept), device=kept.device)
+    shared = places[torch.isin(kept, top)]
+    changed = compare(base.before[kept], after, shared if len(shared) else places)
+    return Intervention(accuracy, margin, float(after.abs().mean()), changed, rows, kept)
+
+
+def _judged(fitted: Fit, queries: Tensor, yq: Tensor) -> tuple[float, float]:
+    """Return the accuracy and the mean margin at the queries."""
+    outputs = fitted.predict(queries)
+    if yq.shape[1] == 1:
+        margins = (outputs * yq.sign())[:, 0]
+    else:
+        own = yq.argmax(1, keepdim=True)
+        margins = outputs.gather(1, own)[:, 0] - outputs.scatter(1, own, -torch.inf).amax(1)
+    return float((margins > 0).double().mean()), float(margins.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """The influences after some epochs of training.
+
+    Attributes:
+        epoch: how many.
+        since_start: beside those at initialisation, on the top tenth at initialisation.
+        until_end: beside those at the end, on the top tenth at the end.
+        kernel_drift: norm(K_t - K_0) / norm(K_0) on the training rows.
+    """
+
+    epoch: int
+    since_start: Comparison
+    until_end: Comparison
+    kernel_drift: float
+
+
+def influence_over_time(
+    network: Network, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, yq: ArrayLike, epochs: Sequence[int], *,
+    features: Features | None = None, tau: float = 0.1, measure: str = "true_class", seed: int = 0,
+) -> tuple[Moment, ...]:  # fmt: skip
+    """Train a network once, and compare the influences at some epochs with those at its start and end.
+
+    At each moment the kernel is that of the weights then, and the ridge is the same multiple of tr(K)/n.
+
+    `X`, `y` and `Xq` are those of `influence`; `yq` are the targets of the queries, coded like `y`.
+
+    The network has finite width and a training. The start and the end are added to `epochs`; `tau` is the fraction of
+    rows that is the top. A seed gives the same network as in `network_malleability`.
+
+    Raises:
+        InputError: a network without width or training, epochs outside its training, ...
+
+    Example:
+        >>> from ridgeformer.regime import Training
+        >>> trained = Network(16, Training("descent", rate=0.5, epochs=4))
+        >>> X = [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [-0.6, 0.8]]
+        >>> found = influence_over_time(trained, X, [-1, -1, 1, 1], [[0.6, 0.8]], [1], [2])
+        >>> [moment.epoch for moment in found], found[0].kernel_drift, found[-1].until_end.flips_all
+        ([0, 2, 4], 0.0, 0.0)
+    """
+    if network.width is None or network.training is None:
+        raise InputError("influence over time is that of a network in training: give Network a width and a training.")
+    features = features or RawFeatures()
+    X, y, Xq = as_problem(X, y, Xq)
+    yq = as_targets(yq, Xq, "yq").reshape(len(Xq), -1).to(X)
+    check_measure(measure, y, yq)
+    rows, queries = features(X, Xq)
+    tables, kernels = {}, {}
+    moments = {whole(epoch, "an epoch", 0) for epoch in epochs} | {0}
+    if max(moments) > (end := network.training.epochs):
+        raise InputError(f"epoch {max(moments)} was asked for and training ends at {end}: ask for earlier ones.")
+    for epoch, weights in _weights(network, network.training, rows, y, moments | {end}, seed).items():
+        kernel = NetworkNTK(weights)
+        fitted = fit(kernel, rows, y, network.ridge(kernel, rows))
+        tables[epoch], kernels[epoch] = score(influence_of(fitted, queries), yq, measure), fitted.K
+    first, last = min(tables), max(tables)
+    count = ceil(tau * len(X))
+    tops = {epoch: top_rows(tables[epoch].mean(1), count) for epoch in (first, last)}
+    return tuple(
+        Moment(
+            epoch,
+            compare(tables[first], table, tops[first]),
+            compare(tables[last], table, tops[last]),
+            float((kernels[epoch] - kernels[first]).norm() / kernels[first].norm()),
+        )
+        for epoch, table in sorted(tables.items())
+    )
+
+
+def _weights(
+    network: Network, training: Training, rows: Tensor, y: Tensor, moments: set[int], seed: int
+) -> dict[int, Tensor]:
+    """Return the first-layer weights at each moment of one training."""
+    X, y = rows.to(network.precision), y.to(network.precision)
+    generator = torch_generator(seed, "network")
+    model = ReluNetwork(X.shape[1], network.width or 1, generator, outputs=y.shape[1], dtype=X.dtype)
+    found = {0: model.weights.detach().clone()}
+
+    def keep(epoch: int) -> None:
+        if epoch in moments:
+            found[epoch] = model.weights.detach().clone()
+
+    history = train(model, X, y, training, torch_generator(seed, "batches"), progress=keep)
+    if history.diverged:
+        raise InputError(f"training diverged after {history.steps} steps: give a smaller rate.")
+    return found

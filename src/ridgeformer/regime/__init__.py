@@ -8,11 +8,24 @@ A value flows from rows to `LinearisedAttention` features, to a network (`Archit
 from ridgeformer.regime.along import Along, descend, follow_training
 from ridgeformer.regime.answer import RegimeAnswer, answer_regime
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
-from ridgeformer.regime.distances import KernelDistances, NumericalChecks, check_numerically, kernel_distances
-from ridgeformer.regime.finite_ntk import finite_relu_ntk, finite_relu_ntks, relu_ntk_of_weights
-from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
+from ridgeformer.regime.distances import (
+    Criterion,
+    KernelDistances,
+    NumericalChecks,
+    check_numerically,
+    kernel_distances,
+    published_width,
+    required_widths,
+    width_from_measurement,
+)
+from ridgeformer.regime.finite_ntk import (
+    NetworkNTK,
+    finite_relu_ntk,
+    finite_relu_ntks,
+    network_kernel,
+    relu_ntk_of_weights,
+)
 from ridgeformer.regime.measurement import Measurement, OutputDistance, measure
-from ridgeformer.regime.network_ntk import NetworkNTK, network_kernel
 from ridgeformer.regime.networks import (
     FrozenPattern,
     LinearisedAttention,
@@ -27,9 +40,15 @@ from ridgeformer.regime.networks import (
     softmax_gap,
 )
 from ridgeformer.regime.spectra import GramSpectrum, attention_order, gram_spectrum
-from ridgeformer.regime.tangent_kernel import empirical_ntk, stable_rate, tangent_norm
+from ridgeformer.regime.tangent_kernel import (
+    Linearised,
+    empirical_ntk,
+    kernel_descent,
+    linearised_predictions,
+    stable_rate,
+    tangent_norm,
+)
 from ridgeformer.regime.training import Trained, Training, train
-from ridgeformer.regime.widths import Criterion, published_width, required_widths, width_from_measurement
 
 __all__ = [
     "Along",

@@ -8,7 +8,7 @@ learned is never added to a weight that is a million times larger.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -25,9 +25,8 @@ from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture
 from ridgeformer.regime.distances import kernel_distances
 from ridgeformer.regime.finite_ntk import gram_factor
-from ridgeformer.regime.linearised import linearised_predictions
 from ridgeformer.regime.networks import ReluNetwork
-from ridgeformer.regime.tangent_kernel import stable_rate
+from ridgeformer.regime.tangent_kernel import linearised_predictions, stable_rate
 
 __all__ = ["Along", "Stage", "descend", "follow_training"]
 
@@ -39,11 +38,7 @@ BLOCK = 2048
 class Stage:
     """A network after some steps: its outputs on the training and test rows, and which neurons each row makes active.
 
-    Attributes:
-        steps: Steps of gradient descent.
-        fitted: (n, c).
-        outputs: (q, c).
-        active: (m, n), 0 or 1.
+    `fitted` (n, c), `outputs` (q, c) and `active` (m, n), which holds 0 or 1.
     """
 
     steps: int
@@ -57,23 +52,14 @@ def descend(
     X: Float[Tensor, "n d"],
     y: Float[Tensor, "n c"],
     Xt: Float[Tensor, "q d"],
-    lengths: Sequence[Any],
-    rate: Any,
+    lengths: Sequence[int],
+    rate: float,
 ) -> Iterator[Stage]:
     """Yield the network before training and after each of the lengths of full-batch descent on the mean squared error.
 
     The same as `train` with method "descent" and no penalty, to round-off. The module itself is not changed.
 
-    Args:
-        network: Where it starts.
-        X: Training rows, in the network's precision.
-        y: Targets.
-        Xt: Test rows.
-        lengths: Rising numbers of steps, at least one.
-        rate: Learning rate.
-
-    Raises:
-        InputError: lengths that do not rise.
+    `X` and `Xt` are training and test rows in the network's precision; `lengths` are rising numbers of steps.
     """
     lengths = [whole(length, "length", 1) for length in lengths]
     if sorted(set(lengths)) != lengths or not lengths:
@@ -129,18 +115,14 @@ class Along:
     kernel_start: float
     kernel_end: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return asdict(self)
-
 
 def follow_training(
     split: Split,
     architecture: Architecture,
     *,
-    width: Any,
-    seed: Any,
-    lengths: Sequence[Any],
+    width: int,
+    seed: int,
+    lengths: Sequence[int],
     dtype: torch.dtype = torch.float32,
 ) -> list[Along]:
     """Train one network and compare it with its limit kernel at each of the lengths.
@@ -148,16 +130,8 @@ def follow_training(
     The rate is half of what is stable for the limit kernel, so it is the same at every width. Rows are rotated into
     their own span first, which changes no distribution: Gaussian weights have no preferred direction.
 
-    Args:
-        split: Rows and targets.
-        architecture: "relu" or "mlp-attn".
-        width: Neurons.
-        seed: Of the weights.
-        lengths: Rising numbers of steps.
-        dtype: Precision of the network; the kernel's predictor is float64.
-
-    Raises:
-        InputError: an architecture without a limit in closed form, or a width that does not fit into memory.
+    `architecture` is "relu" or "mlp-attn", `lengths` are rising numbers of steps, and `dtype` is the precision of the
+    network; the kernel's predictor is float64.
 
     Example:
         >>> from ridgeformer.datasets import load
@@ -188,7 +162,7 @@ def follow_training(
 def _compare(split: Split, limit: tuple[Tensor, Tensor, Tensor], rate: float, first: Stage, stage: Stage) -> Along:
     """Return a stage beside the kernel at the same time, from the same start."""
     (X, K, cross), y, start = limit, split.y, first.fitted.double()
-    how = {"time": stage.steps, "rate": rate, "scale": 2 / y.numel(), "start": start}
+    how: dict[str, Any] = {"time": stage.steps, "rate": rate, "scale": 2 / y.numel(), "start": start}
     predicted = linearised_predictions(K, cross, y, start_query=first.outputs.double(), **how)
     predicted_fit = linearised_predictions(K, K, y, start_query=start, **how)
     outputs, fitted = stage.outputs.double(), stage.fitted.double()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from math import isfinite
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,25 +17,15 @@ from ridgeformer.core.words import percent, power_of_ten
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
-from ridgeformer.regime.distances import KernelDistances, kernel_distances
+from ridgeformer.regime.distances import Criterion, KernelDistances, judge_criteria, kernel_distances
 from ridgeformer.regime.finite_ntk import finite_relu_ntks
 from ridgeformer.regime.measurement import Measurement, draw_network, measure, require_network_memory
 from ridgeformer.regime.spectra import GramSpectrum, gram_spectrum
 from ridgeformer.regime.tangent_kernel import stable_rate, tangent_norm
 from ridgeformer.regime.training import Training
-from ridgeformer.regime.widths import Criterion, judge_criteria
 from ridgeformer.solving.selection import choose_ridge_of_matrix
 
-__all__ = [
-    "CLOSE",
-    "RegimeAnswer",
-    "answer_regime",
-    "choose_ridge",
-    "influence_supported",
-    "obstacles",
-    "sentences",
-    "set_rate",
-]
+__all__ = ["CLOSE", "RegimeAnswer", "answer_regime", "choose_ridge", "influence_supported", "obstacles", "set_rate"]
 
 CLOSE = 0.1
 """Relative distances up to this count as close."""
@@ -61,16 +50,15 @@ def obstacles(measured: Measurement) -> tuple[str, ...]:
     if measured.dead:
         return ("the network is dead",)
     away, ridge = measured.to_linearised, measured.to_ridge
-    found = {
+    distances = {
         "the kernel moved {}": measured.kernel_drift,
         "the outputs are {} from the linearised network's": None if away is None else away.relative,
         "the outputs are {} from kernel ridge regression's": None if ridge is None else ridge.relative,
     }
-    unknown = "{} (not measured)"
     return tuple(
-        said.format(percent(value)) if value is not None else unknown.format(said.replace(" {}", ""))
-        for said, value in found.items()
-        if value is None or not value <= CLOSE
+        sentence.replace(" {}", "") + " (not measured)" if distance is None else sentence.format(percent(distance))
+        for sentence, distance in distances.items()
+        if distance is None or not distance <= CLOSE
     )
 
 
@@ -81,10 +69,8 @@ def influence_supported(measured: Measurement) -> bool:
 
 def sentences(measured: Measurement, criteria: tuple[Criterion, ...]) -> tuple[str, ...]:
     """Return the sentences of the answer, most important first."""
-    found = [_limit(measured), *_training(measured), _influence(measured)]
-    if criteria:
-        found.append(_widths(criteria))
-    return tuple(found)
+    widths = (_widths(criteria),) if criteria else ()
+    return (_limit(measured), *_training(measured), _influence(measured), *widths)
 
 
 def _limit(measured: Measurement) -> str:
@@ -104,11 +90,11 @@ def _limit(measured: Measurement) -> str:
 def _training(measured: Measurement) -> list[str]:
     if measured.diverged:
         return [f"Training diverged after {measured.steps} steps: give a smaller --rate."]
-    said = []
+    lines = []
     if measured.dead:
-        said.append("The network is dead: no output has a gradient, so nothing it does is learnt.")
+        lines.append("The network is dead: no output has a gradient, so nothing it does is learnt.")
     if measured.kernel_drift is not None and measured.weight_movement is not None:
-        said.append(
+        lines.append(
             f"During training the kernel moved {percent(measured.kernel_drift)} and the weights "
             f"{percent(measured.weight_movement)}; the training error ended at {measured.train_error:.3g}, the test "
             f"error at {measured.test_error:.3g} (kernel ridge regression: {measured.ridge_test_error:.3g})."
@@ -120,8 +106,8 @@ def _training(measured: Measurement) -> list[str]:
     }
     parts = [f"{percent(one.relative)} from {name}" for name, one in distances.items() if one is not None]
     if parts:
-        said.append(f"Its test outputs are {', '.join(parts)}.")
-    return said
+        lines.append(f"Its test outputs are {', '.join(parts)}.")
+    return lines
 
 
 def _influence(measured: Measurement) -> str:
@@ -136,14 +122,12 @@ def _influence(measured: Measurement) -> str:
 
 
 def _widths(criteria: tuple[Criterion, ...]) -> str:
-    said: dict[bool, list[str]] = {True: [], False: []}
+    groups: dict[str, list[str]] = {"reachable": [], "out of reach": []}
     for one in criteria:
-        least = one.log10_sufficient if one.log10_expected is None else one.log10_expected
-        named = "" if one.name in MEANINGS[one.name] else f" ({one.name})"
-        said[one.reachable].append(f"{MEANINGS[one.name]}{named} needs about {power_of_ten(max(least, 0.0))}")
-    parts = [
-        f"{word}: {', '.join(said[key])}" for key, word in ((True, "reachable"), (False, "out of reach")) if said[key]
-    ]
+        name = "" if one.name in MEANINGS[one.name] else f" ({one.name})"
+        needs = f"{MEANINGS[one.name]}{name} needs about {power_of_ten(max(one.log10_width, 0.0))}"
+        groups["reachable" if one.reachable else "out of reach"].append(needs)
+    parts = [f"{word}: {', '.join(needs)}" for word, needs in groups.items() if needs]
     return f"Widths at initialisation, {'; '.join(parts)}."
 
 
@@ -162,18 +146,10 @@ SHORT = Training("descent", rate=1.0, epochs=300, l2=0.0)
 class RegimeAnswer:
     """What was found about one network on one dataset.
 
-    Attributes:
-        data, model: Names.
-        rows, test_rows, features, outputs: Sizes.
-        architecture: The options of the network.
-        training: How it was trained, the rate included.
-        measured: The network before and after training.
-        spectrum: Of the rows.
-        attended: Of what the ReLU layer sees, if that is something else.
-        at_widths: Distance of the kernel at initialisation from its limit, for growing widths; empty without a limit.
-        criteria: Every meaning of "close to the limit": distances, and the width each asks for.
-        notes: What was shortened, chosen or left out.
-        seconds: Time it took.
+    `measured` is the network before and after training, `spectrum` that of the rows and `attended` that of what the
+    ReLU layer sees, if that is something else. `at_widths` holds the distance of the kernel at initialisation from its
+    limit, for growing widths, and `criteria` every meaning of "close to the limit"; both are empty without a limit.
+    `notes` say what was shortened, chosen or left out.
     """
 
     data: str
@@ -199,17 +175,17 @@ class RegimeAnswer:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
-        spectra = {"rows": self.spectrum, "attended": self.attended}
+        spectra = {"rows": self.spectrum} | ({} if self.attended is None else {"attended": self.attended})
         return {
             "answer": list(self.sentences),
             "data": self.data,
             "model": self.model,
             "sizes": {name: getattr(self, name) for name in ("rows", "test_rows", "features", "outputs")},
             "architecture": self.architecture,
-            "training": self.training.as_dict(),
-            "measured": self.measured.as_dict(),
-            "spectra": {name: _plain(found) for name, found in spectra.items() if found is not None},
-            "at_widths": [{"width": width, **found.as_dict()} for width, found in self.at_widths],
+            "training": asdict(self.training),
+            "measured": asdict(self.measured),
+            "spectra": {name: spectrum.as_dict() for name, spectrum in spectra.items()},
+            "at_widths": [{"width": width, **asdict(distances)} for width, distances in self.at_widths],
             "criteria": [criterion.as_dict() for criterion in self.criteria],
             "notes": list(self.notes),
             "seconds": self.seconds,
@@ -221,32 +197,21 @@ def answer_regime(
     architecture: Architecture | CustomArchitecture,
     *,
     model: str = "",
-    width: Any = 1024,
-    widest: Any = 1_000_000,
-    ridge: Any = None,
+    width: int = 1024,
+    widest: int = 1_000_000,
+    ridge: float | None = None,
     training: Training = SHORT,
-    rate: Any = None,
-    seed: Any = 0,
+    rate: float | None = None,
+    seed: int = 0,
     dtype: torch.dtype = torch.float64,
     progress: Callable[[int, int, str], object] | None = None,
 ) -> RegimeAnswer:
     """Measure one network on training and test rows, and say whether its tangent kernel describes it.
 
-    Args:
-        split: The rows, as `Split.for_networks` draws them.
-        architecture: Which network.
-        model: What to call it; by default its architecture's name.
-        width: Of the network that is trained.
-        widest: Widest kernel at initialisation that is drawn.
-        ridge: Of the whitened criterion; None takes `choose_ridge`.
-        training: How it is trained; its `rate` is replaced unless it is Adam's.
-        rate: Learning rate; None takes half of what is stable for the linearised network, or Adam's own.
-        seed: Of the network.
-        dtype: Precision of the network; kernels and distances are float64.
-        progress: Called as `progress(done, total, what)` before each stage.
-
-    Raises:
-        InputError: a network that does not fit into memory, a rate at which training diverges, ...
+    `split` comes from `Split.for_networks`. The network has `width` neurons; kernels at initialisation are drawn up to
+    `widest`. Without `ridge` the whitened criterion takes `choose_ridge`; without `rate` training takes half of what
+    is stable for the linearised network, or Adam's own. `model` is a name for the report, and `progress(done, total,
+    what)` is called before each stage.
 
     Example:
         >>> from ridgeformer.datasets import load
@@ -257,7 +222,7 @@ def answer_regime(
     """
     begin = time.perf_counter()
     say = progress or (lambda done, total, what: None)
-    notes, outputs = list(split.notes), split.y.shape[1]
+    notes = list(split.notes)
     require_network_memory(split, width, dtype)
     built = draw_network(split, architecture, width, seed, dtype)
     seen, closed_form = built.features(split.X), built.closed_form
@@ -266,7 +231,12 @@ def answer_regime(
     if ridge is None and K is not None:
         ridge, note = choose_ridge(K, split.y)
         notes.append(note)
-    at_widths = () if K is None else _at_widths(seen, K, ridge, whole(widest, "widest", FIRST_WIDTH), seed)
+    at_widths: tuple[tuple[int, KernelDistances], ...] = ()
+    if K is not None and ridge is not None:
+        largest = whole(widest, "widest", FIRST_WIDTH)
+        decades = [int(width) for width in 10.0 ** np.arange(3, 10) if FIRST_WIDTH <= width < largest]
+        draws = finite_relu_ntks(seen, [*decades, largest], torch_generator(seed, "regime.stream"))
+        at_widths = tuple((width, kernel_distances(Km, K, ridge=ridge)) for width, Km in draws)
     training = set_rate(training, rate, built, split, seed)
     published = f"the published setting is Adam, {Training().epochs} epochs, L2 {Training().l2:g}"
     notes.append(f"Training was {training}; {published}.")
@@ -286,8 +256,8 @@ def answer_regime(
         rows=len(split.X),
         test_rows=len(split.Xt),
         features=split.X.shape[1],
-        outputs=outputs,
-        architecture=architecture.as_dict() if isinstance(architecture, Architecture) else {},
+        outputs=split.y.shape[1],
+        architecture=asdict(architecture) if isinstance(architecture, Architecture) else {},
         training=training,
         measured=measured,
         spectrum=spectrum,
@@ -321,29 +291,12 @@ def choose_ridge(K: Tensor, y: Tensor) -> tuple[float, str]:
     )
 
 
-def set_rate(training: Training, rate: Any, built: Built, split: Split, seed: int) -> Training:
+def set_rate(training: Training, rate: float | None, built: Built, split: Split, seed: int) -> Training:
     """Return the training with this rate; None is half of what is stable for the network linearised, or Adam's own."""
-    if rate is None and training.method == "adam":
-        return training
     if rate is None:
+        if not training.full_batch:
+            return training
         rows = built.features(split.X).to(next(built.model.parameters()))
         norm = tangent_norm(built.model, rows, torch_generator(seed, "power"))
         rate = stable_rate(norm, split.y, training.loss)
     return replace(training, rate=rate)
-
-
-def _at_widths(seen: Tensor, K: Tensor, ridge: Any, widest: int, seed: int) -> tuple[tuple[int, KernelDistances], ...]:
-    decades = [int(width) for width in 10.0 ** np.arange(3, 10) if FIRST_WIDTH <= width < widest]
-    draws = finite_relu_ntks(seen, [*decades, widest], torch_generator(seed, "regime.stream"))
-    return tuple((width, kernel_distances(Km, K, ridge=ridge)) for width, Km in draws)
-
-
-def _plain(spectrum: GramSpectrum) -> dict[str, Any]:
-    return {
-        "rank": spectrum.rank,
-        "conditions": {
-            name: {"directions": directions, "kappa": kappa if isfinite(kappa) else None}
-            for name, (directions, kappa) in spectrum.conditions().items()
-        },
-        "eigenvalues": spectrum.eigenvalues.tolist(),
-    }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from ridgeformer.core.checks import as_matrix
+from ridgeformer.core.checks import ArrayLike, as_matrix
 from ridgeformer.core.errors import InputError, RidgeformerError, ShapeError, unknown_name
 from ridgeformer.regime.networks import LinearisedAttention, QKVNetwork, ReluNetwork
 from ridgeformer.regime.tangent_kernel import call_checked
@@ -55,14 +55,14 @@ class Architecture:
         torch.Size([3, 1])
     """
 
-    name: Any = "relu"
-    scale: Any = 0.01
-    layers: Any = 1
+    name: str = "relu"
+    scale: float = 0.01
+    layers: int = 1
     recompute: bool = True
-    rank: Any = None
+    rank: int | None = None
     normalise: bool = True
-    heads: Any = 1
-    head_width: Any = None
+    heads: int = 1
+    head_width: int | None = None
     tied: bool = False
     layer_norm: bool = False
     softmax: bool = False
@@ -72,12 +72,7 @@ class Architecture:
             raise unknown_name("network", self.name, NAMES)
 
     def build(
-        self,
-        X: Any,
-        width: Any,
-        outputs: Any,
-        generator: torch.Generator,
-        dtype: torch.dtype = torch.float64,
+        self, X: ArrayLike, width: int, outputs: int, generator: torch.Generator, dtype: torch.dtype = torch.float64
     ) -> Built:
         """Return the network of this width for the training rows X, drawn from the generator."""
         X = as_matrix(X)
@@ -93,10 +88,6 @@ class Architecture:
             features = LinearisedAttention(X, self.layers, self.recompute, self.rank, self.normalise)
         network = ReluNetwork(X.shape[1], width, generator, outputs=outputs, scale=self.scale, dtype=dtype)
         return Built(features, network, closed_form=True)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the options by name."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -118,7 +109,7 @@ class CustomArchitecture:
     factory: Callable[[int, int, int], nn.Module]
 
     def build(
-        self, X: Any, width: Any, outputs: Any, generator: torch.Generator, dtype: torch.dtype = torch.float64
+        self, X: ArrayLike, width: int, outputs: int, generator: torch.Generator, dtype: torch.dtype = torch.float64
     ) -> Built:
         """Return the module, in evaluation mode and the precision asked for.
 
@@ -128,24 +119,23 @@ class CustomArchitecture:
         X = as_matrix(X)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-            model = _guarded(
-                f"the factory, called with {(X.shape[1], outputs, width)},", self.factory, X.shape[1], outputs, width
-            )
+            with _guarded(f"the factory, called with {(X.shape[1], outputs, width)},"):
+                model: object = self.factory(X.shape[1], outputs, width)
         if not isinstance(model, nn.Module):
             raise InputError(f"the factory returned {type(model).__name__}; a torch.nn.Module was expected.")
         model = model.to(dtype).eval()
-        found = _guarded(
-            f"{type(model).__name__}, given rows of {X.shape[1]} features,", call_checked, model, X[:2].to(dtype)
-        )
-        if found.shape[1] != outputs:
-            raise ShapeError(f"{type(model).__name__} has {found.shape[1]} outputs; the targets have {outputs}.")
+        with _guarded(f"{type(model).__name__}, given rows of {X.shape[1]} features,"):
+            columns = call_checked(model, X[:2].to(dtype)).shape[1]
+        if columns != outputs:
+            raise ShapeError(f"{type(model).__name__} has {columns} outputs; the targets have {outputs}.")
         return Built(_same, model, closed_form=False)
 
 
-def _guarded(who: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what code of the user's returns; what it raises becomes one sentence."""
+@contextmanager
+def _guarded(who: str) -> Iterator[None]:
+    """Turn whatever the user's code raises into one sentence."""
     try:
-        return call(*arguments)
+        yield
     except RidgeformerError:
         raise
     except Exception as error:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
-from typing import Any
+from typing import ClassVar
+from weakref import ref
 
 import numpy as np
 import torch
@@ -20,24 +22,16 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, as_query, whole
+from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import require_memory
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.regime.networks import normalise_rows
+from ridgeformer.kernels import Kernel
+from ridgeformer.regime.networks import ReluNetwork, normalise_rows
+from ridgeformer.regime.training import Training, train
 
-__all__ = [
-    "BLOCK",
-    "Counts",
-    "draw_patterns",
-    "finite_relu_ntk",
-    "finite_relu_ntks",
-    "gram_factor",
-    "pack_patterns",
-    "relu_ntk_of_weights",
-    "shared_neurons",
-    "stream_counts",
-]
+__all__ = ["NetworkNTK", "finite_relu_ntk", "finite_relu_ntks", "network_kernel", "relu_ntk_of_weights"]
+
 
 Counts = NDArray[np.int64]
 
@@ -132,12 +126,7 @@ def stream_counts(
     Every block has a generator of its own and integers add up in any order, so the result depends on the seed and
     not on the number of threads. Memory does not grow with the number of neurons.
 
-    Args:
-        factor: A float32 factor of the Gram matrix on the CPU.
-        neurons: How many.
-        seed: Seed of the whole stream.
-        threads: Threads that share the blocks.
-        progress: Called with the number of neurons of every finished block.
+    `factor` is a float32 factor of the Gram matrix on the CPU; `progress` gets the number of neurons of each block.
     """
     blocks, lock = count(), Lock()
 
@@ -164,14 +153,10 @@ def stream_counts(
         torch.set_num_threads(before)
 
 
-def relu_ntk_of_weights(X: Any, weights: Any) -> Float[Tensor, "n n"]:
+def relu_ntk_of_weights(X: ArrayLike, weights: ArrayLike) -> Float[Tensor, "n n"]:
     """Return the tangent kernel of the network whose first-layer weights are given, one neuron a row.
 
     Equal to the autodiff kernel to round-off; only the weights' directions matter.
-
-    Args:
-        X: Rows (n, d).
-        weights: (m, d).
 
     Example:
         >>> relu_ntk_of_weights([[1.0, 0.0], [1.0, 1.0]], [[1.0, 0.0], [-1.0, 2.0]])
@@ -186,11 +171,11 @@ def relu_ntk_of_weights(X: Any, weights: Any) -> Float[Tensor, "n n"]:
 
 
 def finite_relu_ntk(
-    X: Any,
-    width: Any,
+    X: ArrayLike,
+    width: int,
     generator: torch.Generator,
     *,
-    threads: Any = 2,
+    threads: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> Float[Tensor, "n n"]:
     """Return the tangent kernel of a random two-layer ReLU network of any width, weights N(0, s^2 I).
@@ -199,12 +184,7 @@ def finite_relu_ntk(
     does not depend on s. Time grows as width, memory does not. The factor is float32: a sum closer to zero than
     about 1e-7 of its size can take the wrong side, which is below the sampling error up to a width of 1e13.
 
-    Args:
-        X: Rows (n, d).
-        width: Number of neurons m.
-        generator: Where the stream's seed is drawn from.
-        threads: Threads that share the work; the result does not depend on it.
-        progress: Called with the number of neurons of every finished block.
+    The result does not depend on the number of threads. `progress` gets the number of neurons of each finished block.
 
     Example:
         >>> from ridgeformer.core.seeds import torch_generator
@@ -212,25 +192,20 @@ def finite_relu_ntk(
         >>> K[0, 1].item(), bool(abs(K[0, 0] - 0.5) < 0.06)
         (0.0, True)
     """
-    for _, kernel in finite_relu_ntks(X, [width], generator, threads=threads, progress=progress):
-        return kernel
-    raise AssertionError("unreachable: one width gives one kernel")
+    return next(finite_relu_ntks(X, [width], generator, threads=threads, progress=progress))[1]
 
 
 def finite_relu_ntks(
-    X: Any,
-    widths: Sequence[Any],
+    X: ArrayLike,
+    widths: Sequence[int],
     generator: torch.Generator,
     *,
-    threads: Any = 2,
+    threads: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, Float[Tensor, "n n"]]]:
     """Yield (width, kernel) for rising widths of one growing network: each keeps the neurons of the one before.
 
     The cost is that of the largest width alone. The arguments are those of `finite_relu_ntk`.
-
-    Raises:
-        InputError: widths that do not rise, or n x n matrices that do not fit into memory.
     """
     X, threads = as_matrix(X).detach(), whole(threads, "threads", 1)
     widths = [whole(width, "width", 1) for width in widths]
@@ -260,3 +235,64 @@ def _dot_products(M: Tensor) -> Tensor:
     products[half:, :half] = products[:half, half:].T
     products[half:, half:] = low @ low.T
     return products
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkNTK(Kernel):
+    """k(x, z) = <x, z> times the share of neurons active at both: `relu_ntk_of_weights`, at new rows as well.
+
+    Which neurons are active does not change under small moves, so gradients go through <x, z> alone: exact wherever
+    no w_r.x is zero.
+
+    Example:
+        >>> NetworkNTK(torch.tensor([[1.0, 0.0], [-1.0, 2.0]]))([[1.0, 0.0]], [[1.0, 1.0]])
+        tensor([[0.5000]], dtype=torch.float64)
+    """
+
+    weights: Tensor
+    _kept: list[tuple[ref[Tensor], int, Tensor]] = field(default_factory=list, init=False, repr=False)
+
+    name: ClassVar[str] = "network_ntk"
+    semidefinite: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", as_matrix(self.weights, "weights").detach())
+
+    def dense(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+        """Return dot products times shares; patterns are counted in float32, exact up to 2^24 neurons."""
+        left = self._active(X)
+        right = left if Z is X else self._active(Z)
+        return X @ Z.T * ((left @ right.T).double() / len(self.weights)).to(X)
+
+    def diagonal(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return |x|^2 times the share of active neurons."""
+        return X.square().sum(1) * self._active(X).double().mean(1).to(X)
+
+    def _active(self, X: Tensor) -> Tensor:
+        """Return the patterns of the rows, in the precision of the weights.
+
+        Those of the last two tensors are kept: every step of an attack asks for the fit's own rows again.
+        """
+        known = next((one for one in self._kept if one[0]() is X and one[1] == X._version), None)
+        if known is None:
+            pattern = (X.detach().to(self.weights.dtype) @ self.weights.to(X.device).T > 0).float()
+            known = (ref(X), X._version, pattern)
+        self._kept[:] = [known, *(one for one in self._kept if one is not known)][:2]
+        return known[2]
+
+
+def network_kernel(X: ArrayLike, y: ArrayLike, width: int, seed: int, training: Training | None = None) -> NetworkNTK:
+    """Return the kernel of a network drawn for rows X, at initialisation or after training on X and y.
+
+    Without training `y` only says how many outputs there are. Another seed is another draw of weights and batches.
+
+    Example:
+        >>> network_kernel([[1.0, 0.0]], [[1.0]], 8, seed=0).weights.shape
+        torch.Size([8, 2])
+    """
+    X = as_matrix(X, "X").detach()
+    y = torch.as_tensor(y, dtype=X.dtype).reshape(len(X), -1)
+    network = ReluNetwork(X.shape[1], width, torch_generator(seed, "network"), outputs=y.shape[1], dtype=X.dtype)
+    if training is not None:
+        train(network, X, y, training, torch_generator(seed, "batches"))
+    return NetworkNTK(network.weights)

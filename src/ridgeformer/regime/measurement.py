@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,10 +17,15 @@ from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime.architecture import Architecture, Built, CustomArchitecture
 from ridgeformer.regime.distances import KernelDistances, kernel_distances
 from ridgeformer.regime.finite_ntk import relu_ntk_of_weights
-from ridgeformer.regime.linearised import Linearised, kernel_descent, linearised_predictions
 from ridgeformer.regime.networks import FrozenPattern, ReluNetwork, dead_share, is_dead
-from ridgeformer.regime.tangent_kernel import call_checked, empirical_ntk
-from ridgeformer.regime.training import Trained, Training, train
+from ridgeformer.regime.tangent_kernel import (
+    Linearised,
+    call_checked,
+    empirical_ntk,
+    kernel_descent,
+    linearised_predictions,
+)
+from ridgeformer.regime.training import Training, train
 
 __all__ = ["Measurement", "OutputDistance", "draw_network", "measure", "require_network_memory"]
 
@@ -67,7 +72,7 @@ class Measurement:
         kernel_end: As `kernel_start`, after training.
         kernel_drift: norm_F(K_t - K_0) / norm_F(K_0) on the training rows.
         weight_movement: norm(theta_t - theta_0) / norm(theta_0) over all that is trained.
-        train_error, test_error: Share of rows in the wrong class, or mean squared error.
+        train_error, test_error: Fraction of rows in the wrong class, or mean squared error.
         output_norm: Norm of the trained network's test outputs: with cross-entropy most of a distance is this.
         dead_share: Neurons inactive on every training row at the end, of a plain ReLU layer.
         curve: Epochs and training losses without penalty.
@@ -96,18 +101,14 @@ class Measurement:
     curve: tuple[tuple[int, float], ...] = ()
     linearised_curve: tuple[tuple[int, float], ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything by name, nested records too, ready for JSON."""
-        return asdict(self)
-
 
 def measure(
     split: Split,
     architecture: Architecture | CustomArchitecture,
     training: Training,
     *,
-    width: Any,
-    seed: Any,
+    width: int,
+    seed: int,
     ridge: float | Callable[[Tensor], float] | None = None,
     linearise: bool = True,
     dtype: torch.dtype = torch.float64,
@@ -119,17 +120,9 @@ def measure(
     the weight of a squared residual in the loss, or a thousandth of the mean diagonal of the kernel if there is no
     penalty.
 
-    Args:
-        split: Rows and targets.
-        architecture: Which network.
-        training: How it is trained.
-        width: Neurons of the ReLU layer.
-        seed: Of weights and batches.
-        ridge: Of the ridge predictor and the whitened criterion, or a function of the kernel after training; None as
-            above.
-        linearise: Train the linearised network as well, which doubles the time.
-        dtype: Precision of the network; kernels and distances are float64.
-        built: The network, if it is drawn already; it is trained in place.
+    `ridge` belongs to the ridge predictor and the whitened criterion; it may be a function of the kernel after
+    training. Training the linearised network as well doubles the time. Kernels and distances are float64 at any
+    `dtype`. A network passed as `built` is trained in place.
 
     Raises:
         InputError: a network that does not fit into memory, a rate at which gradient descent on the limit diverges.
@@ -146,34 +139,46 @@ def measure(
     width, seed = whole(width, "width", 1), whole(seed, "seed", 0)
     require_network_memory(split, width, dtype)
     built = built or draw_network(split, architecture, width, seed, dtype)
+    model = built.model
     rows, test_rows = (built.features(X).to(dtype) for X in (split.X, split.Xt))
-    machines = _Machines(built, rows, test_rows, split, training)
-    ntk = machines.at_same_time()  # first, because a rate may be refused
-    expansion = _expansion(built.model) if linearise else None
-    before, dead = _snapshot(built.model), is_dead(built.model, rows)
-    history = _train(built.model, rows, split, training, seed)
-    K = None if history.diverged else _kernel(built, rows)
+    machines = _Machines(built, rows, test_rows, split)
+    ntk = machines.trained(training)  # first, because a rate may be refused
+    expansion = None
+    if linearise:
+        expansion = FrozenPattern(model) if isinstance(model, ReluNetwork) else Linearised(model)
+    before, dead = _weights(model), is_dead(model, rows)
+    history = train(model, rows, split.y.to(rows), training, torch_generator(seed, "regime.batches"))
+    K = None if history.diverged else _kernel(model, rows)
     if callable(ridge):
         ridge = None if K is None or not float(K.diagonal().mean()) > 0 else ridge(K)
     ridge = _ridge(ridge, training, split, machines.K)
     krr = machines.ridge_regression(ridge)
     record: dict[str, Any] = {}
     if K is not None:
-        record = _after_training(built, machines, rows, test_rows, before, K, ridge)
-        f = record.pop("outputs")
-        record |= {"to_ridge": _distance(f, krr), "to_ntk": _distance(f, ntk)}
+        f, size = call_checked(model, test_rows), float(machines.initial.norm())
+        record = {
+            "to_ridge": _distance(f, krr),
+            "to_ntk": None if ntk is None else _distance(f, ntk),
+            "kernel_end": machines.distances(K, ridge),
+            "kernel_drift": float((K - machines.initial).norm()) / size if size > 0 else None,
+            "weight_movement": float((_weights(model) - before).norm() / before.norm()),
+            "train_error": split.error(call_checked(model, rows), train=True),
+            "test_error": split.error(f),
+            "output_norm": float(f.double().norm()),
+            "dead_share": dead_share(model, rows) if isinstance(model, ReluNetwork) else None,
+        }
         if expansion is not None:
-            linear = _train(expansion, rows, split, training, seed)
+            linear = train(expansion, rows, split.y.to(rows), training, torch_generator(seed, "regime.batches"))
             record["linearised_curve"] = linear.curve
             record["to_linearised"] = None if linear.diverged else _distance(f, call_checked(expansion, test_rows))
-        dead = dead or is_dead(built.model, rows)
+        dead = dead or is_dead(model, rows)
     return Measurement(
         width=width,
         seed=seed,
         ridge=ridge,
         kernel_start=machines.distances(machines.initial, ridge),
         ridge_test_error=split.error(krr),
-        train_loss=history.losses[-1],
+        train_loss=history.curve[-1][1],
         dead=dead,
         diverged=history.diverged,
         steps=history.steps,
@@ -190,12 +195,8 @@ def draw_network(
     return architecture.build(split.X, width, split.y.shape[1], generator, dtype)
 
 
-def require_network_memory(split: Split, width: Any, dtype: torch.dtype) -> None:
-    """Raise if a network so wide, its linearisation and what training them takes would not fit into memory.
-
-    Raises:
-        InputError: it needs more than is free; says how much.
-    """
+def require_network_memory(split: Split, width: int, dtype: torch.dtype) -> None:
+    """Raise if a network of this width, its linearisation and their training would not fit into memory."""
     width, (n, d) = whole(width, "width", 1), split.X.shape
     size = torch.finfo(dtype).bits // 8
     needed = width * (d * (WEIGHTS * size + 8) + ACTIVATIONS * size * max(n, len(split.Xt)))
@@ -203,33 +204,13 @@ def require_network_memory(split: Split, width: Any, dtype: torch.dtype) -> None
     require_memory(needed, what, "use a smaller width, fewer rows, or float32")
 
 
-def _after_training(
-    built: Built, machines: _Machines, rows: Tensor, test_rows: Tensor, before: Tensor, K: Tensor, ridge: float
-) -> dict[str, Any]:
-    """Return what only a network whose training stayed finite has."""
-    split = machines.split
-    f = call_checked(built.model, test_rows)
-    size = float(machines.initial.norm())
-    return {
-        "outputs": f,
-        "kernel_end": machines.distances(K, ridge),
-        "kernel_drift": float((K - machines.initial).norm()) / size if size > 0 else None,
-        "weight_movement": float((_snapshot(built.model) - before).norm() / before.norm()),
-        "train_error": split.error(call_checked(built.model, rows), train=True),
-        "test_error": split.error(f),
-        "output_norm": float(f.double().norm()),
-        "dead_share": dead_share(built.model, rows) if isinstance(built.model, ReluNetwork) else None,
-    }
-
-
 class _Machines:
     """The kernel machines of one network before training: ridge regression, and training at a fixed kernel."""
 
-    def __init__(self, built: Built, rows: Tensor, test_rows: Tensor, split: Split, training: Training) -> None:
-        self.split, self.training = split, training
+    def __init__(self, built: Built, rows: Tensor, test_rows: Tensor, split: Split) -> None:
+        self.y, self.has_limit = split.y, built.closed_form
         self.start, self.start_query = (call_checked(built.model, part).double() for part in (rows, test_rows))
-        self.has_limit = built.closed_form
-        self.initial = _kernel(built, rows)
+        self.initial = _kernel(built.model, rows)
         if built.closed_form:
             X, Xt = rows.double(), test_rows.double()
             self.K, self.cross = ReluNTK()(X), ReluNTK()(Xt, X)
@@ -240,28 +221,27 @@ class _Machines:
     def ridge_regression(self, ridge: float) -> Tensor:
         """Return the predictions of kernel ridge regression."""
         A = self.K + ridge * torch.eye(len(self.K), dtype=self.K.dtype)
-        return self.cross @ torch.linalg.solve(A, self.split.y)
+        return self.cross @ torch.linalg.solve(A, self.y)
 
-    def at_same_time(self) -> Tensor | None:
+    def trained(self, how: Training) -> Tensor | None:
         """Return the limit kernel's predictions after the same training, started at the network's own outputs."""
-        how, y = self.training, self.split.y
-        if not self.has_limit or how.method == "adam":
+        if not (self.has_limit and how.full_batch):
             return None
-        begin = {"start": self.start, "start_query": self.start_query, "l2": how.l2}
+        begin: dict[str, Any] = {"start": self.start, "start_query": self.start_query, "l2": how.l2}
         flow = how.method == "flow"
         if how.loss == "mse":
             when = {"time": how.time} if flow else {"time": how.epochs, "rate": how.rate}
-            return linearised_predictions(self.K, self.cross, y, scale=2 / y.numel(), **when, **begin)
+            return linearised_predictions(self.K, self.cross, self.y, scale=2 / self.y.numel(), **when, **begin)
         finer = FLOW_STEPS if flow else 1
-        pace = {"steps": finer * how.epochs, "rate": float(how.rate) / finer}
-        return kernel_descent(self.K, self.cross, lambda f: how.output_gradient(f, y), **pace, **begin)
+        begin |= {"steps": finer * how.epochs, "rate": float(how.rate) / finer}
+        return kernel_descent(self.K, self.cross, lambda f: how.output_gradient(f, self.y), **begin)
 
-    def distances(self, kernel: Tensor | None, ridge: float) -> KernelDistances | None:
-        """Return how far a kernel is from the limit, if there are both."""
-        return None if kernel is None or not self.has_limit else kernel_distances(kernel, self.K, ridge=ridge)
+    def distances(self, kernel: Tensor, ridge: float) -> KernelDistances | None:
+        """Return how far a kernel is from the limit, if there is one."""
+        return kernel_distances(kernel, self.K, ridge=ridge) if self.has_limit else None
 
 
-def _ridge(ridge: Any, training: Training, split: Split, K: Tensor) -> float:
+def _ridge(ridge: float | None, training: Training, split: Split, K: Tensor) -> float:
     if ridge is not None:
         return positive(ridge, "ridge", "kernel ridge regression must be defined")
     if float(training.l2) > 0:
@@ -269,27 +249,17 @@ def _ridge(ridge: Any, training: Training, split: Split, K: Tensor) -> float:
     return 1e-3 * float(K.diagonal().double().mean()) or 1e-3
 
 
-def _train(model: nn.Module, rows: Tensor, split: Split, training: Training, seed: int) -> Trained:
-    return train(model, rows, split.y.to(rows), training, torch_generator(seed, "regime.batches"))
-
-
-def _kernel(built: Built, rows: Tensor) -> Tensor:
+def _kernel(model: nn.Module, rows: Tensor) -> Tensor:
     """Return the tangent kernel, averaged over outputs; outputs of a ReLU layer all have the same."""
-    if isinstance(built.model, ReluNetwork):
-        return relu_ntk_of_weights(rows, built.model.weights).double()
-    return empirical_ntk(built.model, rows).double()
+    if isinstance(model, ReluNetwork):
+        return relu_ntk_of_weights(rows, model.weights).double()
+    return empirical_ntk(model, rows).double()
 
 
-def _expansion(model: nn.Module) -> nn.Module:
-    return FrozenPattern(model) if isinstance(model, ReluNetwork) else Linearised(model)
-
-
-def _snapshot(model: nn.Module) -> Tensor:
+def _weights(model: nn.Module) -> Tensor:
     return nn.utils.parameters_to_vector(p.detach().double() for p in model.parameters() if p.requires_grad)
 
 
-def _distance(f: Tensor | None, predictor: Tensor | None) -> OutputDistance | None:
-    if f is None or predictor is None:
-        return None
+def _distance(f: Tensor, predictor: Tensor) -> OutputDistance:
     gap, size = float((f.double() - predictor.double()).norm()), float(predictor.double().norm())
     return OutputDistance(gap, gap / size if size > 0 else float("inf"))

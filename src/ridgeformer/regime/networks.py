@@ -1,7 +1,4 @@
-"""Networks of the kernel-regime question, and the attention in front of them.
-
-Two-layer ReLU networks on rows, on fixed attention features, and on trained attention.
-"""
+"""Two-layer ReLU networks on rows, on fixed attention features, and on trained attention."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ridgeformer.core.checks import as_matrix, as_query, positive, whole
+from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, positive, whole
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.memory import require_memory
 
@@ -35,10 +32,7 @@ __all__ = [
 def normalise_rows(X: Float[Tensor, "n d"], name: str = "X", *, keep_zero: bool = False) -> Float[Tensor, "n d"]:
     """Return X with every row divided by its length; no square overflows or vanishes on the way.
 
-    Args:
-        X: Rows.
-        name: What they are called in an error.
-        keep_zero: Leave zero rows as they are instead of refusing them.
+    `keep_zero` leaves zero rows as they are instead of refusing them.
 
     Raises:
         InputError: a zero row, which has no direction.
@@ -66,12 +60,9 @@ class LinearisedAttention:
     rows lose (`softmax_gap`). A row x that is not in the context attends to it: X'X x. Gradients flow through
     x and not through the context.
 
-    Args:
-        context: The rows attended to, (n, d).
-        layers: How many.
-        recompute: Every layer attends with its own input (True) or all with the context's first Gram matrix.
-        rank: Number of leading directions kept of every attention matrix; None keeps all.
-        normalise: Scale rows to unit length after every layer.
+    With `recompute` every layer attends with its own input, otherwise all with the context's first Gram matrix. `rank`
+    is the number of leading directions kept of every attention matrix; None keeps all. `normalise` scales rows to unit
+    length after every layer.
 
     Raises:
         InputError: a row whose features are zero and have no direction.
@@ -82,10 +73,10 @@ class LinearisedAttention:
         True
     """
 
-    context: Any
-    layers: Any = 1
+    context: ArrayLike
+    layers: int = 1
     recompute: bool = True
-    rank: Any = None
+    rank: int | None = None
     normalise: bool = True
     _keys: list[Tensor] = field(init=False, repr=False, default_factory=list)
     _values: list[Tensor] = field(init=False, repr=False, default_factory=list)
@@ -95,14 +86,14 @@ class LinearisedAttention:
         whole(self.layers, "layers", 0)
         if self.rank is not None and whole(self.rank, "rank", 1) > min(rows.shape):
             raise InputError(f"rank is {self.rank}; an attention matrix of {tuple(rows.shape)} rows has less.")
-        keys = self._truncate(rows)
-        layer_rows = rows
-        for _ in range(self.layers):
-            self._keys.append(self._truncate(layer_rows) if self.recompute else keys)
-            self._values.append(layer_rows)
-            layer_rows = self._attend(layer_rows if self.recompute else rows, len(self._keys) - 1)
+        values = rows
+        for layer in range(self.layers):
+            attending = values if self.recompute else rows
+            self._keys.append(self._truncate(attending))
+            self._values.append(values)
+            values = self._attend(attending, layer)
 
-    def __call__(self, X: Any) -> Float[Tensor, "n d"]:
+    def __call__(self, X: ArrayLike) -> Float[Tensor, "n d"]:
         """Return the features of rows (n, d)."""
         like = as_matrix(self.context, "context").to(torch.float64)
         rows = x = as_query(X, like, "X")
@@ -122,7 +113,7 @@ class LinearisedAttention:
         return keys @ Vt[: self.rank].T @ Vt[: self.rank]
 
 
-def softmax_gap(X: Any, scale: Any) -> float:
+def softmax_gap(X: ArrayLike, scale: float) -> float:
     """Return the relative distance of (scale/n) X X'X from softmax(scale X X') X, in Frobenius norm (L16).
 
     exp(a) ~ 1 + a also leaves the mean row and the row sums: the gap vanishes with `scale` for centred rows only,
@@ -141,19 +132,14 @@ def softmax_gap(X: Any, scale: Any) -> float:
 
 
 def qkv_features(
-    X: Any, generator: torch.Generator, *, heads: Any = 1, head_width: Any = None, tied: bool = False
+    X: ArrayLike, generator: torch.Generator, *, heads: int = 1, head_width: int | None = None, tied: bool = False
 ) -> Float[Tensor, "n p"]:
     """Return linearised attention features (X W_Q W_K'X') X of random heads, side by side over sqrt(heads).
 
     Entries of W_Q and W_K (d, head_width) are N(0, 1/head_width); values are the rows themselves. The kernel of the
     features is the average of the heads' kernels; `expected_qkv_kernel` is its mean over draws.
 
-    Args:
-        X: Rows (n, d).
-        generator: Where the draws come from.
-        heads: How many independent heads.
-        head_width: Columns of W_Q and W_K; None takes d.
-        tied: W_Q = W_K.
+    `head_width` None takes d; `tied` heads have W_Q = W_K.
 
     Example:
         >>> from ridgeformer.core.seeds import torch_generator
@@ -171,7 +157,7 @@ def qkv_features(
     return torch.cat(features, dim=1) / sqrt(heads)
 
 
-def expected_qkv_kernel(X: Any, *, head_width: Any = None, tied: bool = False) -> Float[Tensor, "n n"]:
+def expected_qkv_kernel(X: ArrayLike, *, head_width: int | None = None, tied: bool = False) -> Float[Tensor, "n n"]:
     """Return E[K] of `qkv_features`: tr(G^2)/d_k G, and (1 + 1/d_k) G^3 more if queries and keys are tied.
 
     Independent heads, averaged, therefore keep the condition number of G; cubing it takes tied weights or one draw.
@@ -189,13 +175,7 @@ class ReluNetwork(nn.Module):
     Several outputs share the neurons and have signs of their own. Draws are made in float64 and then rounded, so
     networks of both precisions are the same network.
 
-    Args:
-        features: d.
-        width: m.
-        generator: Where weights and signs are drawn from.
-        outputs: c.
-        scale: Standard deviation of the initial weights; 0.01 as published, 1 for unit initialisation.
-        dtype: Precision.
+    The `scale` of the initial weights is 0.01 as published; 1 is unit initialisation.
 
     Raises:
         InputError: weights, gradients and Adam's moments would not fit into memory.
@@ -211,12 +191,12 @@ class ReluNetwork(nn.Module):
 
     def __init__(
         self,
-        features: Any,
-        width: Any,
+        features: int,
+        width: int,
         generator: torch.Generator,
         *,
-        outputs: Any = 1,
-        scale: Any = 0.01,
+        outputs: int = 1,
+        scale: float = 0.01,
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__()
@@ -268,24 +248,17 @@ class QKVBlock(nn.Module):
     Entries of W_Q and W_K are drawn from N(0, 1/d_k) and those of W_V from N(0, 1/d), so that one head with tied
     identity weights would be X X'X. Heads stand side by side.
 
-    Args:
-        features: d.
-        generator: Where the weights are drawn from.
-        heads: How many.
-        head_width: d_k, also the width of a head's values; None takes d // heads, at least 1.
-        tied: W_Q = W_K.
-        normalise: "layer_norm", "unit" rows, or None.
-        softmax: Softmax attention with logits over sqrt(d_k), instead of linearised.
-        dtype: Precision.
+    `head_width`, d_k, is also the width of a head's values; None takes d // heads, at least 1. `tied` means W_Q = W_K.
+    Rows are normalised by "layer_norm", to "unit" length, or not (None). Softmax attention has logits over sqrt(d_k).
     """
 
     def __init__(
         self,
-        features: Any,
+        features: int,
         generator: torch.Generator,
         *,
-        heads: Any = 1,
-        head_width: Any = None,
+        heads: int = 1,
+        head_width: int | None = None,
         tied: bool = False,
         normalise: str | None = "unit",
         softmax: bool = False,
@@ -323,15 +296,7 @@ class QKVNetwork(nn.Module):
 
     The context passes through the same blocks, so that a second block attends to what the first made of it.
 
-    Args:
-        context: The rows attended to, (n, d): the training set.
-        width: Neurons of the ReLU layer.
-        generator: Where everything is drawn from.
-        layers: Blocks.
-        outputs: c.
-        scale: Of the ReLU layer's weights.
-        dtype: Precision.
-        block: Options of `QKVBlock`.
+    The context is the training set. `block` holds options of `QKVBlock`.
 
     Example:
         >>> from ridgeformer.core.seeds import torch_generator
@@ -344,13 +309,13 @@ class QKVNetwork(nn.Module):
 
     def __init__(
         self,
-        context: Any,
-        width: Any,
+        context: ArrayLike,
+        width: int,
         generator: torch.Generator,
         *,
-        layers: Any = 1,
-        outputs: Any = 1,
-        scale: Any = 0.01,
+        layers: int = 1,
+        outputs: int = 1,
+        scale: float = 0.01,
         dtype: torch.dtype = torch.float64,
         **block: Any,
     ) -> None:

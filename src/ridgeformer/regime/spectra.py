@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log10
-from typing import Any
+from math import inf, isfinite, log10
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer import bounds
-from ridgeformer.core.checks import as_matrix, positive, whole
+from ridgeformer.core.checks import ArrayLike, as_matrix, positive, whole
 from ridgeformer.core.errors import InputError
 
 __all__ = ["ENERGIES", "GramSpectrum", "Spectra", "attention_order", "examine_spectra", "gram_spectrum"]
@@ -44,7 +43,7 @@ class GramSpectrum:
         """The eigenvalues up to the rank."""
         return self.eigenvalues[: self.rank]
 
-    def energy_rank(self, share: Any) -> int:
+    def energy_rank(self, share: float) -> int:
         """Return how many directions carry this share of the trace."""
         share = positive(share, "share", "a share of the trace")
         if share > 1:
@@ -52,7 +51,7 @@ class GramSpectrum:
         energy = np.cumsum(self.nonzero) / self.nonzero.sum()
         return min(self.rank, int(np.searchsorted(energy, share * (1 - 1e-12)) + 1))
 
-    def condition(self, truncation: Any = None) -> float:
+    def condition(self, truncation: int | None = None) -> float:
         """Return kappa(G) on its top `truncation` directions; None takes the rank. Beyond the rank it is round-off."""
         at = self.rank if truncation is None else whole(truncation, "truncation", 1)
         if at > len(self.eigenvalues):
@@ -66,11 +65,19 @@ class GramSpectrum:
         at["min(n, d)"] = len(self.eigenvalues)
         return {name: (directions, self.condition(directions)) for name, directions in at.items()}
 
-    def log10_condition(self, order: int = 1, truncation: Any = None) -> float:
+    def log10_condition(self, order: int = 1, truncation: int | None = None) -> float:
         """Return log10 of kappa(G^order), for orders whose condition number overflows as well."""
         return order * log10(self.condition(truncation))
 
-    def effective_dimension(self, ridge: Any, order: int = 1) -> float:
+    def as_dict(self) -> dict[str, object]:
+        """Return rank, condition numbers and eigenvalues as plain values; an infinite kappa is None."""
+        conditions = {
+            name: {"directions": directions, "kappa": kappa if isfinite(kappa) else None}
+            for name, (directions, kappa) in self.conditions().items()
+        }
+        return {"rank": self.rank, "conditions": conditions, "eigenvalues": self.eigenvalues.tolist()}
+
+    def effective_dimension(self, ridge: float, order: int = 1) -> float:
         """Return d_eff of G^order at this ridge: `bounds.effective_dimension`."""
         return bounds.effective_dimension(self.nonzero**order, ridge)
 
@@ -85,16 +92,13 @@ class GramSpectrum:
         )
 
 
-def gram_spectrum(X: Any) -> GramSpectrum:
+def gram_spectrum(X: ArrayLike) -> GramSpectrum:
     """Return the spectrum of X X' by an SVD of X in float64.
 
     Example:
         >>> spectrum = gram_spectrum([[1.0, 0.0], [0.0, 10.0]])
         >>> spectrum.condition(), spectrum.log10_condition(order=3)
         (100.0, 6.0)
-
-    Raises:
-        InputError: all rows are zero.
     """
     X = as_matrix(X).detach().to("cpu", torch.float64)
     singular = torch.linalg.svdvals(X).numpy()
@@ -104,7 +108,7 @@ def gram_spectrum(X: Any) -> GramSpectrum:
     return GramSpectrum(np.square(singular), int((singular > cut).sum()), *X.shape)
 
 
-def attention_order(layers: Any, *, recompute: Any = False) -> int:
+def attention_order(layers: int, *, recompute: bool = False) -> int:
     """Return the p of K = G^p after `layers` layers of linearised attention without normalisation (L9).
 
     One attention matrix G used by every layer: 2 k + 1. Attention recomputed from each layer's own output: 3^k.

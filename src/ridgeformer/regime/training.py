@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from math import isfinite
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -15,7 +16,7 @@ from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = ["LOSSES", "METHODS", "Trained", "Training", "train"]
 
-METHODS = ("adam", "descent", "flow")
+METHODS = {"adam": "Adam", "descent": "full-batch gradient descent", "flow": "gradient flow"}
 LOSSES = ("mse", "cross_entropy")
 
 
@@ -36,12 +37,12 @@ class Training:
         50.0
     """
 
-    method: Any = "adam"
-    loss: Any = "mse"
-    rate: Any = 1e-3
-    epochs: Any = 500
-    batch: Any = 128
-    l2: Any = 1e-3
+    method: str = "adam"
+    loss: str = "mse"
+    rate: float = 1e-3
+    epochs: int = 500
+    batch: int = 128
+    l2: float = 1e-3
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -59,6 +60,11 @@ class Training:
         """Training time of gradient descent or flow."""
         return float(self.rate) * self.epochs
 
+    @property
+    def full_batch(self) -> bool:
+        """Whether every step sees all rows and follows the gradient, as the kernel theory supposes."""
+        return self.method != "adam"
+
     def objective(self, outputs: Float[Tensor, "n c"], y: Float[Tensor, "n c"]) -> Tensor:
         """Return the loss without the penalty; for cross-entropy the largest target marks the class."""
         if self.loss == "mse":
@@ -73,36 +79,23 @@ class Training:
         return (torch.softmax(outputs, dim=1) - classes) / len(y)
 
     def __str__(self) -> str:
-        how = {"adam": "Adam", "descent": "full-batch gradient descent", "flow": "gradient flow"}[self.method]
-        return (
-            f"{self.epochs} epochs of {how} on {self.loss} with rate {float(self.rate):.3g} and L2 {float(self.l2):g}"
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the settings by name."""
-        return asdict(self)
+        pace = f"rate {float(self.rate):.3g} and L2 {float(self.l2):g}"
+        return f"{self.epochs} epochs of {METHODS[self.method]} on {self.loss} with {pace}"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """How training went.
+    """The course of a training.
 
     Attributes:
-        losses: Loss without penalty on all rows, at the start and after every epoch that was recorded.
-        epochs: Those epochs, 0 for the start.
+        curve: Recorded epochs, from 0, and the loss on all rows there, without the penalty.
         steps: Steps taken.
         diverged: Whether the loss or a weight stopped being finite; training ended there.
     """
 
-    losses: tuple[float, ...]
-    epochs: tuple[int, ...]
+    curve: tuple[tuple[int, float], ...]
     steps: int
     diverged: bool
-
-    @property
-    def curve(self) -> tuple[tuple[int, float], ...]:
-        """Epochs and losses, in pairs."""
-        return tuple(zip(self.epochs, self.losses, strict=True))
 
 
 def train(
@@ -112,89 +105,83 @@ def train(
     settings: Training,
     generator: torch.Generator,
     *,
-    record_every: Any = None,
+    record_every: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Trained:
     """Train a module in place; the same generator gives the same batches, so the same network.
 
-    Args:
-        model: Maps (n, d) to (n, c).
-        X: Rows, in the module's precision.
-        y: Targets.
-        settings: How.
-        generator: Shuffles the batches of Adam; not used by the full-batch methods.
-        record_every: Epochs between two recorded losses; None records a hundred or so.
-        progress: Called after every epoch with its number.
-
-    Raises:
-        InputError: cross-entropy with one output.
+    `X` is in the module's precision. The generator shuffles the batches of Adam. `record_every` None records a hundred
+    losses or so; `progress` is called with the number of every finished epoch.
 
     Example:
         >>> from ridgeformer.core.seeds import torch_generator
         >>> line = nn.Linear(1, 1).double()
         >>> X = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
         >>> how = Training(method="descent", rate=0.3, epochs=200, l2=0.0)
-        >>> train(line, X, 2 * X + 1, how, torch_generator(0, "batches")).losses[-1] < 1e-9
+        >>> train(line, X, 2 * X + 1, how, torch_generator(0, "batches")).curve[-1][1] < 1e-9
         True
     """
     if settings.loss == "cross_entropy" and y.shape[1] < 2:
         raise InputError("cross-entropy needs one output a class, and there is one output: use mse, or two outputs.")
     every = max(1, settings.epochs // 100) if record_every is None else whole(record_every, "record_every", 1)
     step = _STEPPERS[settings.method](model, settings)
-    losses, recorded, steps = [_loss(model, X, y, settings)], [0], 0
+
+    def loss() -> float:
+        with torch.no_grad():
+            return float(settings.objective(model(X), y))
+
+    curve, steps = [(0, loss())], 0
     for epoch in range(1, settings.epochs + 1):
-        for rows in _batches(len(X), settings, generator):
-            step(X[rows], y[rows])
+        if settings.full_batch:
+            step(X, y)
             steps += 1
+        else:
+            for rows in torch.randperm(len(X), generator=generator).split(settings.batch):
+                step(X[rows], y[rows])
+                steps += 1
         if epoch % every == 0 or epoch == settings.epochs:
-            losses.append(_loss(model, X, y, settings))
-            recorded.append(epoch)
-            if not _finite(losses[-1], model):
-                return Trained(tuple(losses), tuple(recorded), steps, diverged=True)
+            curve.append((epoch, loss()))
+            weights_finite = all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters())
+            if not (isfinite(curve[-1][1]) and weights_finite):
+                return Trained(tuple(curve), steps, diverged=True)
         if progress is not None:
             progress(epoch)
-    return Trained(tuple(losses), tuple(recorded), steps, diverged=False)
+    return Trained(tuple(curve), steps, diverged=False)
 
 
-Step = Callable[[Tensor, Tensor], None]
+Step: TypeAlias = Callable[[Tensor, Tensor], None]
 
 
-def _adam(model: nn.Module, settings: Training) -> Step:
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.Adam(parameters, lr=float(settings.rate), weight_decay=float(settings.l2))
+def _optimiser(kind: type[torch.optim.Adam] | type[torch.optim.SGD]) -> Callable[[nn.Module, Training], Step]:
+    """Return the steps of one of torch's optimisers."""
 
-    def step(X: Tensor, y: Tensor) -> None:
-        optimiser.zero_grad(set_to_none=True)
-        settings.objective(model(X), y).backward()
-        optimiser.step()
+    def build(model: nn.Module, settings: Training) -> Step:
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimiser = kind(parameters, lr=float(settings.rate), weight_decay=float(settings.l2))
 
-    return step
+        def step(X: Tensor, y: Tensor) -> None:
+            optimiser.zero_grad(set_to_none=True)
+            settings.objective(model(X), y).backward()
+            optimiser.step()
 
+        return step
 
-def _descent(model: nn.Module, settings: Training) -> Step:
-    parameters, gradient = _gradient(model, settings)
-
-    def step(X: Tensor, y: Tensor) -> None:
-        slopes = gradient(X, y)
-        with torch.no_grad():
-            for parameter, slope in zip(parameters, slopes, strict=True):
-                parameter.sub_(slope, alpha=float(settings.rate))
-
-    return step
+    return build
 
 
 def _flow(model: nn.Module, settings: Training) -> Step:
     """Runge-Kutta of order 4 on d theta/dt = -gradient."""
-    parameters, gradient = _gradient(model, settings)
-    h = float(settings.rate)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    h, l2 = float(settings.rate), float(settings.l2)
 
     def step(X: Tensor, y: Tensor) -> None:
         start = [parameter.detach().clone() for parameter in parameters]
         total = [torch.zeros_like(parameter) for parameter in start]
         for ahead, weight in ((0.5, 1 / 6), (0.5, 1 / 3), (1.0, 1 / 3), (0.0, 1 / 6)):
-            slopes = gradient(X, y)
+            slopes = torch.autograd.grad(settings.objective(model(X), y), parameters)
             with torch.no_grad():
-                for parameter, origin, sum_, slope in zip(parameters, start, total, slopes, strict=True):
+                for parameter, origin, sum_, gradient in zip(parameters, start, total, slopes, strict=True):
+                    slope = gradient + l2 * parameter
                     sum_.add_(slope, alpha=weight)
                     parameter.copy_(origin - ahead * h * slope)
         with torch.no_grad():
@@ -204,34 +191,8 @@ def _flow(model: nn.Module, settings: Training) -> Step:
     return step
 
 
-_STEPPERS: dict[str, Callable[[nn.Module, Training], Step]] = {"adam": _adam, "descent": _descent, "flow": _flow}
-
-
-def _gradient(
-    model: nn.Module, settings: Training
-) -> tuple[list[nn.Parameter], Callable[[Tensor, Tensor], list[Tensor]]]:
-    """Return the trained parameters and the gradient of loss and penalty with respect to them."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-
-    def gradient(X: Tensor, y: Tensor) -> list[Tensor]:
-        slopes = torch.autograd.grad(settings.objective(model(X), y), parameters)
-        l2 = float(settings.l2)
-        return [slope + l2 * parameter.detach() for slope, parameter in zip(slopes, parameters, strict=True)]
-
-    return parameters, gradient
-
-
-def _batches(n: int, settings: Training, generator: torch.Generator) -> list[Tensor] | list[slice]:
-    if settings.method != "adam":
-        return [slice(None)]
-    return list(torch.randperm(n, generator=generator).split(settings.batch))
-
-
-def _loss(model: nn.Module, X: Tensor, y: Tensor, settings: Training) -> float:
-    with torch.no_grad():
-        return float(settings.objective(model(X), y))
-
-
-def _finite(loss: float, model: nn.Module) -> bool:
-    finite = all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters())
-    return finite and loss == loss and abs(loss) != float("inf")
+_STEPPERS: dict[str, Callable[[nn.Module, Training], Step]] = {
+    "adam": _optimiser(torch.optim.Adam),
+    "descent": _optimiser(torch.optim.SGD),
+    "flow": _flow,
+}

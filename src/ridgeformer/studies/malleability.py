@@ -79,7 +79,7 @@ def measure(
     - `ridge`: over tr(K)/n.
     - `kernel`: "infinite", or "initial" or "trained" of a network of this width.
     - `context`: "moving" if the attacker's gradient goes through the attention context, else "fixed".
-    - `score`: which influence, as in `influence.scores`.
+    - `score`: which influence, as in `influence.exact.score`.
     - `rounds`: of adversarial training before the measurement, with the same attack; 0 is none.
 
     Example:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
@@ -167,7 +168,7 @@ def _spectra_of(found: RegimeAnswer) -> dict[str, GramSpectrum]:
 
 
 def _settings(found: RegimeAnswer) -> Section:
-    rows = [*found.architecture.items(), *found.training.as_dict().items(), ("seconds", found.seconds)]
+    rows = [*found.architecture.items(), *asdict(found.training).items(), ("seconds", found.seconds)]
 
     def written(value: object) -> str:
         return number(value, 4) if isinstance(value, float) else str(value)
