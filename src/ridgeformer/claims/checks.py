@@ -190,9 +190,11 @@ def inequalities(*names: str) -> Callable[[Callable[[Numbers], dict[str, Sides]]
     """Make an `Inequality` of each name: the function below returns the sides on one case by their words."""
 
     def each(case: Callable[[Numbers], dict[str, Sides]]) -> dict[str, Inequality]:
-        words = case(Numbers(normal((1, MOST_NUMBERS), 0, "claims", "size")))
-        named = zip(names, words, strict=True)
-        return {name: Inequality(name, said, lambda take, said=said: case(take)[said]) for name, said in named}
+        def sides(words: str) -> Callable[[Numbers], Sides]:
+            return lambda take: case(take)[words]
+
+        known = case(Numbers(normal((1, MOST_NUMBERS), 0, "claims", "size")))
+        return {name: Inequality(name, words, sides(words)) for name, words in zip(names, known, strict=True)}
 
     return each
 

@@ -222,7 +222,9 @@ FRESH = Network(WIDTH)
 def l26(cases: int) -> Pieces:
     """Malleability develops during training."""
     digits, features = datasets.load("digits"), AttentionFeatures()
-    before, after, alone = [], [], []
+    before: list[float] = []
+    after: list[float] = []
+    alone: list[float] = []
     for seed in range(drawn(cases, 8)):
         p = Split.for_networks(digits, rows=100, test_rows=40, seed=seed, classes=("3", "8"))
         for network, flips in ((FRESH, before), (TRAINED, after)):

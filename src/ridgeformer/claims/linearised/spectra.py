@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -103,12 +104,16 @@ def l1(cases: int) -> Pieces:
     yield Figure("the same, G^3 multiplied out in float32, lowest of all draws", min(formed))
     yield Figure("median relative error in float32", lost)
     yield Figure("fraction of float32 draws in which it is negative", sum(value < 0 for value in formed) / len(formed))
-    ways = {f"formed in {name}": partial(multiplied_out, dtype=getattr(torch, name)) for name in ("float32", "float64")}
+    ways: dict[str, Callable[[Tensor], float]] = {
+        "formed in float32": partial(multiplied_out, dtype=torch.float32),
+        "formed in float64": partial(multiplied_out, dtype=torch.float64),
+        "sixth powers": smallest,
+    }
     yield plot(
         "condition number of G", "relative error of the smallest eigenvalue of G^3", CONDITIONS, log="xy",
         solid={
             name: [abs(way(rows(condition, 0)) * condition**3 - 1) for condition in CONDITIONS]
-            for name, way in {**ways, "sixth powers": smallest}.items()
+            for name, way in ways.items()
         },
         caption="Above 1 nothing is left of it: float32 is lost by 1e3, float64 by 1e6, sixth powers never here.",
     )  # fmt: skip

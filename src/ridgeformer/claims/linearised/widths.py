@@ -168,10 +168,8 @@ L18_WIDTHS, PARAMETERS = {"MNIST": (1e24, 784), "CIFAR-10": (1e29, 3072)}, 1e12
 """Published widths and pixels of an image; parameters of the largest models, of order 10^12."""
 
 
-GPT3 = {"d_model": 12_288, "nhead": 96, "dim_feedforward": 49_152}
-
-
-GPT3_LAYERS, GPT3_PARAMETERS = 96, 1.75e11
+LARGEST_WIDTH, GPT3_PARAMETERS = 49_152, 1.75e11
+"""Of the hidden layers of GPT-3, 4 x 12,288, and the parameters published for it."""
 
 
 @Claim(
@@ -193,8 +191,8 @@ def l18(cases: int) -> Pieces:
         networks = [ReluNetwork(pixels, width, torch_generator(0, "L18")) for width in (8, 64)]
         few, many = (sum(p.numel() for p in network.parameters()) for network in networks)
         per_neuron[name] = (many - few) / (64 - 8)
-    layer = torch.nn.TransformerEncoderLayer(**GPT3, device="meta")  # shapes without memory
-    counted = GPT3_LAYERS * sum(p.numel() for p in layer.parameters())
+    layer = torch.nn.TransformerEncoderLayer(12_288, 96, LARGEST_WIDTH, device="meta")  # shapes without memory
+    counted = 96 * sum(p.numel() for p in layer.parameters())
     name = "a neuron of the study's network has as many trained weights as an image has pixels"
     yield corrected.holds(name, [per_neuron[data] == pixels for data, (_, pixels) in L18_WIDTHS.items()])
     name = "96 layers of that width have GPT-3's 175 billion parameters within 1 %: they are its layers"
@@ -202,7 +200,7 @@ def l18(cases: int) -> Pieces:
     orders = {
         name: [
             log10(width / PARAMETERS),
-            log10(width / GPT3["dim_feedforward"]),
+            log10(width / LARGEST_WIDTH),
             log10(width * per_neuron[name] / PARAMETERS),
         ]
         for name, (width, _) in L18_WIDTHS.items()

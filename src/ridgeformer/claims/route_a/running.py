@@ -21,7 +21,7 @@ from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Mask, Tokens,
 from ridgeformer.solving import solve
 
 A7_SUPPORTS, A7_FEATURES, A7_QUERIES, A7_STEPS, WIDTH = 6, 3, 2, 3, 5
-NETWORKS = (
+NETWORKS: tuple[tuple[Kernel, Algorithm, str], ...] = (
     (DotProduct(), ConjugateGradients(steps=A7_STEPS), "linear"),
     (DotProduct(), ConjugateGradients(steps=A7_STEPS, preconditioner="jacobi"), "linear"),
     (Exponential(1.0), ConjugateGradients(steps=A7_STEPS), "softmax"),
@@ -91,8 +91,8 @@ def _readout_leak(mask: Mask, layers: int) -> float:
     generator = torch_generator(0, "A7", "readout")
 
     def head() -> HeadWeights:
-        draws = (torch.randn(WIDTH, WIDTH, generator=generator, dtype=torch.float64) for _ in range(4))
-        return HeadWeights("head", *(draw / WIDTH**0.5 for draw in draws), mask, "softmax")
+        draws = [torch.randn(WIDTH, WIDTH, generator=generator, dtype=torch.float64) / WIDTH**0.5 for _ in range(4)]
+        return HeadWeights("head", draws[0], draws[1], draws[2], draws[3], mask, "softmax")
 
     network = [AttentionSublayer("readout", "", [head()]) for _ in range(layers)]
     start = torch.randn(tokens.total, WIDTH, generator=generator, dtype=torch.float64)
