@@ -4,7 +4,7 @@ import torch
 
 from ridgeformer import datasets
 from ridgeformer.claims import DEEP_CASES, stated
-from ridgeformer.claims.linearised import costs, functions, malleability, sensitivity, spectra, tangent_kernels, widths
+from ridgeformer.claims.linearised import attacks, costs, functions, spectra, tangent_kernels, widths
 from ridgeformer.claims.linearised.functions import beyond_first_order
 from ridgeformer.claims.linearised.spectra import attention_features
 from ridgeformer.core.seeds import torch_generator
@@ -16,8 +16,8 @@ from tests.claims.findings import BY_ID, finding
 CORRECTED = [
     spectra._l3["L3 lower"],
     spectra._l3["L3 upper"],
-    sensitivity._l7_fixed,
-    sensitivity._l8_bound,
+    attacks._l7_fixed,
+    attacks._l8_bound,
     functions._l16_remainder,
 ]
 BROKEN = {"L3": "kappa^3 is kept", "L7": "change <= eps norm1(G x_j)"}
@@ -160,22 +160,22 @@ def test_l9_counterexample():
 def test_l11_counterexample_is_a_published_cell():
     relu, attention = arrays("L11").values()
     assert (float(relu), float(attention)) in FLIPS["cifar10", "automobile,airplane"].values()
-    assert attention / relu == pytest.approx(min(malleability.published_ratios()))
+    assert attention / relu == pytest.approx(min(attacks.published_ratios()))
 
 
 def test_l11_intervals_of_a_known_gap():
     rates = np.array([[0.1] * 8, [0.4] * 8])
-    assert malleability.gap_interval(rates) == pytest.approx((0.3, 0.3))
+    assert attacks.gap_interval(rates) == pytest.approx((0.3, 0.3))
     noisy = np.array([[0.1, 0.3] * 4, [0.2, 0.2] * 4])
-    low, high = malleability.gap_interval(noisy)
+    low, high = attacks.gap_interval(noisy)
     assert low < 0 < high
 
 
 @pytest.mark.parametrize(("attention", "outside"), [(0.15, True), (0.4, False), (0.95, True)])
 def test_l11_ratios_outside_two_to_nine(attention, outside):
     relu = 0.1 + np.array([-0.005, 0.005] * 4)
-    assert malleability.outside_range(np.array([relu, [attention] * 8])) is outside
-    assert not malleability.outside_range(np.array([relu, attention + np.array([-0.5, 0.5] * 4)]))
+    assert attacks.outside_range(np.array([relu, [attention] * 8])) is outside
+    assert not attacks.outside_range(np.array([relu, attention + np.array([-0.5, 0.5] * 4)]))
 
 
 def test_l11_says_what_was_measured():

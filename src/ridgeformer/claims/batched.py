@@ -16,23 +16,6 @@ from torch import Tensor
 
 from ridgeformer.claims.checks import Numbers
 
-__all__ = [
-    "Steps",
-    "a_norm",
-    "apply",
-    "chebyshev",
-    "conjugate_gradients",
-    "each_step",
-    "eigenvalues_and_kappa",
-    "norm",
-    "orthonormal",
-    "prescribed",
-    "resolvent",
-    "richardson",
-    "spectrum_of",
-    "textbook",
-]
-
 
 def orthonormal(M: Tensor) -> Tensor:
     """Return an orthonormal basis of the columns' span."""

@@ -20,26 +20,6 @@ from ridgeformer import datasets
 from ridgeformer.claims.claim import Trial
 from ridgeformer.core.seeds import torch_generator
 
-__all__ = [
-    "DEEP_CASES",
-    "NORMAL_CASES",
-    "ROUND_OFF",
-    "HardestCase",
-    "Inequality",
-    "Numbers",
-    "Role",
-    "Sides",
-    "corrected",
-    "drawn",
-    "inequalities",
-    "inequality",
-    "normal",
-    "search",
-    "stated",
-    "synthetic_rows",
-    "unit_task",
-]
-
 Met: TypeAlias = bool | np.bool_ | Tensor
 Sides: TypeAlias = tuple[Tensor, Tensor]
 """Left and right side of an inequality, each (cases,)."""

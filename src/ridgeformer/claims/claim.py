@@ -12,20 +12,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-__all__ = [
-    "Claim",
-    "Evidence",
-    "Figure",
-    "Origin",
-    "Pieces",
-    "Plot",
-    "Trial",
-    "Verdict",
-    "interpretation",
-    "outcome",
-    "plot",
-]
-
 
 class Verdict(StrEnum):
     """What is on record about a claim."""

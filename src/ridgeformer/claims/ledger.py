@@ -10,10 +10,9 @@ from typing import Any
 from ridgeformer.claims.checks import NORMAL_CASES
 from ridgeformer.claims.claim import Claim, Evidence, Trial, Verdict, outcome
 from ridgeformer.claims.leave_one_out import i1, i2, i3
+from ridgeformer.claims.linearised.attacks import l7, l8, l11, l19, l26
 from ridgeformer.claims.linearised.costs import l14, l21, l22, l23
 from ridgeformer.claims.linearised.functions import l13, l15, l16
-from ridgeformer.claims.linearised.malleability import l11, l19, l26
-from ridgeformer.claims.linearised.sensitivity import l7, l8
 from ridgeformer.claims.linearised.spectra import l1, l2, l3, l9
 from ridgeformer.claims.linearised.tangent_kernels import l5, l6, l20, l24
 from ridgeformer.claims.linearised.trained import l10, l12

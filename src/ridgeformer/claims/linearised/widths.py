@@ -197,19 +197,12 @@ def l18(cases: int) -> Pieces:
     yield corrected.holds(name, [per_neuron[data] == pixels for data, (_, pixels) in L18_WIDTHS.items()])
     name = "96 layers of that width have GPT-3's 175 billion parameters within 1 %: they are its layers"
     yield corrected.within(name, [abs(counted / GPT3_PARAMETERS - 1)], 0.01)
-    orders = {
-        name: [
-            log10(width / PARAMETERS),
-            log10(width / LARGEST_WIDTH),
-            log10(width * per_neuron[name] / PARAMETERS),
-        ]
-        for name, (width, _) in L18_WIDTHS.items()
-    }
-    yield interpretation("orders of magnitude, MNIST: width over the number of parameters", orders["MNIST"][0])
-    yield interpretation("width over the largest width", orders["MNIST"][1])
-    yield interpretation("parameters over parameters", orders["MNIST"][2])
-    yield Figure("CIFAR-10: width over the largest width", orders["CIFAR-10"][1])
-    yield Figure("CIFAR-10: parameters over parameters", orders["CIFAR-10"][2])
+    (mnist, _), (cifar, _) = L18_WIDTHS.values()
+    yield interpretation("orders of magnitude, MNIST: width over the number of parameters", log10(mnist / PARAMETERS))
+    yield interpretation("width over the largest width", log10(mnist / LARGEST_WIDTH))
+    yield interpretation("parameters over parameters", log10(mnist * per_neuron["MNIST"] / PARAMETERS))
+    yield Figure("CIFAR-10: width over the largest width", log10(cifar / LARGEST_WIDTH))
+    yield Figure("CIFAR-10: parameters over parameters", log10(cifar * per_neuron["CIFAR-10"] / PARAMETERS))
 
 
 SIZE = 12
