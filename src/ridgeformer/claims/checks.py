@@ -45,7 +45,7 @@ def drawn(cases: int, normal: int) -> int:
 
 
 @dataclass(frozen=True)
-class Role:
+class Trials:
     """Makes trials of the claim as published (`stated`) or of the corrected statement (`corrected`)."""
 
     name: str
@@ -100,7 +100,7 @@ class Role:
         return Trial(inequality.words, found.cases, found.violations, found.ratio, seed, conclusion, kept, self.name)
 
 
-stated, corrected = Role("stated"), Role("corrected")
+stated, corrected = Trials("stated"), Trials("corrected")
 
 
 class Numbers:

@@ -12,7 +12,17 @@ import torch
 from torch import Tensor
 
 from ridgeformer import datasets
-from ridgeformer.claims.checks import Numbers, Role, Sides, corrected, drawn, inequality, normal, stated, synthetic_rows
+from ridgeformer.claims.checks import (
+    Numbers,
+    Sides,
+    Trials,
+    corrected,
+    drawn,
+    inequality,
+    normal,
+    stated,
+    synthetic_rows,
+)
 from ridgeformer.claims.claim import Claim, Figure, Pieces, Trial, Verdict, plot
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, GramPower, Kernel, ReluNTK
@@ -114,7 +124,9 @@ def l13(cases: int) -> Pieces:
         "attention features err less on targets along the top",
     )
 
-    def lower(role: Role, statement: str, one: Tensor, other: Tensor, conclusion: str = "", kept: float = 1.0) -> Trial:
+    def lower(
+        role: Trials, statement: str, one: Tensor, other: Tensor, conclusion: str = "", kept: float = 1.0
+    ) -> Trial:
         """Try means over targets, split by split: one target more or less decides nothing."""
         worse = int((one >= other).sum())
         return role.counted(statement, len(one), worse, conclusion, kept, float((one / other).max()))

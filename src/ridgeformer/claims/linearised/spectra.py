@@ -14,8 +14,8 @@ from ridgeformer import datasets
 from ridgeformer.claims.batched import orthonormal
 from ridgeformer.claims.checks import (
     Numbers,
-    Role,
     Sides,
+    Trials,
     corrected,
     drawn,
     inequalities,
@@ -154,7 +154,7 @@ def l2(cases: int) -> Pieces:
     def nudged(X: Tensor, seed: int) -> Tensor:
         return X + NUDGE * normal(X.shape, seed, "L2")
 
-    def agree(role: Role, cut: str, ranks: dict[int, int]) -> Trial:
+    def agree(role: Trials, cut: str, ranks: dict[int, int]) -> Trial:
         gaps = []
         for (n, X), pair in product(rows.items(), range(drawn(cases, 1))):
             one, other = (condition(nudged(X, seed), ranks[n]) for seed in (2 * pair, 2 * pair + 1))
@@ -276,7 +276,7 @@ def l9(cases: int) -> Pieces:
             H = (H @ H.T if recompute else A) @ H
         return H
 
-    def gives(role: Role, layers: int, power: int, conclusion: str = "", *, recompute: bool) -> Trial:
+    def gives(role: Trials, layers: int, power: int, conclusion: str = "", *, recompute: bool) -> Trial:
         distances = []
         for X in rows:
             H, expected = stacked(X, layers, recompute), GramPower(power, X)(X)
