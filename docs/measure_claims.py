@@ -24,10 +24,10 @@ def card(finding: Judgement) -> list[str]:
         lines += [f"When: {claim.condition}", ""]
     if claim.pending:
         lines += [f"Not yet checked: {claim.pending}", ""]
-    if claim.counterexample:
+    if claim.arithmetic:
         lines += ["To verify by hand:", ""]
-        lines += [f"- `{name} = {array}`" for name, array in claim.counterexample.arrays.items()]
-        lines += ["", claim.counterexample.arithmetic, ""]
+        lines += [f"- `{name} = {array}`" for name, array in claim.arrays.items()]
+        lines += ["", claim.arithmetic, ""]
     if evidence:
         lines += ["| measured | |", "|---|---|"]
         figures = (*evidence.figures, *evidence.interpretations)

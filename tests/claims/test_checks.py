@@ -5,7 +5,7 @@ from math import inf, isinf, nan
 import pytest
 import torch
 
-from ridgeformer.claims import Inequality, holds, search, try_to_break, within
+from ridgeformer.claims import Inequality, search, stated
 from ridgeformer.claims.checks import ROUND_OFF, Numbers
 
 
@@ -34,7 +34,7 @@ def test_a_tight_inequality_is_approached_and_never_broken():
         left, right = take.vector(3), take.vector(3)
         return (left * right).sum(1).abs(), left.norm(dim=1) * right.norm(dim=1)
 
-    trial = try_to_break(Inequality("Cauchy-Schwarz", "|<a, b>| <= |a| |b|", sides), 2000)
+    trial = stated.search(Inequality("Cauchy-Schwarz", "|<a, b>| <= |a| |b|", sides), 2000)
     assert trial.holds
     assert 0.999 < trial.worst <= 1 + ROUND_OFF
 
@@ -62,20 +62,20 @@ def test_the_free_numbers_of_a_case_are_counted():
 
 
 def test_conditions_are_counted_and_none_is_no_evidence():
-    assert holds("all", True, False, nan > 0).violations == 2
-    assert not holds("none").holds
+    assert stated.holds("all", [True, False, nan > 0]).violations == 2
+    assert not stated.holds("none", []).holds
 
 
 def test_counts_what_lies_outside():
-    trial = within("small", [0.5, 1.0, 2.0], tolerance=1.0)
+    trial = stated.within("small", [0.5, 1.0, 2.0], tolerance=1.0)
     assert (trial.cases, trial.violations, trial.worst) == (3, 1, 2.0)
 
 
 def test_an_error_that_cannot_be_evaluated_is_a_violation():
-    trial = within("small", [0.0, nan, inf], tolerance=1.0)
+    trial = stated.within("small", [0.0, nan, inf], tolerance=1.0)
     assert trial.violations == 2
     assert isinf(trial.worst)
 
 
 def test_no_errors_is_no_evidence():
-    assert not within("small", [], tolerance=1.0).holds
+    assert not stated.within("small", [], tolerance=1.0).holds

@@ -51,7 +51,7 @@ def test_outcome(evidence, expected):
 
 def test_a_record_is_held_to_the_rule_and_not_to_a_field():
     """The same made-up claim is amended or false as its correction keeps some of the published cases or none."""
-    claim = Claim("X1", "made up", "t", "s", "f", Verdict.AMENDED, check=lambda cases: Evidence(), corrected="c")
+    claim = Claim(id="X1", source="made up", stated="s", formula="f", verdict=Verdict.AMENDED, corrected="c")
     some = Evidence(stated=says(SMALL, FAILS), corrected=says(SMALL, HOLDS, kept=0.5))
     none = replace(some, corrected=says(SMALL, HOLDS, kept=0.0))
     assert judge(claim, some).agrees

@@ -4,17 +4,16 @@ import torch
 
 from ridgeformer import bounds
 from ridgeformer.algorithms import Chebyshev, Richardson
+from ridgeformer.claims.batched import eigenvalues_and_kappa
 from ridgeformer.claims.checks import Numbers, unit_task
 from ridgeformer.claims.route_a import depth, heads, running
-from ridgeformer.claims.route_a.depth import A3
-from ridgeformer.claims.route_a.heads import A1
-from ridgeformer.claims.route_a.running import A9, masked_descent, masks
+from ridgeformer.claims.route_a.running import masked_descent, masks
 from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
 from ridgeformer.solving import solve
-from tests.claims.findings import finding
+from tests.claims.findings import BY_ID, finding
 
 
 def cases(inequality, count=50):
@@ -24,7 +23,7 @@ def cases(inequality, count=50):
 
 def test_a1_by_hand():
     """The 2 x 2 and 3 x 3 systems of the counterexample, written out."""
-    arrays = A1.counterexample.arrays
+    arrays = BY_ID["A1"].arrays
     x, query, ridge = np.array(arrays["supports"]), arrays["query"], arrays["ridge"]
     ratios = []
     for n in (2, 3):
@@ -52,12 +51,12 @@ def test_a1_one_head_that_carries_powers_does_it_by_prony(supports, error):
 def test_a1_the_restricted_form_fails_and_the_unrestricted_one_does_not():
     restricted = finding("A1").evidence.stated
     assert all(trial.fails for trial in restricted)
-    assert "carry the targets alone" in A1.corrected
-    assert "Restriction" in A1.condition
+    assert "carry the targets alone" in BY_ID["A1"].corrected
+    assert "Restriction" in BY_ID["A1"].condition
 
 
 def test_a9_by_hand():
-    arrays = A9.counterexample.arrays
+    arrays = BY_ID["A9"].arrays
     K, y = np.array(arrays["K"]), np.array(arrays["y"])
     A = K + arrays["ridge"] * np.eye(2)
     np.testing.assert_allclose(np.linalg.solve(A, y), [3 / 8, -1 / 8])
@@ -74,7 +73,7 @@ def test_a9_a_causal_mask_solves_the_lower_triangle():
 
 def test_a3_by_hand():
     """K = 1, ridge 1/2: the partial sums are 2, -2, 6, -10, about 2/3."""
-    arrays = A3.counterexample.arrays
+    arrays = BY_ID["A3"].arrays
     K, ridge, y = arrays["K"][0][0], arrays["ridge"], arrays["y"]
     sums = np.cumsum([(-K / ridge) ** j * y / ridge for j in range(4)])
     assert sums.tolist() == [2, -2, 6, -10]
@@ -127,13 +126,15 @@ def test_a5_the_counts_are_those_of_solve():
 
 
 @pytest.mark.parametrize(
-    ("inequality", "factor"),
-    [(depth._a5_rate, bounds.richardson_error_factor), (depth._a5_chebyshev, bounds.chebyshev_error_factor)],
+    ("name", "factor"),
+    [("A5 descent", bounds.richardson_error_factor), ("A5 Chebyshev", bounds.chebyshev_error_factor)],
 )
-def test_a5_the_search_is_of_the_projects_own_bounds(inequality, factor):
-    theta = cases(inequality)
-    _, kappa, exact = depth._case(Numbers(theta))
-    _, right = inequality.sides(Numbers(theta))
+def test_a5_the_search_is_of_the_projects_own_bounds(name, factor):
+    theta = cases(depth._a5[name])
+    take = Numbers(theta)
+    _, kappa = eigenvalues_and_kappa(take, depth.A5_SIZE)
+    exact = take.vector(depth.A5_SIZE)
+    _, right = depth._a5[name].sides(Numbers(theta))
     expected = [factor(float(k), depth.A5_STEPS) * float(e.norm()) for k, e in zip(kappa, exact, strict=True)]
     assert right.tolist() == pytest.approx(expected)
 

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,10 +7,10 @@ import torch
 
 from ridgeformer import bounds
 from ridgeformer.claims.checks import Numbers
-from ridgeformer.claims.route_b import construction, preconditioning, rates
+from ridgeformer.claims.route_b import construction, rates
 from ridgeformer.claims.route_b.construction import inner_product
-from ridgeformer.claims.route_b.preconditioning import B4
 from ridgeformer.core.seeds import torch_generator
+from tests.claims.findings import BY_ID
 
 
 def cases(inequality, count=20):
@@ -54,8 +53,8 @@ def _cg(A, b, steps, M=None):
 
 
 def test_b2_the_posterior_searches_are_of_the_projects_own_bounds():
-    theta = cases(rates.POSTERIOR[0])
-    answer = rates._answer(Numbers(theta))
+    theta = cases(rates._posterior["posterior solution"])
+    answer = rates._Answer.of(Numbers(theta))
     for case in range(len(theta)):
         r, ridge = float(answer.residual[case]), float(answer.ridge[case])
         energy, own = float(answer.energy[case]), float(answer.own[case])
@@ -66,13 +65,13 @@ def test_b2_the_posterior_searches_are_of_the_projects_own_bounds():
             bounds.prediction_error_from_diagonal(r, ridge, own),
             bounds.prediction_error_from_variance(r, ridge, energy, own),
         )
-        searched = [float(inequality.sides(Numbers(theta))[1][case]) for inequality in rates.POSTERIOR]
+        searched = [float(inequality.sides(Numbers(theta))[1][case]) for inequality in rates._posterior.values()]
         assert searched == pytest.approx([float(bound) for bound in expected])
 
 
 def test_b2_the_posterior_answers_come_from_a_kernel():
     """The Gram matrix of supports and query is positive semidefinite, which the last two bounds need."""
-    answer = rates._answer(Numbers(cases(rates.POSTERIOR[0])))
+    answer = rates._Answer.of(Numbers(cases(rates._posterior["posterior solution"])))
     K = torch.diag_embed(answer.A - answer.ridge[:, None])
     gram = torch.cat(
         [torch.cat([K, answer.k[..., None]], -1), torch.cat([answer.k, answer.own[:, None]], -1)[:, None]], 1
@@ -82,9 +81,10 @@ def test_b2_the_posterior_answers_come_from_a_kernel():
 
 
 def test_b3_the_search_is_of_the_projects_own_bound():
-    theta = cases(rates._b3_residual)
-    left, right = rates._b3_residual.sides(Numbers(theta))
-    gap, allowed = rates._b3_gap.sides(Numbers(theta))
+    residual, drifted = rates._b3["B3 residual"], rates._b3["B3 gap"]
+    theta = cases(residual)
+    left, right = residual.sides(Numbers(theta))
+    gap, allowed = drifted.sides(Numbers(theta))
     take = Numbers(theta)
     eigenvalues, _ = rates.eigenvalues_and_kappa(take, rates.B3_SIZE)
     b, eps = take.vector(rates.B3_SIZE).numpy(), take.between(1e-4, 0.3)
@@ -111,7 +111,7 @@ def test_b3_the_search_is_of_the_projects_own_bound():
 
 def test_b4_by_hand():
     """Rows 1, 2, 3 with a ridge of 1: two distinct eigenvalues, and three after scaling by 2, 5, 10."""
-    arrays = B4.counterexample.arrays
+    arrays = BY_ID["B4"].arrays
     Phi, y = np.array(arrays["Phi"]), np.array(arrays["y"])
     A = Phi @ Phi.T + arrays["ridge"] * np.eye(3)
     D = np.diag(A)
@@ -128,14 +128,13 @@ def test_b4_by_hand():
 
 
 def test_b4_the_search_preconditions_as_the_textbook_does():
-    theta = cases(preconditioning._b4_rate)
-    A, *_ = preconditioning._case(Numbers(theta))
     generator = torch_generator(0, "b4")
-    M = 0.5 + torch.rand(len(theta), 4, generator=generator, dtype=torch.float64)
-    exact = torch.randn(len(theta), 4, generator=generator, dtype=torch.float64)
-    ours = preconditioning._preconditioned(A, M, exact)
-    for a, m, e, alpha in islice(zip(A.numpy(), M.numpy(), exact.numpy(), ours.numpy(), strict=True), 10):
-        np.testing.assert_allclose(alpha, _cg(a, a @ e, preconditioning.STEPS, m), rtol=1e-6, atol=1e-9)
+    F, exact = (torch.randn(10, 4, size, generator=generator, dtype=torch.float64) for size in (4, 1))
+    A, exact = F @ F.mT + torch.eye(4, dtype=torch.float64), exact[..., 0]
+    M = 0.5 + torch.rand(10, 4, generator=generator, dtype=torch.float64)
+    ours = rates._preconditioned(A, M, exact)
+    for a, m, e, alpha in zip(A.numpy(), M.numpy(), exact.numpy(), ours.numpy(), strict=True):
+        np.testing.assert_allclose(alpha, _cg(a, a @ e, rates.B4_STEPS, m), rtol=1e-6, atol=1e-9)
 
 
 def test_b5_an_aggregator_gathers_and_broadcasts():
@@ -144,7 +143,7 @@ def test_b5_an_aggregator_gathers_and_broadcasts():
 
 
 def test_b6_a_shared_column_would_be_seen(monkeypatch):
-    network = construction.NETWORKS["linear", "cg"]
+    network = construction.NETWORKS[0]
     layout = construction.compile(*network, features=6, ridge=0.5).layout
     assert construction._shared(*network)[0] == 0
     moved = replace(layout, columns={**layout.columns, "s": layout.columns["p"]})

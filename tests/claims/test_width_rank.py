@@ -11,19 +11,19 @@ from tests.claims.findings import BY_ID, finding
 
 
 def test_w1_nothing_carried_costs_everything():
-    spectrum = BY_ID["W1"].counterexample.arrays["diagonal of K"]
+    spectrum = BY_ID["W1"].arrays["diagonal of K"]
     assert max(spectrum) == 100
     assert sum(spectrum[3:]) == pytest.approx(0.111)
 
 
 def test_w2_a_rank_one_kernel_with_an_error():
-    arrays = BY_ID["W2"].counterexample.arrays
+    arrays = BY_ID["W2"].arrays
     gap = 1 / (arrays["K"][0][0] + arrays["ridge"]) - 1 / (arrays["Kh"][0][0] + arrays["ridge"])
     assert gap == pytest.approx(1 / 6)
 
 
 def test_w3_a_query_outside_the_data():
-    arrays = BY_ID["W3"].counterexample.arrays
+    arrays = BY_ID["W3"].arrays
     Phi, phi, S = (np.array(arrays[name]) for name in ("Phi", "phi(x)", "sketch S"))
     assert (Phi @ phi)[0] == 0.0  # the stated bound is zero
     narrow = ((Phi @ S) @ (S.T @ phi))[0] / ((Phi @ S @ S.T @ Phi.T)[0, 0] + arrays["ridge"])
@@ -51,7 +51,7 @@ def test_w5_twice_the_tail_is_not_twice_the_error_far_below_the_effective_dimens
 
 
 def test_w6_two_rows():
-    X = np.array(BY_ID["W6"].counterexample.arrays["X"])
+    X = np.array(BY_ID["W6"].arrays["X"])
     K, Kh = np.exp(X @ X.T), np.exp(np.outer(X[:, 0], X[:, 0]))
     assert np.linalg.norm(K - Kh, 2) == pytest.approx(15.508, abs=5e-4)
     assert np.linalg.eigvalsh(K)[0] == pytest.approx(7.388, abs=5e-4)
@@ -59,7 +59,7 @@ def test_w6_two_rows():
 
 
 def test_w8_scores_add_up():
-    first, second = BY_ID["W8"].counterexample.arrays.values()
+    first, second = BY_ID["W8"].arrays.values()
     assert first[0] * second[0] + first[1] * second[1] == 11.0
 
 
@@ -81,7 +81,7 @@ def test_w3_as_written_is_cauchy_schwarz_and_does_not_bound_the_models_error():
     assert written.worst > 0.9
     assert used.fails
     assert used.conclusion
-    arrays = BY_ID["W3"].counterexample.arrays
+    arrays = BY_ID["W3"].arrays
     Phi, phi, S = (np.array(arrays[name]) for name in ("Phi", "phi(x)", "sketch S"))
     k, y = Phi @ phi, np.array(arrays["y"])
     R, Rh = (np.linalg.inv(F @ F.T + arrays["ridge"] * np.eye(1)) for F in (Phi, Phi @ S))

@@ -1,32 +1,21 @@
 """Every theorem of the source documents as a check that runs, with the corrected statement where one is needed.
 
-The ledger lists all claims with the module of each. A new claim is a check and a `Claim` in the module of its theme,
-and its name in `ledger.CLAIMS`.
+The ledger lists all claims with the module of each. A new claim is a check decorated with its record, a `Claim`, in
+the module of its theme, and its name in `ledger.CLAIMS`.
 """
 
-from ridgeformer.claims.checks import (
-    DEEP_CASES,
-    NORMAL_CASES,
-    Inequality,
-    drawn,
-    holds,
-    inequality,
-    search,
-    try_to_break,
-    within,
-)
+from ridgeformer.claims.checks import DEEP_CASES, NORMAL_CASES, Inequality, corrected, drawn, inequality, search, stated
 from ridgeformer.claims.claim import (
     Claim,
-    Counterexample,
     Evidence,
     Figure,
     Origin,
     Plot,
     Trial,
     Verdict,
-    corrected,
     interpretation,
     outcome,
+    plot,
 )
 from ridgeformer.claims.ledger import CLAIMS, Judgement, as_dict, judge, run_claims
 
@@ -35,7 +24,6 @@ __all__ = [
     "DEEP_CASES",
     "NORMAL_CASES",
     "Claim",
-    "Counterexample",
     "Evidence",
     "Figure",
     "Inequality",
@@ -47,13 +35,12 @@ __all__ = [
     "as_dict",
     "corrected",
     "drawn",
-    "holds",
     "inequality",
     "interpretation",
     "judge",
     "outcome",
+    "plot",
     "run_claims",
     "search",
-    "try_to_break",
-    "within",
+    "stated",
 ]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,28 +20,9 @@ from ridgeformer import datasets
 from ridgeformer.claims.claim import Trial
 from ridgeformer.core.seeds import torch_generator
 
-__all__ = [
-    "DEEP_CASES",
-    "NORMAL_CASES",
-    "ROUND_OFF",
-    "HardestCase",
-    "Inequality",
-    "Numbers",
-    "drawn",
-    "holds",
-    "inequality",
-    "norm",
-    "normal",
-    "orthonormal",
-    "prescribed",
-    "resolvent",
-    "search",
-    "spectrum_of",
-    "synthetic_rows",
-    "try_to_break",
-    "unit_task",
-    "within",
-]
+Met: TypeAlias = bool | np.bool_ | Tensor
+Sides: TypeAlias = tuple[Tensor, Tensor]
+"""Left and right side of an inequality, each (cases,)."""
 
 NORMAL_CASES, DEEP_CASES = 2_000, 100_000
 """Cases of each search in a normal and in a deep run."""
@@ -49,8 +30,8 @@ NORMAL_CASES, DEEP_CASES = 2_000, 100_000
 ROUND_OFF = 1e-7
 """How far above 1 rounding alone may raise a ratio; the cases are conditioned well enough for it."""
 
-ROUNDS = 20
-"""Steps of ascent from each start."""
+ROUNDS, MOST_NUMBERS = 20, 1000
+"""Steps of ascent from each start; more free numbers than any case has."""
 
 
 def drawn(cases: int, normal: int) -> int:
@@ -63,34 +44,63 @@ def drawn(cases: int, normal: int) -> int:
     return max(1, -(-normal * cases // NORMAL_CASES))
 
 
-def holds(statement: str, *met: bool | np.bool_ | Tensor, conclusion: str = "", kept: float = 1.0) -> Trial:
-    """Return the trial of a condition that was tested on one case, or on each of several.
+@dataclass(frozen=True)
+class Trials:
+    """Makes trials of the claim as published (`stated`) or of the corrected statement (`corrected`)."""
 
-    Example:
-        >>> holds("the sum is even", 2 % 2 == 0, 3 % 2 == 0).violations
-        1
-    """
-    return Trial(statement, len(met), sum(not one for one in met), conclusion=conclusion, kept=kept)
+    name: str
+
+    def counted(
+        self,
+        statement: str,
+        cases: int,
+        violations: int,
+        conclusion: str = "",
+        kept: float = 1.0,
+        worst: float = math.nan,
+    ) -> Trial:
+        """Return the trial of a statement whose violations were counted."""
+        return Trial(statement, cases, violations, worst, None, conclusion, kept, self.name)
+
+    def holds(self, statement: str, met: Met | Sequence[Met], conclusion: str = "", kept: float = 1.0) -> Trial:
+        """Return the trial of a condition that was tested on one case, or on each of several.
+
+        Example:
+            >>> stated.holds("the sum is even", [2 % 2 == 0, 3 % 2 == 0]).violations
+            1
+        """
+        each = [bool(one) for one in met] if isinstance(met, Sequence) else [bool(met)]
+        return self.counted(statement, len(each), each.count(False), conclusion, kept)
+
+    def within(
+        self,
+        statement: str,
+        errors: Tensor | Sequence[int | float | Tensor],
+        tolerance: float,
+        conclusion: str = "",
+        kept: float = 1.0,
+    ) -> Trial:
+        """Return the trial that every error is at most the tolerance; NaN counts as a violation.
+
+        Example:
+            >>> trial = stated.within("rounding is small", [1e-16, 3e-12], tolerance=1e-12)
+            >>> trial.cases, trial.violations, trial.worst
+            (2, 1, 3.0)
+        """
+        values = torch.as_tensor(errors, dtype=torch.float64).flatten()
+        outside = int((~(values <= tolerance)).sum())
+        worst = max((values / tolerance).nan_to_num(nan=torch.inf, posinf=torch.inf).tolist(), default=math.nan)
+        return self.counted(statement, values.numel(), outside, conclusion, kept, worst)
+
+    def search(
+        self, inequality: Inequality, cases: int, conclusion: str = "", kept: float = 1.0, seed: int = 0
+    ) -> Trial:
+        """Return the search for a violation as a trial of the inequality."""
+        found = search(inequality, cases, seed)
+        return Trial(inequality.words, found.cases, found.violations, found.ratio, seed, conclusion, kept, self.name)
 
 
-def within(
-    statement: str,
-    errors: Tensor | Sequence[int | float | Tensor],
-    tolerance: float,
-    conclusion: str = "",
-    kept: float = 1.0,
-) -> Trial:
-    """Return the trial that every error is at most the tolerance; NaN counts as a violation.
-
-    Example:
-        >>> trial = within("rounding is small", [1e-16, 3e-12], tolerance=1e-12)
-        >>> trial.cases, trial.violations, trial.worst
-        (2, 1, 3.0)
-    """
-    values = torch.as_tensor(errors, dtype=torch.float64).flatten()
-    outside = int((~(values <= tolerance)).sum())
-    worst = max((values / tolerance).nan_to_num(nan=torch.inf, posinf=torch.inf).tolist(), default=math.nan)
-    return Trial(statement, values.numel(), outside, worst, conclusion=conclusion, kept=kept)
+stated, corrected = Trials("stated"), Trials("corrected")
 
 
 class Numbers:
@@ -141,19 +151,32 @@ class Inequality:
 
     name: str
     words: str
-    sides: Callable[[Numbers], tuple[Tensor, Tensor]]
+    sides: Callable[[Numbers], Sides]
 
     @cached_property
     def size(self) -> int:
         """The free numbers of a case, counted on one of them."""
-        take = Numbers(torch.randn(1, 1000, generator=torch_generator(0, "claims", "size"), dtype=torch.float64))
+        take = Numbers(normal((1, MOST_NUMBERS), 0, "claims", "size"))
         self.sides(take)
         return take.used
 
 
-def inequality(name: str, words: str) -> Callable[[Callable[[Numbers], tuple[Tensor, Tensor]]], Inequality]:
+def inequality(name: str, words: str) -> Callable[[Callable[[Numbers], Sides]], Inequality]:
     """Make an `Inequality` of the function below, which returns its two sides."""
     return lambda sides: Inequality(name, words, sides)
+
+
+def inequalities(*names: str) -> Callable[[Callable[[Numbers], dict[str, Sides]]], dict[str, Inequality]]:
+    """Make an `Inequality` of each name: the function below returns the sides on one case by their words."""
+
+    def each(case: Callable[[Numbers], dict[str, Sides]]) -> dict[str, Inequality]:
+        def sides(words: str) -> Callable[[Numbers], Sides]:
+            return lambda take: case(take)[words]
+
+        known = case(Numbers(normal((1, MOST_NUMBERS), 0, "claims", "size")))
+        return {name: Inequality(name, words, sides(words)) for name, words in zip(names, known, strict=True)}
+
+    return each
 
 
 @dataclass(frozen=True)
@@ -203,38 +226,6 @@ def search(inequality: Inequality, cases: int, seed: int = 0) -> HardestCase:
         theta.grad.nan_to_num_(0.0, 0.0, 0.0)
         ascent.step()
     return HardestCase(ratio, hardest, starts * ROUNDS, violations)
-
-
-def try_to_break(inequality: Inequality, cases: int, conclusion: str = "", kept: float = 1.0, seed: int = 0) -> Trial:
-    """Return the search as a trial of the inequality."""
-    found = search(inequality, cases, seed)
-    return Trial(inequality.words, found.cases, found.violations, found.ratio, seed, conclusion, kept)
-
-
-def orthonormal(M: Tensor) -> Tensor:
-    """Return an orthonormal basis of the columns' span."""
-    return torch.linalg.qr(M).Q
-
-
-def prescribed(M: Tensor, spectrum: Tensor) -> Tensor:
-    """Return the symmetric matrix with this spectrum whose eigenvectors are the orthonormalised columns of M."""
-    Q = orthonormal(M)
-    return (Q * spectrum[..., None, :]) @ Q.mT
-
-
-def spectrum_of(K: Tensor) -> Tensor:
-    """Return the eigenvalues in descending order."""
-    return torch.linalg.eigvalsh(K).flip(-1)
-
-
-def norm(M: Tensor) -> Tensor:
-    """Return the largest singular value of each matrix."""
-    return torch.linalg.matrix_norm(M, ord=2)
-
-
-def resolvent(K: Tensor, ridge: Tensor) -> Tensor:
-    """Return (K + ridge I)^-1."""
-    return torch.linalg.inv(K + ridge[..., None, None] * torch.eye(K.shape[-1], dtype=K.dtype))
 
 
 def normal(shape: Sequence[int], seed: int, *purpose: str | int) -> Tensor:

@@ -10,9 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
-
-__all__ = ["Claim", "Counterexample", "Evidence", "Figure", "Origin", "Plot", "Trial", "Verdict", "outcome"]
+from typing import Any, TypeAlias
 
 
 class Verdict(StrEnum):
@@ -100,11 +98,6 @@ class Trial:
         return self.violations > 0
 
 
-def corrected(trial: Trial) -> Trial:
-    """Return a trial of the corrected statement."""
-    return replace(trial, role="corrected")
-
-
 def interpretation(name: str, value: float) -> Figure:
     """Return the value of the claim's quantity under one of the interpretations that its source allows."""
     return Figure(name, value, role="interpretation")
@@ -132,6 +125,36 @@ class Plot:
     log: str = ""
 
 
+Curve: TypeAlias = Iterable[int | float] | Callable[[Any], Any] | float
+"""Values, a function of the place on the horizontal axis, or one number for a horizontal line."""
+
+
+def plot(
+    x: str,
+    y: str,
+    at: Iterable[int | float],
+    solid: Mapping[str, Curve],
+    dashed: Mapping[str, Curve] | None = None,
+    caption: str = "",
+    log: str = "",
+) -> Plot:
+    """Return a plot whose curves are values, functions of the place, or single numbers.
+
+    Example:
+        >>> plot("m", "error", [1, 2, 4], {"1/m": lambda m: 1 / m}, {"limit": 0.1}).solid
+        {'1/m': [1.0, 0.5, 0.25]}
+    """
+    places = list(at)
+
+    def values(curve: Curve) -> list[float]:
+        if callable(curve):
+            return [float(curve(place)) for place in places]
+        return [float(curve)] * len(places) if isinstance(curve, int | float) else [float(value) for value in curve]
+
+    measured, compared = ({name: values(curve) for name, curve in each.items()} for each in (solid, dashed or {}))
+    return Plot(x, y, [float(place) for place in places], measured, compared, caption, log)
+
+
 Pieces: TypeAlias = Iterable[Trial | Figure | Plot]
 """What a check yields."""
 
@@ -154,32 +177,12 @@ class Evidence:
     figures: tuple[Figure, ...] = ()
     plot: Plot | None = None
 
-    @classmethod
-    def of(cls, pieces: Pieces) -> Evidence:
-        """Return what a check yielded, sorted by role."""
-        found: list[Trial | Figure | Plot] = list(pieces)
-        trials = [one for one in found if isinstance(one, Trial)]
-        figures = [one for one in found if isinstance(one, Figure)]
-        return cls(
-            stated=tuple(trial for trial in trials if trial.role == "stated"),
-            corrected=tuple(trial for trial in trials if trial.role == "corrected"),
-            interpretations=tuple(figure for figure in figures if figure.role == "interpretation"),
-            figures=tuple(figure for figure in figures if figure.role == "figure"),
-            plot=next((one for one in found if isinstance(one, Plot)), None),
-        )
 
-
-@dataclass(frozen=True)
-class Counterexample:
-    """Small arrays that one can verify by hand, and the arithmetic in words."""
-
-    arrays: Mapping[str, list[list[float]] | list[float] | float | str]
-    arithmetic: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One row of the ledger.
+    """One row of the ledger: a record that decorates its check.
+
+    The name of the check is the claim's id in lower case, and its docstring the title.
 
     Attributes:
         id: Such as "W4".
@@ -196,17 +199,17 @@ class Claim:
         condition: Under which condition the true statement holds.
         check: Yields the evidence; takes the number of cases of each search, and scales its draws with it (`drawn`).
         computed: Why a deeper run has nothing more to try; empty for a check that searches or draws.
-        counterexample: Arrays to verify by hand.
+        arrays, arithmetic: A counterexample to verify by hand: small arrays, and the arithmetic in words.
         pending: Why the check cannot run yet.
     """
 
-    id: str
+    id: str = ""
+    title: str = ""
     source: str
-    title: str
     stated: str
     formula: str
     verdict: Verdict
-    check: Callable[[int], Pieces]
+    check: Callable[[int], Pieces] = lambda cases: ()
     origin: Origin = Origin.QUOTED
     quote: str = ""
     computed: str = ""
@@ -214,12 +217,27 @@ class Claim:
     corrected: str = ""
     corrected_formula: str = ""
     condition: str = ""
-    counterexample: Counterexample | None = None
+    arrays: Mapping[str, list[list[float]] | list[float] | float | str] = field(default_factory=dict)
+    arithmetic: str = ""
     pending: str = ""
 
+    def __call__(self, check: Callable[[int], Pieces]) -> Claim:
+        """Return the claim with its check: `@Claim(...)` above the function."""
+        title = (check.__doc__ or "").rstrip(".")
+        return replace(self, id=check.__name__.upper(), title=title, check=check)
+
     def examine(self, cases: int) -> Evidence:
-        """Run the check."""
-        return Evidence.of(self.check(cases))
+        """Run the check and sort what it yields."""
+        pieces = list(self.check(cases))
+        trials = [piece for piece in pieces if isinstance(piece, Trial)]
+        figures = [piece for piece in pieces if isinstance(piece, Figure)]
+        return Evidence(
+            stated=tuple(trial for trial in trials if trial.role == "stated"),
+            corrected=tuple(trial for trial in trials if trial.role == "corrected"),
+            interpretations=tuple(figure for figure in figures if figure.role == "interpretation"),
+            figures=tuple(figure for figure in figures if figure.role == "figure"),
+            plot=next((piece for piece in pieces if isinstance(piece, Plot)), None),
+        )
 
     @property
     def full_verdict(self) -> str:

@@ -9,34 +9,32 @@ from typing import Any
 
 from ridgeformer.claims.checks import NORMAL_CASES
 from ridgeformer.claims.claim import Claim, Evidence, Trial, Verdict, outcome
-from ridgeformer.claims.leave_one_out import I1, I2, I3
-from ridgeformer.claims.linearised.costs import L14, L21, L22, L23
-from ridgeformer.claims.linearised.functions import L13, L15, L16
-from ridgeformer.claims.linearised.malleability import L11, L19, L26
-from ridgeformer.claims.linearised.sensitivity import L7, L8
-from ridgeformer.claims.linearised.spectra import L1, L2, L3, L9
-from ridgeformer.claims.linearised.tangent_kernels import L5, L6, L20, L24
-from ridgeformer.claims.linearised.trained import L10, L12
-from ridgeformer.claims.linearised.widths import L4, L17, L18, L25
-from ridgeformer.claims.route_a.depth import A3, A5, A6
-from ridgeformer.claims.route_a.heads import A1, A2, A4
-from ridgeformer.claims.route_a.running import A7, A8, A9
-from ridgeformer.claims.route_b.construction import B1, B5, B6
-from ridgeformer.claims.route_b.preconditioning import B4
-from ridgeformer.claims.route_b.rates import B2, B3
-from ridgeformer.claims.width_rank.effective_dimension import W4, W5, W9
-from ridgeformer.claims.width_rank.networks import W6, W7, W8, W10
-from ridgeformer.claims.width_rank.sketch_errors import W1, W2, W3
+from ridgeformer.claims.leave_one_out import i1, i2, i3
+from ridgeformer.claims.linearised.attacks import l7, l8, l11, l19, l26
+from ridgeformer.claims.linearised.costs import l14, l21, l22, l23
+from ridgeformer.claims.linearised.functions import l13, l15, l16
+from ridgeformer.claims.linearised.spectra import l1, l2, l3, l9
+from ridgeformer.claims.linearised.tangent_kernels import l5, l6, l20, l24
+from ridgeformer.claims.linearised.trained import l10, l12
+from ridgeformer.claims.linearised.widths import l4, l17, l18, l25
+from ridgeformer.claims.route_a.depth import a3, a5, a6
+from ridgeformer.claims.route_a.heads import a1, a2, a4
+from ridgeformer.claims.route_a.running import a7, a8, a9
+from ridgeformer.claims.route_b.construction import b1, b5, b6
+from ridgeformer.claims.route_b.rates import b2, b3, b4
+from ridgeformer.claims.width_rank.effective_dimension import w4, w5, w9
+from ridgeformer.claims.width_rank.networks import w6, w7, w8, w10
+from ridgeformer.claims.width_rank.sketch_errors import w1, w2, w3
 
 __all__ = ["CLAIMS", "Judgement", "as_dict", "judge", "run_claims"]
 
 CLAIMS: tuple[Claim, ...] = (
-    *(W1, W2, W3, W4, W5, W6, W7, W8, W9, W10),
-    *(A1, A2, A3, A4, A5, A6, A7, A8, A9),
-    *(B1, B2, B3, B4, B5, B6),
-    *(L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11, L12, L13, L14, L15, L16, L17, L18, L19, L20),
-    *(L21, L22, L23, L24, L25, L26),
-    *(I1, I2, I3),
+    *(w1, w2, w3, w4, w5, w6, w7, w8, w9, w10),
+    *(a1, a2, a3, a4, a5, a6, a7, a8, a9),
+    *(b1, b2, b3, b4, b5, b6),
+    *(l1, l2, l3, l4, l5, l6, l7, l8, l9, l10, l11, l12, l13, l14, l15, l16, l17, l18, l19, l20),
+    *(l21, l22, l23, l24, l25, l26),
+    *(i1, i2, i3),
 )
 """All claims, in order."""
 

@@ -20,7 +20,7 @@ __all__ = ["FLOAT32_CONDITION", "Applied", "AppliedClaim", "apply_claims", "exam
 FLOAT32_CONDITION = 1e3
 """The condition number up to which float32 is safe without more steps (claim A8)."""
 
-ACCURACY, DEPTH_ACCURACY = 0.1, 1e-3
+DEPTH_ACCURACY = 1e-3
 
 
 @dataclass(frozen=True)

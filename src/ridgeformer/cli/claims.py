@@ -116,11 +116,11 @@ def _explain(finding: Judgement) -> None:
             show(f"  {words}")
             if formula:
                 show(f"  {formula}", style="cyan")
-    if claim.counterexample:
+    if claim.arithmetic:
         show("\nTo verify by hand", style="dim")
-        for name, array in claim.counterexample.arrays.items():
+        for name, array in claim.arrays.items():
             show(f"  {name} = {array}")
-        show(f"  {claim.counterexample.arithmetic}")
+        show(f"  {claim.arithmetic}")
     if evidence:
         show("\nMeasured", style="dim")
         for figure in (*evidence.figures, *evidence.interpretations):

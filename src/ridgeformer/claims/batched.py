@@ -1,7 +1,8 @@
-"""Iterations on batched systems with a diagonal A, differentiable, for the searches.
+"""Linear algebra and iterations on batches of cases, differentiable, for the searches.
 
-A method that only multiplies by A and takes inner products does the same in every orthonormal basis, so the
-eigenbasis of A loses no case. `solvers` holds the methods themselves; these differ in the leading axis of cases.
+The iterations are on systems with a diagonal A. A method that only multiplies by A and takes inner products does the
+same in every orthonormal basis, so the eigenbasis of A loses no case. `algorithms` holds the methods themselves; these
+differ in the leading axis of cases.
 """
 
 from __future__ import annotations
@@ -15,7 +16,60 @@ from torch import Tensor
 
 from ridgeformer.claims.checks import Numbers
 
-__all__ = ["Steps", "a_norm", "chebyshev", "conjugate_gradients", "each_step", "eigenvalues_and_kappa", "richardson"]
+
+def orthonormal(M: Tensor) -> Tensor:
+    """Return an orthonormal basis of the columns' span."""
+    return torch.linalg.qr(M).Q
+
+
+def prescribed(M: Tensor, spectrum: Tensor) -> Tensor:
+    """Return the symmetric matrix with this spectrum whose eigenvectors are the orthonormalised columns of M."""
+    Q = orthonormal(M)
+    return (Q * spectrum[..., None, :]) @ Q.mT
+
+
+def spectrum_of(K: Tensor) -> Tensor:
+    """Return the eigenvalues in descending order."""
+    return torch.linalg.eigvalsh(K).flip(-1)
+
+
+def norm(M: Tensor) -> Tensor:
+    """Return the largest singular value of each matrix."""
+    return torch.linalg.matrix_norm(M, ord=2)
+
+
+def apply(M: Tensor, v: Tensor) -> Tensor:
+    """Return the product of each matrix with its vector."""
+    return (M @ v[..., None])[..., 0]
+
+
+def resolvent(K: Tensor, ridge: Tensor) -> Tensor:
+    """Return (K + ridge I)^-1."""
+    return torch.linalg.inv(K + ridge[..., None, None] * torch.eye(K.shape[-1], dtype=K.dtype))
+
+
+@dataclass(frozen=True)
+class TextbookStep:
+    """One system after a step of conjugate gradients: the state, and the two scalars that led there."""
+
+    alpha: Tensor
+    r: Tensor
+    p: Tensor
+    gamma: Tensor
+    beta: Tensor
+
+
+def textbook(product: Callable[[Tensor], Tensor], y: Tensor) -> Iterator[TextbookStep]:
+    """Yield conjugate gradients on A alpha = y as a textbook prints them, step by step; `product` multiplies by A."""
+    alpha, r, p = torch.zeros_like(y), y, y
+    while True:
+        u = product(p)
+        gamma = (r @ r) / (p @ u)
+        alpha, new = alpha + gamma * p, r - gamma * u
+        beta = (new @ new) / (r @ r)
+        r, p = new, new + beta * p
+        yield TextbookStep(alpha, r, p, gamma, beta)
+
 
 LEAST_KAPPA = 1.1
 """Condition numbers nearer to 1 than this make errors so small that only their rounding is seen."""

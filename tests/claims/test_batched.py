@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ridgeformer.algorithms import Chebyshev, ConjugateGradients, Richardson
-from ridgeformer.claims import descent
+from ridgeformer.claims import batched
 from ridgeformer.claims.checks import Numbers
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct
@@ -18,7 +18,7 @@ SIZE, STEPS = 5, 4
 def problems(count=6):
     theta = torch.randn(count, 2 * SIZE, generator=torch_generator(0, "descent"), dtype=torch.float64)
     take = Numbers(theta)
-    A, kappa = descent.eigenvalues_and_kappa(take, SIZE)
+    A, kappa = batched.eigenvalues_and_kappa(take, SIZE)
     return A, kappa, take.vector(SIZE)
 
 
@@ -36,12 +36,12 @@ def test_the_spectrum_has_the_condition_number_that_is_said():
     A, kappa, _ = problems()
     torch.testing.assert_close(A[:, 0] / A[:, -1], kappa)
     assert bool((A.diff(dim=-1) <= 0).all())
-    assert float(kappa.min()) > descent.LEAST_KAPPA
+    assert float(kappa.min()) > batched.LEAST_KAPPA
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [(descent.richardson, Richardson()), (descent.chebyshev, Chebyshev())],
+    [(batched.richardson, Richardson()), (batched.chebyshev, Chebyshev())],
     ids=["richardson", "chebyshev"],
 )
 def test_fixed_coefficients(ours, theirs):
@@ -52,24 +52,24 @@ def test_fixed_coefficients(ours, theirs):
 
 def test_conjugate_gradients():
     A, _, b = problems()
-    found = descent.conjugate_gradients(A, b, STEPS)
+    found = batched.conjugate_gradients(A, b, STEPS)
     for case in range(len(A)):
         state = textbook(ConjugateGradients(), A[case], b[case])
         torch.testing.assert_close(found.alpha[case], state.alpha[:, 0], rtol=1e-6, atol=1e-8)
     torch.testing.assert_close(found.residual, b - A * found.alpha, rtol=1e-6, atol=1e-8)
     exact = b / A
     energy = (exact * A * exact).sum(-1).sqrt()
-    torch.testing.assert_close(descent.a_norm(A, exact), energy)
+    torch.testing.assert_close(batched.a_norm(A, exact), energy)
 
 
 def test_the_length_is_that_of_the_path_if_it_never_turns_back():
     A, b = torch.tensor([[2.0, 2.0]], dtype=torch.float64), torch.tensor([[3.0, 4.0]], dtype=torch.float64)
-    assert float(descent.conjugate_gradients(A, b, 1).length) == pytest.approx(2.5)  # |alpha| = |b| / 2
+    assert float(batched.conjugate_gradients(A, b, 1).length) == pytest.approx(2.5)  # |alpha| = |b| / 2
 
 
 def test_products_that_are_off_make_the_residuals_drift_apart():
     A, _, b = problems()
-    run = descent.conjugate_gradients(A, b, 3, lambda j, p: 0.01 * (j + 1) * p.flip(-1))
+    run = batched.conjugate_gradients(A, b, 3, lambda j, p: 0.01 * (j + 1) * p.flip(-1))
     gap = b - A * run.alpha - run.residual
     assert float(gap.norm()) > 1e-3
     torch.testing.assert_close(gap, run.drift, rtol=1e-8, atol=1e-8)
