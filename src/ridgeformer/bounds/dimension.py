@@ -37,13 +37,6 @@ def shrinkage(spectrum: Numbers, ridge: SupportsFloat) -> Array:
     Every width, rank and resolvent bound here is made of this one function: it rises with s, is concave,
     and stays below 1. Nothing overflows on the way, so spectra of any scale are welcome.
 
-    Args:
-        spectrum: Eigenvalues >= 0 of the kernel matrix, in any order.
-        ridge: The regularisation l > 0.
-
-    Returns:
-        The factors, in the order of `spectrum`.
-
     Example:
         >>> shrinkage([3.0, 1.0, 0.0], ridge=1.0).tolist()
         [0.75, 0.5, 0.0]
@@ -58,10 +51,6 @@ def effective_dimension(spectrum: Numbers, ridge: SupportsFloat) -> float:
 
     It lies between 0 and the rank of K and falls as the ridge grows.
 
-    Args:
-        spectrum: Eigenvalues >= 0 of the kernel matrix, in any order; zeros may be left out.
-        ridge: The regularisation l > 0.
-
     Example:
         >>> effective_dimension([3.0, 1.0, 1.0], ridge=1.0)
         1.75
@@ -74,11 +63,6 @@ def pca_relative_error(spectrum: Numbers, width: SupportsIndex, ridge: SupportsF
 
     The model keeps the top m eigendirections of K. The worst is over all targets y, relative to norm(y),
     and is reached by the eigenvector m + 1. From the rank of K on it is 0.
-
-    Args:
-        spectrum: Eigenvalues >= 0 of the kernel matrix, in any order.
-        width: The number m >= 0 of directions kept.
-        ridge: The regularisation l > 0.
 
     Example:
         >>> pca_relative_error([3.0, 1.0, 1.0], width=1, ridge=1.0)
@@ -94,10 +78,6 @@ def pca_relative_error_bound(d_eff: SupportsFloat, width: SupportsIndex) -> floa
     m + 1 attains it: d_eff = m there, and yet the relative error is m/(m + 1). A width equal to the
     effective dimension therefore guarantees nothing.
 
-    Args:
-        d_eff: The effective dimension, >= 0.
-        width: The number m >= 0 of directions kept.
-
     Example:
         >>> pca_relative_error_bound(d_eff=4.0, width=4)
         0.8
@@ -110,10 +90,6 @@ def width_from_effective_dimension(d_eff: SupportsFloat, eps: SupportsFloat) -> 
 
     Sufficient whatever the spectrum is; `smallest_pca_width` is exact where the spectrum is known.
 
-    Args:
-        d_eff: The effective dimension, >= 0.
-        eps: The in-sample error allowed, relative to norm(y), > 0.
-
     Example:
         >>> width_from_effective_dimension(d_eff=4.0, eps=0.1)
         39
@@ -124,11 +100,6 @@ def width_from_effective_dimension(d_eff: SupportsFloat, eps: SupportsFloat) -> 
 
 def width_for_relative_error(spectrum: Numbers, ridge: SupportsFloat, eps: SupportsFloat) -> int:
     """Return a width that suffices for a relative in-sample error of eps: d_eff/eps - 1, or the rank (W4).
-
-    Args:
-        spectrum: Eigenvalues >= 0 of the kernel matrix, in any order.
-        ridge: The regularisation l > 0.
-        eps: The in-sample error allowed, relative to norm(y), > 0.
 
     Example:
         >>> width_for_relative_error([3.0] + [0.01] * 99, ridge=1.0, eps=0.1)
@@ -143,11 +114,6 @@ def smallest_pca_width(spectrum: Numbers, ridge: SupportsFloat, eps: SupportsFlo
 
     Also necessary: no rank-m kernel, however chosen, errs less in the worst case (`resolvent_error_floor`).
 
-    Args:
-        spectrum: Eigenvalues >= 0 of the kernel matrix, in any order.
-        ridge: The regularisation l > 0.
-        eps: The in-sample error allowed, relative to norm(y), > 0.
-
     Example:
         >>> smallest_pca_width([3.0] + [0.01] * 99, ridge=1.0, eps=0.1)
         1
@@ -160,11 +126,7 @@ def gaussian_sketch_relative_error(d_eff: SupportsFloat, width: SupportsIndex) -
 
     It estimates norm(A^-1/2 (K - Kh) A^-1/2), A = K + ridge I, for Kh = F S S'F'/m with S Gaussian and
     F F' = K, from the edge of the Marchenko-Pastur law. Single draws do exceed it, most where m is small.
-    Where the true value d is below 1, the relative in-sample error is at most d/(1 - d).
-
-    Args:
-        d_eff: The effective dimension, >= 0.
-        width: The number m >= 0 of sketch columns; the guide is infinite at 0.
+    Where the true value d is below 1, the relative in-sample error is at most d/(1 - d). Infinite at width 0.
 
     Example:
         >>> gaussian_sketch_relative_error(d_eff=4.0, width=64)

@@ -21,16 +21,8 @@ def residual_gap_bound(
     alpha += gamma_j p_j and r -= gamma_j q_j. Whatever the gamma_j and p_j are, the true residual is
     b - A alpha_t = r_t + sum_{j<t} gamma_j e_j exactly, and the bound is the triangle inequality. Attained
     where all gamma_j e_j point the same way; 0 before the first step. Round-off of the updates themselves is
-    not counted.
-
-    Args:
-        eps: The error of one product, relative to norm(A) norm(p_j), >= 0.
-        operator_norm: norm(A), or any upper bound on it.
-        step_lengths: gamma_j, (steps,) or (steps, outputs).
-        direction_norms: norm(p_j), of the same shape.
-
-    Returns:
-        One bound, shape (), or one per output, (outputs,).
+    not counted. Step lengths gamma_j and direction norms norm(p_j) have the shape (steps,) or (steps, outputs), and
+    there is one bound per output.
 
     Example:
         >>> float(residual_gap_bound(0.5, 2.0, step_lengths=[1.0, -2.0], direction_norms=[3.0, 1.0]))
@@ -60,19 +52,9 @@ def inexact_cg_residual_bound(
 ) -> Array:
     """Bound the true residual norm(b - A alpha_t) from quantities the iteration has at hand (B3).
 
-    It is norm(r_t), of the residual the iteration carries, plus `residual_gap_bound`. Errors of the
+    It is norm(r_t), of the residual the iteration carries, plus `residual_gap_bound`, one per output. Errors of the
     solution follow from it by the bounds of `posterior`; the floor they reach grows like kappa eps, so
     products that inexact are of use only while kappa eps is well below 1.
-
-    Args:
-        recursive_residual_norms: norm(r_t), one number or (outputs,).
-        eps: The error of one product, relative to norm(A) norm(p_j), >= 0.
-        operator_norm: norm(A), or any upper bound on it.
-        step_lengths: gamma_j, (steps,) or (steps, outputs).
-        direction_norms: norm(p_j), of the same shape.
-
-    Returns:
-        One bound, shape (), or one per output, (outputs,).
 
     Example:
         >>> float(inexact_cg_residual_bound(0.25, 0.5, 2.0, [1.0, -2.0], [3.0, 1.0]))

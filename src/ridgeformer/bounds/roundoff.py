@@ -20,9 +20,7 @@ def rounding_gamma(count: SupportsIndex) -> float:
     """Return gamma_m = m u/(1 - m u), u = 2^-53: the relative error of m roundings one after the other.
 
     A product of m factors (1 + d_i)^(+-1) with abs(d_i) <= u differs from 1 by at most gamma_m [Higham2002].
-
-    Args:
-        count: The number m >= 0 of roundings, below 2^53.
+    The `count` m is below 2^53.
 
     Example:
         >>> rounding_gamma(0), rounding_gamma(2**52)
@@ -89,15 +87,8 @@ def residual_roundoff(
 def residual_norm_bound(residual: Numbers, roundoff: Numbers) -> Array:
     """Bound norm(r) of the true residual from the evaluated one and its round-off, per column.
 
-    It is norm(fl(r)) + roundoff, rounded up for the evaluation of the norm itself; the bounds of
-    `posterior` take it from there.
-
-    Args:
-        residual: The residual as evaluated in float64, (n,) or (n, outputs).
-        roundoff: The result of `residual_roundoff`, one number or (outputs,).
-
-    Returns:
-        One bound, shape (), or one per output, (outputs,).
+    It is norm(fl(r)) + `roundoff` for the evaluated `residual`, (n,) or (n, outputs), rounded up for the evaluation of
+    the norm itself; the bounds of `posterior` take it from there.
 
     Example:
         >>> float(residual_norm_bound([3e-8, 4e-8], roundoff=1e-8).round(15))

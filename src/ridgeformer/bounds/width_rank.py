@@ -27,12 +27,8 @@ __all__ = [
 def sketch_error_floor(spectrum: Numbers, width: SupportsIndex) -> float:
     """Return s_{m+1}: no matrix Kh of rank m brings norm(K - Kh) below it (W1, [EckartYoung1936]).
 
-    The top m eigendirections attain it. No upper bound holds for every linear map to width m: a map that
-    keeps the bottom m directions, or nothing, errs by s_1.
-
-    Args:
-        spectrum: Eigenvalues >= 0 of K, in any order.
-        width: The rank m >= 0 allowed; from the rank of K on the floor is 0.
+    The top m eigendirections attain it; from the rank of K on it is 0. No upper bound holds for every linear map to
+    width m: a map that keeps the bottom m directions, or nothing, errs by s_1.
 
     Example:
         >>> sketch_error_floor([100.0, 10.0, 1.0, 0.1], width=3)
@@ -47,10 +43,6 @@ def tail_mass(spectrum: Numbers, width: SupportsIndex) -> float:
     A floor for every sketch, attained by the top m eigendirections. As a ceiling on norm(K - Kh) for
     arbitrary linear maps, as it is sometimes quoted, it is false.
 
-    Args:
-        spectrum: Eigenvalues >= 0 of K, in any order.
-        width: The rank m >= 0 allowed.
-
     Example:
         >>> tail_mass([4.0, 2.0, 1.0, 0.5], width=2)
         1.5
@@ -61,12 +53,8 @@ def tail_mass(spectrum: Numbers, width: SupportsIndex) -> float:
 def pca_prediction_factor(spectrum: Numbers, width: SupportsIndex, ridge: SupportsFloat) -> float:
     """Return max_{i>m} sqrt(s_i)/(s_i + l), the gain of the directions that the best width-m model drops (W3).
 
-    At most 1/(2 sqrt(l)), reached where some dropped s_i equals l; not always the largest dropped s_i.
-
-    Args:
-        spectrum: Eigenvalues >= 0 of K, in any order.
-        width: The number m >= 0 of directions kept; from the rank of K on the factor is 0.
-        ridge: The regularisation l > 0.
+    At most 1/(2 sqrt(l)), reached where some dropped s_i equals l; not always that of the largest dropped s_i. From
+    the rank of K on it is 0.
 
     Example:
         >>> pca_prediction_factor([9.0, 4.0, 1.0], width=1, ridge=1.0)
@@ -87,19 +75,9 @@ def pca_prediction_bound(
     """Bound abs(f(x) - fh(x)) at any query for the model that keeps the top m eigendirections (W3).
 
     With K = F F' and k(x) = F phi(x), the model projects both F and phi(x). The bound is
-    norm(phi_perp(x)) norm(y_perp) max_{i>m} sqrt(s_i)/(s_i + l), where phi_perp is the part of the query's
-    features outside the kept directions and y_perp the part of the targets outside the top m eigenvectors
-    of K. Attained where both residuals lie along the maximising direction.
-
-    Args:
-        spectrum: Eigenvalues >= 0 of K, in any order.
-        width: The number m >= 0 of directions kept.
-        ridge: The regularisation l > 0.
-        query_residual_norms: norm(phi_perp(x)), one number or (queries,).
-        target_residual_norms: norm(y_perp), one number or (outputs,).
-
-    Returns:
-        Bounds of shape (queries, outputs), without the axis of an argument that is one number.
+    norm(phi_perp(x)) norm(y_perp) max_{i>m} sqrt(s_i)/(s_i + l): the query residual phi_perp is the part of the query's
+    features outside the kept directions, the target residual y_perp the part of the targets outside the top m
+    eigenvectors of K. Attained where both residuals lie along the maximising direction.
 
     Example:
         >>> pca_prediction_bound([9.0, 4.0, 1.0], 1, 1.0, [2.0, 4.0], 3.0).tolist()
@@ -114,14 +92,6 @@ def simple_prediction_bound(ridge: SupportsFloat, query_residual_norms: Numbers,
     """Return norm(phi_perp(x)) norm(y)/(2 sqrt(l)): `pca_prediction_bound` without a spectrum (W3).
 
     Attained where a dropped eigenvalue equals l and both vectors lie along its direction.
-
-    Args:
-        ridge: The regularisation l > 0.
-        query_residual_norms: norm(phi_perp(x)), one number or (queries,).
-        target_norms: norm(y) or norm(y_perp), one number or (outputs,).
-
-    Returns:
-        Bounds of shape (queries, outputs), without the axis of an argument that is one number.
 
     Example:
         >>> simple_prediction_bound(0.25, [2.0, 4.0], [3.0, 1.0]).tolist()
@@ -138,14 +108,6 @@ def in_sample_bound(difference: SupportsFloat, ridge: SupportsFloat, target_norm
     Holds for every positive semidefinite Kh, since K R(K) - Kh R(Kh) = l (R(Kh) - R(K)). The top m
     eigendirections attain it with s = s_{m+1}.
 
-    Args:
-        difference: The spectral norm s of K - Kh, or any upper bound on it.
-        ridge: The regularisation l > 0.
-        target_norms: norm(y), one number or (outputs,).
-
-    Returns:
-        Bounds of the shape of `target_norms`.
-
     Example:
         >>> float(in_sample_bound(difference=3.0, ridge=1.0, target_norms=2.0))
         1.5
@@ -158,12 +120,7 @@ def pca_expected_squared_error(spectrum: Numbers, width: SupportsIndex, ridge: S
     """Return E norm(f - fh)^2 = sum_{i>m} (s_i/(s_i + l))^2 over the training rows for y ~ N(0, I) (W5).
 
     Exact for the top m eigendirections. It is not in proportion to the tail mass: each term stays below 1,
-    and targets inside the top m eigenspace lose nothing.
-
-    Args:
-        spectrum: Eigenvalues >= 0 of K, in any order.
-        width: The number m >= 0 of directions kept; from the rank of K on the error is 0.
-        ridge: The regularisation l > 0.
+    and targets inside the top m eigenspace lose nothing. From the rank of K on it is 0.
 
     Example:
         >>> pca_expected_squared_error([9.0, 1.0, 1.0], width=1, ridge=1.0)
@@ -176,10 +133,6 @@ def pca_saturation(spectrum: Numbers, ridge: SupportsFloat) -> float:
     """Return s_1/(s_1 + l) < 1, which the relative in-sample error never exceeds at any width (W5).
 
     The error of the top m eigendirections rises to it as m falls to 0, however heavy the tail is.
-
-    Args:
-        spectrum: Eigenvalues >= 0 of K, in any order.
-        ridge: The regularisation l > 0.
 
     Example:
         >>> pca_saturation([3.0, 3.0, 3.0, 3.0], ridge=1.0)
@@ -195,10 +148,6 @@ def resolvent_error_bound(difference: SupportsFloat, ridge: SupportsFloat) -> fl
     inverse of t + l falls fastest at t = 0. Attained by K = s I and Kh = 0. It saturates at 1/l, whereas
     the perturbation bound s/l^2 grows for ever.
 
-    Args:
-        difference: The spectral norm s of K - Kh, or any upper bound on it.
-        ridge: The regularisation l > 0.
-
     Example:
         >>> resolvent_error_bound(difference=3.0, ridge=1.0)
         0.75
@@ -213,11 +162,6 @@ def resolvent_error_floor(spectrum: Numbers, width: SupportsIndex, ridge: Suppor
     Holds for every Kh of rank <= m with Kh + l I invertible: I/l - R(Kh) has rank <= m as well, so the
     Eckart-Young theorem applies to I/l - R(K). Attained by the top m eigendirections of K; 0 from the rank
     of K on.
-
-    Args:
-        spectrum: Eigenvalues >= 0 of K, in any order.
-        width: The rank m >= 0 allowed.
-        ridge: The regularisation l > 0.
 
     Example:
         >>> round(resolvent_error_floor([1 / i**2 for i in range(1, 41)], width=3, ridge=0.01), 2)
