@@ -13,8 +13,8 @@ from tests.solving.solver_case import oracle, plan, problem
 
 def fit(X, y, ridge, count, seed=0):
     """The run of a fit on centres; coefficients and errors in the units of y."""
-    system = RidgeSystem(Exponential(0.5), X, ridge, Tiles(Exponential(0.5), X, X.dtype), y=y)
-    run = Run(system, plan(Centres()), 1e-10)
+    system = RidgeSystem(Exponential(0.5), X, ridge, Tiles(Exponential(0.5), X, X.dtype), targets=y)
+    run = Run(system, plan(Centres()))
     centres.fit_on_centres(run, count, torch_generator(seed, "centres"))
     run.alpha, run.fit_error = run.alpha * system.unit, run.fit_error * system.unit
     return run

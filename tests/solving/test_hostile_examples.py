@@ -141,7 +141,7 @@ def test_an_engine_that_multiplies_by_another_matrix_is_refused():
 def test_advice_on_an_infinite_condition_number_is_a_sentence():
     X = torch.eye(3, dtype=torch.float64)
     for method in ("chebyshev", "cg", "richardson"):
-        run = Run(RidgeSystem(DotProduct(), X, 1e-300, y=X), plan(resolve(method)), 1e-10)
+        run = Run(RidgeSystem(DotProduct(), X, 1e-300, targets=X), plan(resolve(method)))
         run.steps, run.spectrum = 3, ExtremeEigenvalues(0.0, math.inf, math.inf)
         assert "raise the ridge" in run.advice(subnormal=False)
 

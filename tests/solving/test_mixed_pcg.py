@@ -73,7 +73,7 @@ def test_a_residual_computed_anew_in_time_saves_a_pass(fall, passes, monkeypatch
 def test_a_stall_in_float32_is_done_again_in_float64_by_auto(monkeypatch):
     monkeypatch.setattr(plan, "SMALL_ROWS", 10)
     monkeypatch.setattr(plan, "DIRECT_ROWS", 10)
-    monkeypatch.setattr(plan.Planner, "float32_serves", lambda self: True)
+    monkeypatch.setattr(plan, "float32_serves", lambda system: True)
     X, y = problem(n=300, d=2)
     X = torch.nn.functional.normalize(X, dim=1)
     solution = solve(Exponential(1.0, log_scale=1.0), X, y, 1e-7, tol=1e-6)
@@ -111,8 +111,8 @@ def test_an_ill_conditioned_system_is_never_called_converged_when_it_is_not(meth
 def test_the_error_of_a_product_is_seen_in_some_of_its_rows():
     X, y = problem(n=1000, d=20)
     kernel = Exponential(1.0)
-    system = RidgeSystem(kernel, X, 0.1, Stored(kernel, X, torch.float32), y=y)
-    one = mixed_pcg._Pass(Run(system, solver_case.plan(MixedConjugateGradients()), 1e-6), lambda r: r)
+    system = RidgeSystem(kernel, X, 0.1, Stored(kernel, X, torch.float32), targets=y, tol=1e-6)
+    one = mixed_pcg._Pass(Run(system, solver_case.plan(MixedConjugateGradients())), lambda r: r)
     one._start()
     product = system.apply_kernel(one.p)
     true = (product - kernel(X) @ one.p).norm(dim=0) / one.p.norm(dim=0)

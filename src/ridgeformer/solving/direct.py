@@ -74,7 +74,7 @@ def refine_with_factor(
         if not bool(torch.isfinite(step).all()):
             break
         exact = alpha + step
-        better = system.rounded(exact) if system.has_targets else exact
+        better = system.rounded(exact) if system.targets is not None else exact
         if not bool(torch.isfinite(better).all()):
             return exact, residual  # beyond the precision of the caller, who is told so
         left = system.residual(better, y)

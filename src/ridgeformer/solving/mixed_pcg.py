@@ -63,7 +63,7 @@ class _Pass:
         self.target, self.base = run.residual, run.alpha
         self.gained = torch.zeros_like(self.target)
         self.relative = run.relative_norms(self.target)
-        self.aim = torch.clamp(REACH * self.relative, min=AIM * run.tol)
+        self.aim = torch.clamp(REACH * self.relative, min=AIM * run.system.tol)
         self.open = (self.relative > self.aim).nonzero()[:, 0]
 
     def advance(self, steps: int) -> bool:

@@ -44,7 +44,6 @@ class Run:
     Attributes:
         system: A, y, and products with A.
         plan: how it is solved.
-        tol: relative residual to reach.
         seed: of everything random.
         callback: called after every step.
         keep: whether to keep every iterate.
@@ -59,7 +58,6 @@ class Run:
 
     system: RidgeSystem
     plan: Plan
-    tol: float
     seed: int = 0
     callback: Callback | None = None
     keep: bool = False
@@ -106,7 +104,7 @@ class Run:
         system, spectrum = self.system, self.spectrum
         assert spectrum is not None
         reached = float(self.relative_norms(self.residual).max())
-        at = f"the relative residual is {reached:.1e} (asked: {self.tol:.0e})"
+        at = f"the relative residual is {reached:.1e} (asked: {system.tol:.0e})"
         match self.status:
             case Status.CONVERGED:
                 return f"Converged: {at}."
@@ -140,7 +138,7 @@ class Run:
             remedy = "The condition number is beyond what float64 resolves: raise the ridge."
         else:
             matrix = "preconditioned condition number" if spectrum.preconditioned else "condition number"
-            remedy = self.plan.algorithm.advise_more_steps(self.tol, kappa, matrix)
+            remedy = self.plan.algorithm.advise_more_steps(system.tol, kappa, matrix)
         return f"Stopped after {self.steps} steps: {at}. {remedy}"
 
 
@@ -156,7 +154,7 @@ def refine(run: Run, one_pass: Callable[[], bool]) -> None:
         run.alpha = system.rounded(run.alpha)
         run.residual = system.residual(run.alpha, system.y)
         reached = float(run.relative_norms(run.residual).max())
-        if reached <= run.tol and run.status is not Status.STOPPED:
+        if reached <= run.system.tol and run.status is not Status.STOPPED:
             run.status = Status.CONVERGED
         elif finished and not reached <= before / 2:
             run.status = Status.BREAKDOWN
@@ -184,7 +182,7 @@ def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], invers
         base = run.alpha.to(system.X.dtype)
         b = run.residual.to(base.dtype)
         scale = system.norms.to(b.dtype)
-        if bool((b.norm(dim=0) <= run.tol * scale).all()):
+        if bool((b.norm(dim=0) <= run.system.tol * scale).all()):
             return True
         run.gammas, run.betas = [], []
         for state in algorithm.iterate(system, b, spectrum=assumed, precondition=inverse):
@@ -193,7 +191,7 @@ def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], invers
             relative = state.residual.norm(dim=0) / scale
             if not run.note(base + state.alpha, relative):
                 return False
-            if bool((relative <= run.tol).all()) or _idle(state, relative, run.tol):
+            if bool((relative <= run.system.tol).all()) or _idle(state, relative, run.system.tol):
                 return True
             if (ended := _went_wrong(run, state, relative)) is not None:
                 run.status = ended
@@ -208,7 +206,7 @@ def _went_wrong(run: Run, state: Iterate, relative: Tensor) -> Status | None:
         return Status.DIVERGED if float(relative.max()) > GROWTH else None
     run.gammas.append(float(state.gamma[0]))
     run.betas.append(float(state.beta[0]))
-    lowest = float(torch.where(relative > run.tol, state.curvature, 1.0).min())
+    lowest = float(torch.where(relative > run.system.tol, state.curvature, 1.0).min())
     if lowest <= 0:
         refuse_negative(lowest - run.system.ridge, run.system)
         return Status.BREAKDOWN

@@ -26,13 +26,13 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving.centres import fit_on_centres
 from ridgeformer.solving.direct import factorise_in_place, refine_with_factor, solve_directly
-from ridgeformer.solving.engines import ENGINES, Engine, Stored, Triangle, build_engine
+from ridgeformer.solving.engines import ENGINES, Engine, Triangle, build_engine
 from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.stored import assemble
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues, from_coefficients, lanczos
 from ridgeformer.solving.fit import Fit
 from ridgeformer.solving.mixed_pcg import mixed_pcg
-from ridgeformer.solving.plan import Plan, Planner
+from ridgeformer.solving.plan import choose_plan, plan_in_float64
 from ridgeformer.solving.preconditioners import Identity, PivotedCholesky, builder
 from ridgeformer.solving.run import Callback, Run, Status, iterate
 from ridgeformer.solving.system import RidgeSystem, check_memory, refuse_negative, require_range, scaled_system
@@ -109,19 +109,18 @@ def solve(
     seed, engine = whole(seed, "seed", 0), _checked_engine(engine)
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
-        system, log_scale = scaled_system(kernel, X, ridge, y.reshape(len(y), -1))
+        system, log_scale = scaled_system(kernel, X, ridge, y.reshape(len(y), -1), tol, free)
         system = system.in_range()
-        planner = Planner.of(system, free, tol)
         if isinstance(engine, Engine):
             _require_same_kernel(engine, system)
-            plan, system = planner.choose_for(engine, algorithm), system.with_engine(engine)
-        else:
-            plan = planner.choose(algorithm, engine)
-        run = _follow(Run(system, plan, tol, seed, callback, keep_iterates), isinstance(engine, Engine))
+        plan = choose_plan(system, algorithm, engine)
+        if isinstance(engine, Engine):
+            system = system.with_engine(engine)
+        run = _follow(Run(system, plan, seed, callback, keep_iterates))
         stalled = run.status in (Status.BREAKDOWN, Status.MAX_STEPS)
         if stalled and isinstance(algorithm, Auto) and algorithm.steps is None and engine is None:
-            again = planner.in_float64(plan)
-            run = run if again is None else _follow(Run(system, again, tol, seed, callback, keep_iterates))
+            again = plan_in_float64(system, plan)
+            run = run if again is None else _follow(Run(system, again, seed, callback, keep_iterates))
         return Fit.of(run, X, y, log_scale)
 
 
@@ -179,14 +178,16 @@ def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
         )
 
 
-def _follow(run: Run, engine_given: bool = False) -> Run:
+def _follow(run: Run) -> Run:
     """Carry out a plan.
 
     Whatever the algorithm, the answer is settled here: rounded to what the caller gets, then judged.
     """
     algorithm, plan, system = run.plan.algorithm, run.plan, run.system
-    if not isinstance(algorithm, Direct) and not engine_given:
-        run.system = system = system.with_engine(_engine(plan, system))
+    if not isinstance(algorithm, Direct) and system.given_engine is None:
+        options = {"stored": {"exact": plan.exact}, "triangle": {"bits": plan.bits}}.get(plan.engine, {})
+        engine = build_engine(plan.engine, system.kernel, system.X, getattr(torch, plan.working), **options)
+        run.system = system = system.with_engine(engine)
     try:
         if isinstance(algorithm, Direct):
             _solve_directly(run)
@@ -194,8 +195,6 @@ def _follow(run: Run, engine_given: bool = False) -> Run:
             _solve_mixed_directly(run)
         elif isinstance(algorithm, Centres):
             fit_on_centres(run, plan.rank, torch_generator(run.seed, "centres"))
-            own = float(system.own.mean()) + system.ridge
-            run.spectrum = ExtremeEigenvalues(own, own, own)
         elif isinstance(algorithm, MixedConjugateGradients):
             _solve_by_mixed_pcg(run, algorithm)
         elif isinstance(algorithm, Iterative):
@@ -207,15 +206,6 @@ def _follow(run: Run, engine_given: bool = False) -> Run:
         run.status, run.spectrum = Status.BREAKDOWN, _quick_eigenvalues(run)
     _settle(run)
     return run
-
-
-def _engine(plan: Plan, system: RidgeSystem) -> Engine:
-    working = getattr(torch, plan.working)
-    if plan.engine == "stored":
-        return Stored(system.kernel, system.X, working, exact=plan.exact)
-    if plan.engine == "triangle":
-        return Triangle(system.kernel, system.X, working, bits=plan.bits)
-    return build_engine(plan.engine, system.kernel, system.X, working)
 
 
 def _solve_directly(run: Run) -> None:
@@ -235,7 +225,7 @@ def _solve_mixed_directly(run: Run) -> None:
     K = system.engine.lower() if held else assemble(system.kernel, system.X, working, working)  # type: ignore[attr-defined]
     run.status, run.steps = Status.BREAKDOWN, 1
     if factorise_in_place(K, system.ridge):
-        run.alpha, run.residual = refine_with_factor(system, K, system.y, tol=run.tol)
+        run.alpha, run.residual = refine_with_factor(system, K, system.y, tol=system.tol)
     del K
     run.relative.append(run.relative_norms(run.residual))
     run.spectrum = _quick_eigenvalues(run)
@@ -290,7 +280,7 @@ def _settle(run: Run) -> None:
     if not torch.equal(alpha, found):
         run.residual = system.residual(alpha, system.y)
     run.alpha = alpha
-    if bool(run.relative_norms(run.residual).max() <= run.tol) and run.status is not Status.STOPPED:
+    if bool(run.relative_norms(run.residual).max() <= system.tol) and run.status is not Status.STOPPED:
         run.status = Status.CONVERGED
     elif run.status is Status.CONVERGED:
         run.status = Status.BREAKDOWN
