@@ -6,8 +6,7 @@ from ridgeformer.algorithms import Auto, resolve
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
 from ridgeformer.solving import solve
 from ridgeformer.solving.plan import choose_plan, float32_serves, plan_in_float64, preconditioner_bytes
-from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods
-from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block
+from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block, neighbourhoods
 from ridgeformer.solving.system import RidgeSystem
 from tests.solving.solver_case import problem
 
@@ -119,11 +118,11 @@ def test_memory_given_to_solve_is_what_the_plan_keeps_to():
 
 def test_features_fewer_than_rows_are_never_formed_into_k():
     X, y = problem(n=1600)
-    solution = solve(DotProduct(), X, y, 0.1)
-    assert solution.plan.engine == "features"
-    assert solution.converged
+    fit = solve(DotProduct(), X, y, 0.1)
+    assert fit.plan.engine == "features"
+    assert fit.converged
     expected = torch.linalg.solve(X @ X.T + 0.1 * torch.eye(1600, dtype=torch.float64), y)
-    torch.testing.assert_close(solution.alpha, expected, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(fit.alpha, expected, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +145,10 @@ def test_bits_are_saved_only_where_the_residual_can_still_be_judged(change, bits
 @pytest.mark.parametrize("method", ["mixed_direct", "mixed_pcg"])
 def test_a_residual_judged_with_few_bits_is_the_true_one(method, tol):
     X, y = problem(n=900)
-    solution = solve(Exponential(1.0), X, y, 0.1, algorithm=method, tol=tol)
-    assert solution.converged
-    assert solution.plan.bits == (16 if tol == 1e-6 else 32)
-    true = y - (Exponential(1.0)(X) + 0.1 * torch.eye(900, dtype=torch.float64)) @ solution.alpha
+    fit = solve(Exponential(1.0), X, y, 0.1, algorithm=method, tol=tol)
+    assert fit.converged
+    assert fit.plan.bits == (16 if tol == 1e-6 else 32)
+    true = y - (Exponential(1.0)(X) + 0.1 * torch.eye(900, dtype=torch.float64)) @ fit.alpha
     assert bool((true.norm(dim=0) <= 1.1 * tol * y.norm(dim=0)).all())
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ridgeformer import bounds
 from ridgeformer.algorithms.base import (
+    Compilable,
     Iterate,
     Iterative,
     LinearSystem,
@@ -19,7 +20,6 @@ from ridgeformer.algorithms.base import (
     Spectrum,
     divide,
 )
-from ridgeformer.algorithms.compilable import Compilable
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.attention import KernelAttention
 from ridgeformer.language.program import Program

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ridgeformer.algorithms.compilable import Compilable
+from ridgeformer.algorithms.base import Compilable
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.attention import KernelAttention
 from ridgeformer.language.program import Program

@@ -89,11 +89,6 @@ class Richardson(FixedCoefficients):
         what = f"the A-norm error falls by {rate:.6g} a step"
         return what, "0 < step size < 2/(largest eigenvalue)", rate < 1
 
-    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
-        """Return the condition number, or 1/(1 - contraction) if it is larger."""
-        rate, kappa = self.promise(1, spectrum, ridge), spectrum[1] / spectrum[0]
-        return max(kappa, 1 / (1 - rate)) if rate < 1 else kappa
-
     @property
     def divergence_advice(self) -> str | None:
         """A smaller step size, where it has one."""

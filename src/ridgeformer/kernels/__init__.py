@@ -6,7 +6,6 @@ A new kernel is one file with a `Kernel` subclass, one line in `KERNELS` and a t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from torch import Tensor
 
@@ -45,7 +44,7 @@ KERNELS: dict[str, Callable[[Tensor, float, int], Kernel]] = {
 """Kernels by name, built from the training rows, a temperature and an order; each takes what it needs."""
 
 
-def build_kernel(name: str, X: Tensor, *, temperature: Any = "auto", order: int = 3) -> Kernel:
+def build_kernel(name: str, X: Tensor, *, temperature: str | int | float = "auto", order: int = 3) -> Kernel:
     """Return the named kernel for training rows X.
 
     `temperature="auto"` is the mean squared row length, so that logits are of order one.
@@ -57,7 +56,8 @@ def build_kernel(name: str, X: Tensor, *, temperature: Any = "auto", order: int 
     """
     if name not in KERNELS:
         raise unknown_name("kernel", name, KERNELS)
-    return KERNELS[name](X, mean_square_length(X) if temperature == "auto" else temperature, order)
+    tau = mean_square_length(X) if temperature == "auto" else temperature
+    return KERNELS[name](X, tau, order)  # type: ignore[arg-type]  # the kernel refuses other strings
 
 
 def mean_square_length(X: Tensor) -> float:

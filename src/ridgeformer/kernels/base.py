@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ridgeformer.core.checks import as_matrix, as_query, as_tensor, cast
+from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, as_tensor, cast
 from ridgeformer.core.errors import InputError, ShapeError
 
-__all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma", "underflow"]
+__all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma", "project", "underflow"]
 
 BLOCK_ENTRIES = 2**22
 """Entries of K that a matrix-free product holds at once: 32 MiB in float64."""
@@ -40,6 +40,17 @@ def underflow(operations: int, dtype: torch.dtype) -> float:
     return operations * torch.finfo(dtype).tiny
 
 
+def project(X: Float[Tensor, "n d"], U: Float[Tensor, "p d"] | None) -> Float[Tensor, "n p"]:
+    """Return the rows U x, or X if there is no U."""
+    if U is None:
+        return X
+    if U.shape[1] != X.shape[1]:
+        raise ShapeError(
+            f"projection has shape {tuple(U.shape)} and X has {X.shape[1]} features: give U as (projected, features)."
+        )
+    return X @ U.to(dtype=X.dtype, device=X.device).T
+
+
 class Kernel(ABC):
     """A positive semidefinite function of two rows.
 
@@ -57,16 +68,16 @@ class Kernel(ABC):
 
     # -- public: checked ---------------------------------------------------------------------------
 
-    def __call__(self, X: Any, Z: Any = None) -> Float[Tensor, "n m"]:
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Float[Tensor, "n m"]:
         """Return the dense matrix k(x_i, z_j); `Z=None` means Z = X."""
         X = self.check_range(as_matrix(X, "X"), "X")
         return self.dense(X, X if Z is None else self.check_range(as_query(Z, X, "Z"), "Z"))
 
-    def diag(self, X: Any) -> Float[Tensor, " n"]:
+    def diag(self, X: ArrayLike) -> Float[Tensor, " n"]:
         """Return k(x_i, x_i) without forming the matrix."""
         return self.diagonal(as_matrix(X, "X"))
 
-    def matvec(self, X: Any, Z: Any, V: Any) -> Float[Tensor, "n ..."]:
+    def matvec(self, X: ArrayLike, Z: ArrayLike | None, V: ArrayLike) -> Float[Tensor, "n ..."]:
         """Return K(X, Z) V for one vector or several columns, holding `BLOCK_ENTRIES` of K at most."""
         X = self.check_range(as_matrix(X, "X"), "X")
         Z = X if Z is None else self.check_range(as_query(Z, X, "Z"), "Z")
@@ -169,7 +180,7 @@ class FeatureKernel(Kernel):
     def feature_map(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
         """Return phi(x_i) as rows."""
 
-    def features(self, X: Any) -> Float[Tensor, "n p"]:
+    def features(self, X: ArrayLike) -> Float[Tensor, "n p"]:
         """Return phi(x_i) as rows, after checking X."""
         return self.feature_map(as_matrix(X, "X"))
 

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.core.checks import as_matrix, positive
-from ridgeformer.core.errors import ShapeError
-from ridgeformer.kernels.base import Kernel
+from ridgeformer.kernels.base import Kernel, project
 
 __all__ = ["LogitKernel"]
 
@@ -51,14 +50,7 @@ class LogitKernel(Kernel):
 
     def project(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
         """Return the rows U x."""
-        if self.projection is None:
-            return X
-        if self.projection.shape[1] != X.shape[1]:
-            raise ShapeError(
-                f"projection has shape {tuple(self.projection.shape)} and X has {X.shape[1]} features: "
-                "give U as (projected, features)."
-            )
-        return X @ self.projection.to(dtype=X.dtype, device=X.device).T
+        return project(X, self.projection)
 
     def scaled(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
         """Return the rows U x / sqrt(temperature)."""

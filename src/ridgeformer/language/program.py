@@ -44,10 +44,8 @@ class Head:
     """One attention head: scores from pairs of channels, values added to channels.
 
     Attributes:
-        name: What hooks and ablations call it.
         scores: (reader channel, source channel, scale); the scores are summed. None at all: every score 0.
         values: (target channel, source channel, scale).
-        mask: Which roles read which.
         kind: "softmax", or "linear" for the masked product itself.
     """
 
@@ -106,14 +104,9 @@ class Gate:
 
 @dataclass(frozen=True)
 class Record:
-    """A place where the trace reads a channel: no sublayer, no weight.
+    """A place where the trace reads a channel on the tokens of a role, times a scale: no sublayer, no weight.
 
-    Attributes:
-        name: What the trace calls it.
-        channel: What is read.
-        role: On which tokens.
-        scale: What it is multiplied by.
-        lag: 1 if the value belongs to the step before.
+    A lag of 1 says that the value belongs to the step before.
     """
 
     name: str
@@ -128,13 +121,9 @@ Instruction = Attend | Gate | Record
 
 @dataclass
 class Program:
-    """A program under construction, then read by the compiler.
+    """A program under construction, such as "softmax conjugate gradients", then read by the compiler.
 
-    Args:
-        name: Such as "softmax conjugate gradients".
-        attention: "softmax" or "linear".
-        roles: Roles of the sequence, in order.
-        constants: Numbers that expressions may name.
+    Roles are in the order of the sequence; `constants` are numbers that expressions may name.
     """
 
     name: str
@@ -209,15 +198,15 @@ class Program:
     ) -> Head:
         """Return a head of the program's attention.
 
-        Args:
-            name: What hooks and ablations call it.
-            scores: {(reader channel, source channel): scale}.
-            values: {target channel: source channel, or (source channel, scale), or several of those}.
-            mask: Which roles read which.
+        Scores are {(reader channel, source channel): scale}, values {target channel: source channel}, where several
+        sources, or one with a scale, are given as (source channel, scale).
         """
         pairs = tuple((left, right, scale) for (left, right), scale in scores.items())
-        moved = tuple((to, source, scale) for to, of in values.items() for source, scale in _scaled(of))
-        return Head(name, pairs, moved, mask, self.attention)
+        moved: list[tuple[str, str, float]] = []
+        for target, given in values.items():
+            sources = given if isinstance(given, list) else [(given, 1.0) if isinstance(given, str) else given]
+            moved.extend((target, source, scale) for source, scale in sources)
+        return Head(name, pairs, tuple(moved), mask, self.attention)
 
     def record(
         self, name: str, channel: str | None = None, role: Role = SUPPORT, scale: float = 1.0, lag: int = 0
@@ -259,9 +248,3 @@ class Program:
                 yield ("step" if self.uniform else f"step {number + 1}"), instruction
         for instruction in self.readout:
             yield "readout", instruction
-
-
-def _scaled(sources: str | tuple[str, float] | list[tuple[str, float]]) -> list[tuple[str, float]]:
-    if isinstance(sources, list):
-        return sources
-    return [(sources, 1.0) if isinstance(sources, str) else sources]

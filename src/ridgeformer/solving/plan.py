@@ -93,7 +93,8 @@ def choose_plan(system: RidgeSystem, algorithm: Algorithm, engine: str | Engine 
         if isinstance(engine, Engine):
             return _for_engine(system, iterative, engine, default_rank(system.n))
         if engine == "dask":
-            return _on_cluster(system, iterative)
+            where = "rows, tiles of K and the preconditioner are the workers' of a Dask cluster"
+            return _plan(system, iterative, "dask", _working(system), default_rank(system.n), _vectors(system), where)
         if isinstance(algorithm, Auto):
             return _automatic(system, iterative, engine)
         return _conjugate_gradients(system, iterative, _working(system), engine)
@@ -195,12 +196,6 @@ def _for_engine(system: RidgeSystem, algorithm: Algorithm, engine: Engine, rank:
     """Return the plan for an engine that is ready: it has its own way with memory."""
     reasons = ("the engine was given",)
     return Plan(algorithm, engine.name, _name(engine.dtype), rank, False, 0, system.memory, reasons)
-
-
-def _on_cluster(system: RidgeSystem, algorithm: Algorithm) -> Plan:
-    """Return the plan for rows that live elsewhere: only iterates are held here."""
-    where = "rows, tiles of K and the preconditioner are the workers' of a Dask cluster"
-    return _plan(system, algorithm, "dask", _working(system), default_rank(system.n), _vectors(system), where)
 
 
 def _automatic(system: RidgeSystem, iterative: MixedConjugateGradients, engine: str | None) -> Plan:

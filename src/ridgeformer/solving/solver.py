@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,7 +36,7 @@ from ridgeformer.solving.preconditioners import Identity, PivotedCholesky, build
 from ridgeformer.solving.run import Callback, Run, Status, iterate
 from ridgeformer.solving.system import RidgeSystem, check_memory, refuse_negative, require_range, scaled_system
 
-__all__ = ["TOLERANCE", "check_arguments", "solve"]
+__all__ = ["TOLERANCE", "solve"]
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 """The relative residual asked for unless told."""
@@ -105,8 +104,8 @@ def solve(
     """
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
-    algorithm, ridge, tol = check_arguments(kernel, X, ridge, algorithm, tol)
-    seed, engine = whole(seed, "seed", 0), _checked_engine(engine)
+    algorithm, ridge, tol = _check_arguments(kernel, X, ridge, algorithm, tol, engine)
+    seed, engine = whole(seed, "seed", 0), None if isinstance(engine, str) and engine == "auto" else engine
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
         system, log_scale = scaled_system(kernel, X, ridge, y.reshape(len(y), -1), tol, free)
@@ -124,15 +123,15 @@ def solve(
         return Fit.of(run, X, y, log_scale)
 
 
-def check_arguments(
-    kernel: object, X: Tensor, ridge: Any, algorithm: Any = "auto", tol: Any = None
+def _check_arguments(
+    kernel: object, X: Tensor, ridge: object, algorithm: object, tol: object, engine: object
 ) -> tuple[Algorithm, float, float]:
     """Return algorithm, ridge and tolerance in usable form, or say what is wrong, what was expected and what to do."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
-    algorithm = resolve(algorithm)
-    if isinstance(algorithm, Preconditioned):
-        builder(algorithm.preconditioner)  # an unknown one is refused before anything is computed
+    chosen = resolve(algorithm)
+    if isinstance(chosen, Preconditioned):
+        builder(chosen.preconditioner)  # an unknown one is refused before anything is computed
     ridge = positive(ridge, "ridge", "without it the system may be singular")
     largest = torch.finfo(X.dtype).max / 1e6
     if ridge > largest:
@@ -140,19 +139,11 @@ def check_arguments(
     tol = TOLERANCE[X.dtype] if tol is None else positive(tol, "tol", "it is a relative residual")
     if tol >= 1:
         raise InputError(f"tol is {tol:g}; a relative residual between 0 and 1 was expected.")
-    return algorithm, ridge, tol
-
-
-def _checked_engine(engine: object) -> str | Engine | None:
-    if engine is None or engine == "auto":
-        return None
-    if isinstance(engine, Engine):
-        return engine
-    if not isinstance(engine, str):
+    if not isinstance(engine, str | Engine | None):
         raise InputError(f"engine is {engine!r}; a name ({', '.join(sorted(ENGINES))}) or an Engine was expected.")
-    if engine not in ENGINES:
+    if isinstance(engine, str) and engine not in (*ENGINES, "auto"):
         raise unknown_name("engine", engine, ENGINES)
-    return engine
+    return chosen, ridge, tol
 
 
 def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
@@ -185,8 +176,10 @@ def _follow(run: Run) -> Run:
     """
     algorithm, plan, system = run.plan.algorithm, run.plan, run.system
     if not isinstance(algorithm, Direct) and system.given_engine is None:
-        options = {"stored": {"exact": plan.exact}, "triangle": {"bits": plan.bits}}.get(plan.engine, {})
-        engine = build_engine(plan.engine, system.kernel, system.X, getattr(torch, plan.working), **options)
+        options: dict[str, dict[str, int]] = {"stored": {"exact": plan.exact}, "triangle": {"bits": plan.bits}}
+        engine = build_engine(
+            plan.engine, system.kernel, system.X, getattr(torch, plan.working), **options.get(plan.engine, {})
+        )
         run.system = system = system.with_engine(engine)
     try:
         if isinstance(algorithm, Direct):
@@ -213,8 +206,7 @@ def _solve_directly(run: Run) -> None:
     check_memory(system.n, system.X.dtype)
     run.status, run.steps = Status.BREAKDOWN, 1
     run.alpha, run.residual, run.factor = solve_directly(system, system.y)
-    run.relative.append(run.relative_norms(run.residual))
-    run.relative = [one.to(system.X.dtype) for one in run.relative]
+    run.relative = [one.to(system.X.dtype) for one in (*run.relative, run.relative_norms(run.residual))]
     run.spectrum = _extreme_eigenvalues(run)
 
 
