@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 
 __all__ = [
     "Algorithm",

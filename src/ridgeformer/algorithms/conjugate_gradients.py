@@ -21,8 +21,7 @@ from ridgeformer.algorithms.base import (
     divide,
 )
 from ridgeformer.core.errors import InputError
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import QUERY, SUPPORT, own
 
 __all__ = ["ConjugateGradients"]

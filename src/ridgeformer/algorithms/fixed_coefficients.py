@@ -13,8 +13,7 @@ from torch import Tensor
 
 from ridgeformer.algorithms.base import Compilable, Iterate, Iterative, LinearSystem, Precondition, Spectrum
 from ridgeformer.core.errors import InputError
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import QUERY, SUPPORT
 
 __all__ = ["Accelerated", "Coefficients", "FixedCoefficients"]

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from ridgeformer.algorithms.base import Compilable
 from ridgeformer.core.errors import InputError
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import QUERY
 
 __all__ = ["NadarayaWatson"]

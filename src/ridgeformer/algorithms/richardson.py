@@ -12,8 +12,7 @@ from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 from ridgeformer.core.checks import positive
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 
 __all__ = ["Richardson"]
 

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from torch import Tensor
 
 from ridgeformer.core.errors import unknown_name
-from ridgeformer.kernels.base import FeatureKernel, Kernel
+from ridgeformer.kernels.base import FeatureKernel, Kernel, LogitKernel
 from ridgeformer.kernels.dot_product import CentredDotProduct, DotProduct
 from ridgeformer.kernels.exponential import Exponential
 from ridgeformer.kernels.gaussian import Gaussian
 from ridgeformer.kernels.gram_power import GramPower
-from ridgeformer.kernels.logit_kernel import LogitKernel
 from ridgeformer.kernels.relu_ntk import ReluNTK
 
 __all__ = [

@@ -12,8 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ridgeformer.core.errors import InputError, LogitRangeError
-from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
-from ridgeformer.kernels.logit_kernel import LogitKernel
+from ridgeformer.kernels.base import BLOCK_ENTRIES, LogitKernel, gamma, underflow
 
 __all__ = ["Exponential"]
 

@@ -6,15 +6,16 @@ from the sublayer that first writes it to the one that clears it; those never cl
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.expressions import Expression, parse
 from ridgeformer.language.roles import SUPPORT, Mask, Role, own, reads
 
-__all__ = ["Attend", "Channel", "Gate", "Head", "Instruction", "Program", "Record"]
+__all__ = ["Attend", "Channel", "Gate", "Head", "Instruction", "KernelAttention", "Program", "Record"]
 
 Size = Literal["features", "outputs", "one"]
 
@@ -248,3 +249,46 @@ class Program:
                 yield ("step" if self.uniform else f"step {number + 1}"), instruction
         for instruction in self.readout:
             yield "readout", instruction
+
+
+class KernelAttention(ABC):
+    """A way for attention to multiply by a kernel matrix.
+
+    Programs work with `scale` times the kernel and the ridge, which leaves the predictions as they are.
+    """
+
+    name: ClassVar[str]
+    trilinear: ClassVar[bool] = False
+    """Whether heads multiply three channels, (q.k) v: linear attention, where products need no gated sublayer."""
+
+    @property
+    def scale(self) -> float:
+        """The factor by which the program scales the kernel and the ridge."""
+        return 1.0
+
+    @abstractmethod
+    def begin(self, algorithm: str, ridge: float, *, products: bool = True) -> Program:
+        """Return a program with the features, the constant 1, and what kernel products read if it has any."""
+
+    @abstractmethod
+    def scratch(self, net: Program) -> None:
+        """Declare the channels that a kernel product writes and clears."""
+
+    @abstractmethod
+    def product(self, net: Program, v: str, *, minus: str | None = None, ahead: str | None = None) -> None:
+        """Add u = (K + ridge I) v - minus.
+
+        With `ahead` it is u = (K + ridge I) (v + look ahead) - minus, `look` a constant of the program, and f = K v.
+        """
+
+    def mean(self, net: Program, what: str) -> None:
+        """Add s = mean of w over the supports."""
+        raise NotImplementedError(f"{self.name} attention takes sums, not means")
+
+    def safe_step(self, net: Program) -> None:
+        """Add to the prelude eta, on supports: a step size below 2 / (largest eigenvalue of K + ridge I)."""
+        raise NotImplementedError(f"{self.name} attention has no safe step size in context")
+
+    def average(self, net: Program, target: str, source: str) -> None:
+        """Add target = kernel-weighted mean of source, on queries."""
+        raise NotImplementedError(f"{self.name} attention takes no weighted means")

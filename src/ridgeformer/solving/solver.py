@@ -196,7 +196,7 @@ def _follow(run: Run) -> Run:
             raise InputError(f"algorithm {algorithm.name!r} has no iteration: it cannot solve.")
     except LinAlgError:  # a preconditioner or a core that round-off has made indefinite
         run.alpha, run.residual = torch.zeros_like(system.y), system.y
-        run.status, run.spectrum = Status.BREAKDOWN, _quick_eigenvalues(run)
+        run.status, run.spectrum = Status.BREAKDOWN, _extreme_eigenvalues(run, cheaply=True)
     _settle(run)
     return run
 
@@ -220,7 +220,7 @@ def _solve_mixed_directly(run: Run) -> None:
         run.alpha, run.residual = refine_with_factor(system, K, system.y, tol=system.tol)
     del K
     run.relative.append(run.relative_norms(run.residual))
-    run.spectrum = _quick_eigenvalues(run)
+    run.spectrum = _extreme_eigenvalues(run, cheaply=True)
 
 
 def _solve_by_mixed_pcg(run: Run, algorithm: MixedConjugateGradients) -> None:
@@ -231,7 +231,7 @@ def _solve_by_mixed_pcg(run: Run, algorithm: MixedConjugateGradients) -> None:
         chosen = replace(chosen, rank=rank, block=block)
     inverse = chosen.build(run.system, torch_generator(run.seed, "preconditioner"))
     mixed_pcg(run, inverse, algorithm.steps or MIXED_STEPS)
-    run.spectrum = _quick_eigenvalues(run)
+    run.spectrum = _extreme_eigenvalues(run, cheaply=True)
 
 
 def _solve_iteratively(run: Run, algorithm: Iterative) -> None:
@@ -278,21 +278,17 @@ def _settle(run: Run) -> None:
         run.status = Status.BREAKDOWN
 
 
-def _extreme_eigenvalues(run: Run, system: RidgeSystem | None = None) -> ExtremeEigenvalues:
-    """Return estimates of the extreme eigenvalues of A; refuse a kernel that shows a negative one."""
-    system = system or run.system
-    found = lanczos(system.apply, system.n, like=system.X, generator=torch_generator(run.seed, "spectrum"))
+def _extreme_eigenvalues(run: Run, *, cheaply: bool = False) -> ExtremeEigenvalues:
+    """Return estimates of the extreme eigenvalues of A; refuse a kernel that shows a negative one.
+
+    Cheaply means in float64 where rows are few, else what two products in the working precision show: they come near
+    the largest eigenvalue and not near the smallest.
+    """
+    system, generator = run.system, torch_generator(run.seed, "spectrum")
+    if cheaply and system.n > SMALL:
+        return lanczos(system.apply, system.n, like=system.X, generator=generator, steps=2)
+    if cheaply:
+        system = RidgeSystem(system.kernel, system.X.to(torch.float64), system.ridge)
+    found = lanczos(system.apply, system.n, like=system.X, generator=generator)
     refuse_negative(found.low - system.ridge, system)
     return found
-
-
-def _quick_eigenvalues(run: Run) -> ExtremeEigenvalues:
-    """Return the estimates in float64 where rows are few, else what two products in the working precision show.
-
-    Two products come near the largest eigenvalue and not near the smallest.
-    """
-    system = run.system
-    if system.n <= SMALL:
-        return _extreme_eigenvalues(run, RidgeSystem(system.kernel, system.X.to(torch.float64), system.ridge))
-    generator = torch_generator(run.seed, "spectrum")
-    return lanczos(system.apply, system.n, like=system.X, generator=generator, steps=2)
