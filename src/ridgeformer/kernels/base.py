@@ -42,7 +42,7 @@ def underflow(operations: int, dtype: torch.dtype) -> float:
     return operations * torch.finfo(dtype).tiny
 
 
-def project(X: Float[Tensor, "n d"], U: Float[Tensor, "p d"] | None) -> Float[Tensor, "n p"]:
+def project(X: Float[Tensor, "n d"], U: Tensor | None) -> Float[Tensor, "n p"]:
     """Return the rows U x, or X if there is no U."""
     if U is None:
         return X
