@@ -47,20 +47,20 @@ Answer = tuple[Any, str]
 def ours(task: Task, **options: Any) -> Answer:
     """Solve as the library chooses, or as it is told."""
     kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
-    solution = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, tol=task.tol, **options)
-    assert solution.plan is not None
-    note = f"{solution.status.value}: {solution.algorithm.name}, {solution.plan.engine}, {solution.steps} steps"
-    return solution.alpha, note
+    fit = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, tol=task.tol, **options)
+    assert fit.plan is not None
+    note = f"{fit.status.value}: {fit.algorithm.name}, {fit.plan.engine}, {fit.steps} steps"
+    return fit.alpha, note
 
 
 def on_centres(task: Task) -> Answer:
     """Subset regression on 2000 pivoted centres."""
     kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
     centres = min(2000, len(task.X))
-    solution = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, algorithm=Centres(count=centres))
-    assert solution.fit_error is not None
-    note = f"{centres} centres, estimated error {float(solution.fit_error.max()):.1e}"
-    return lambda test: solution.predict(np.array(test)).numpy(), note
+    fit = solve(kernel, torch.from_numpy(task.X), task.y, task.ridge, algorithm=Centres(count=centres))
+    assert fit.fit_error is not None
+    note = f"{centres} centres, estimated error {float(fit.fit_error.max()):.1e}"
+    return lambda test: fit.predict(np.array(test)).numpy(), note
 
 
 def kernel_ridge(task: Task) -> Answer:

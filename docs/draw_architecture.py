@@ -48,7 +48,7 @@ SIGNPOSTS = (
     ("conjugate gradients", "algorithms/conjugate_gradients.py", "ConjugateGradients"),
     ("the Gaussian kernel", "kernels/gaussian.py", "Gaussian"),
     ("the names that stand for algorithms", "algorithms/__init__.py", "resolve"),
-    ("the choice of engine, precision and preconditioner", "solving/plan.py", "Planner"),
+    ("the choice of engine, precision and preconditioner", "solving/plan.py", "choose_plan"),
     ("the weights of attention-only (vanilla) transformers", "compiler/vanilla.py", "VanillaAttention"),
     ("the certificate of a compiled transformer", "compiler/certificate/certification.py", "certify"),
     ("the first sentence of an audit", "auditing/answer.py", "_quality"),

@@ -199,7 +199,7 @@ def _small_tiles(rows: int | None) -> Iterator[None]:
 
 def judge(tally: Tally, problem: Problem, case: str) -> None:
     """Solve, and hold every number of the answer against the exact one."""
-    solution = None
+    fit = None
     options = dict(problem.options)
     with tally.only_our_errors(case):
         try:
@@ -207,57 +207,57 @@ def judge(tally: Tally, problem: Problem, case: str) -> None:
                 safe = problem.kernel.within_range(problem.X)
                 working = torch.float32 if options["seed"] % 2 else torch.float64
                 options["engine"] = build_engine(problem.built, safe, problem.X, working)
-            solution = solve(problem.kernel, problem.X, problem.y, problem.ridge, **options)
+            fit = solve(problem.kernel, problem.X, problem.y, problem.ridge, **options)
         except NotPositiveSemidefiniteError as error:
             tally.hold("a semidefinite kernel is never refused as indefinite", case, kept=False, what=str(error))
         else:
             tally.hold("a semidefinite kernel is never refused as indefinite", case, kept=True)
-    if solution is None:
+    if fit is None:
         return
     with tally.only_our_errors(case):
-        _judge_solution(tally, problem, solution, case)
+        _judge_solution(tally, problem, fit, case)
 
 
-def _judge_solution(tally: Tally, problem: Problem, solution: Fit, case: str) -> None:
-    finite = bool(torch.isfinite(solution.alpha).all())
+def _judge_solution(tally: Tally, problem: Problem, fit: Fit, case: str) -> None:
+    finite = bool(torch.isfinite(fit.alpha).all())
     if not tally.hold("coefficients are finite", case, finite, "alpha is not"):
         return
     exact = ExactRegression(problem.kernel, problem.X, problem.y, problem.ridge)
-    scale = arb(solution.log_scale).exp()
-    _judge_coefficients(tally, problem, solution, exact, scale, case)
-    _judge_predictions(tally, problem, solution, exact, case)
+    scale = arb(fit.log_scale).exp()
+    _judge_coefficients(tally, problem, fit, exact, scale, case)
+    _judge_predictions(tally, problem, fit, exact, case)
 
 
 def _judge_coefficients(
-    tally: Tally, problem: Problem, solution: Fit, exact: ExactRegression, scale: Any, case: str
+    tally: Tally, problem: Problem, fit: Fit, exact: ExactRegression, scale: Any, case: str
 ) -> None:
-    pairs = zip(exact.coefficient_errors(solution.alpha, scale), solution.alpha_bound.tolist(), strict=True)
+    pairs = zip(exact.coefficient_errors(fit.alpha, scale), fit.alpha_bound.tolist(), strict=True)
     for error, bound in pairs:
         tally.hold("the bound on coefficients holds", case, not exceeds(error, bound), f"{error.str(5)} > {bound:.3e}")
-    residuals = exact.residuals(solution.alpha, scale)
-    stated = (solution.residual_norm + solution.roundoff).tolist()
+    residuals = exact.residuals(fit.alpha, scale)
+    stated = (fit.residual_norm + fit.roundoff).tolist()
     for residual, bound in zip(residuals, stated, strict=True):
         kept = not exceeds(residual, bound * (1 + 1e-12))
         tally.hold("the residual is as stated, up to its round-off", case, kept, f"{residual.str(5)} > {bound:.3e}")
-    if solution.status is Status.CONVERGED:
+    if fit.status is Status.CONVERGED:
         tol = problem.options.get("tol", TOLERANCE[problem.X.dtype])
-        for residual, size, lost in zip(residuals, exact.target_norms(), solution.roundoff.tolist(), strict=True):
+        for residual, size, lost in zip(residuals, exact.target_norms(), fit.roundoff.tolist(), strict=True):
             allowed = arb(tol * (1 + 1e-9)) * size + arb(lost)
             kept = bool(residual <= allowed)
             tally.hold("converged means converged", case, kept, f"{residual.str(5)} > {allowed.str(5)}")
-    if solution.fit_error is not None:
-        for gap, bound in zip(exact.fit_difference(solution.alpha, scale), solution.fit_error.tolist(), strict=True):
-            slack = bound * (1 + 1e-6) + 1e-7 * float(solution.target_norm.max())  # an estimate, not a proved bound
+    if fit.fit_error is not None:
+        for gap, bound in zip(exact.fit_difference(fit.alpha, scale), fit.fit_error.tolist(), strict=True):
+            slack = bound * (1 + 1e-6) + 1e-7 * float(fit.target_norm.max())  # an estimate, not a proved bound
             kept = not exceeds(gap, slack)
             tally.hold("a fit on centres errs no more than stated", case, kept, f"{gap.str(5)} > {bound:.3e}")
 
 
-def _judge_predictions(tally: Tally, problem: Problem, solution: Fit, exact: ExactRegression, case: str) -> None:
+def _judge_predictions(tally: Tally, problem: Problem, fit: Fit, exact: ExactRegression, case: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        values = solution.predict(problem.queries)
-    answer = solution.answer(problem.queries)
-    bounds = solution.prediction_bound(problem.queries)
+        values = fit.predict(problem.queries)
+    answer = fit.answer(problem.queries)
+    bounds = fit.prediction_bound(problem.queries)
     outputs = exact.outputs
     values, bounds = values.double().reshape(-1, outputs), bounds.reshape(-1, outputs)
     named = any(isinstance(one.message, UnansweredWarning) for one in caught) or bool(answer.answered.all())
@@ -271,7 +271,7 @@ def _judge_predictions(tally: Tally, problem: Problem, solution: Fit, exact: Exa
             what = f"query {q}: {error.str(5)} > {bound:.3e}"
             tally.hold("the bound on predictions holds", case, not exceeds(error, bound), what)
             if q < min(2, len(problem.X)):
-                uniform = float(solution.uniform_bound[c])
+                uniform = float(fit.uniform_bound[c])
                 tally.hold(
                     "the uniform bound holds", case, not exceeds(error, uniform), f"{error.str(5)} > {uniform:.3e}"
                 )

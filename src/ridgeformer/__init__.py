@@ -4,8 +4,8 @@ Example:
     >>> import ridgeformer as rf
     >>> data = rf.datasets.load("diabetes")
     >>> X = rf.datasets.unit_rows(data.X)
-    >>> solution = rf.solve(rf.Exponential(temperature=0.5), X, data.y, ridge=0.1, algorithm="cg")
-    >>> solution.status.value
+    >>> fit = rf.solve(rf.Exponential(temperature=0.5), X, data.y, ridge=0.1, algorithm="cg")
+    >>> fit.status.value
     'converged'
 """
 

@@ -16,7 +16,7 @@ def test_error_polynomial_is_chebyshevs():
     A = Exponential(1.0)(X) + torch.eye(40, dtype=torch.float64)
     values, Q = torch.linalg.eigh(A)
     low, high = float(values[0]), float(values[-1])
-    solution = solve(
+    fit = solve(
         Exponential(1.0),
         X,
         y,
@@ -28,7 +28,7 @@ def test_error_polynomial_is_chebyshevs():
     centre, half = (high + low) / 2, (high - low) / 2
     exact = torch.linalg.solve(A, y)
     point = torch.tensor(centre / half, dtype=torch.float64)
-    for t, alpha in enumerate(solution.iterates, start=1):
+    for t, alpha in enumerate(fit.iterates, start=1):
         factor = torch.special.chebyshev_polynomial_t((centre - values) / half, t)
         factor = factor / torch.special.chebyshev_polynomial_t(point, t)
         torch.testing.assert_close(exact - alpha, Q @ (factor[:, None] * (Q.T @ exact)), rtol=1e-8, atol=1e-10)
@@ -36,5 +36,5 @@ def test_error_polynomial_is_chebyshevs():
 
 def test_a_spectrum_given_too_short_diverges_and_says_so():
     X, y = problem()
-    solution = solve(Exponential(1.0), X, y, 0.1, algorithm=Chebyshev(spectrum=(0.1, 5.0)))
-    assert solution.status is Status.DIVERGED
+    fit = solve(Exponential(1.0), X, y, 0.1, algorithm=Chebyshev(spectrum=(0.1, 5.0)))
+    assert fit.status is Status.DIVERGED

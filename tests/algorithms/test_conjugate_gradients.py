@@ -48,20 +48,20 @@ def test_float32_stops_at_its_floor_and_says_so():
     Q, _ = torch.linalg.qr(torch.randn(60, 60, generator=generator, dtype=torch.float64))
     X = (Q * torch.logspace(3.5, 0, 60, dtype=torch.float64)).float()
     y = torch.randn(60, generator=generator)
-    solution = solve(DotProduct(), X, y, 1e-3, algorithm="cg", tol=1e-9)
-    assert solution.status in (Status.BREAKDOWN, Status.MAX_STEPS)
-    assert not solution.converged
-    assert solution.relative_residual > 1e-9
+    fit = solve(DotProduct(), X, y, 1e-3, algorithm="cg", tol=1e-9)
+    assert fit.status in (Status.BREAKDOWN, Status.MAX_STEPS)
+    assert not fit.converged
+    assert fit.relative_residual > 1e-9
 
 
 def test_columns_that_are_done_idle_while_others_go_on():
     X, y = problem()
     values, vectors = torch.linalg.eigh(Exponential(1.0)(X))
     y = torch.stack([vectors[:, 0], y[:, 0]], dim=1)  # the first column is solved by one step
-    solution = solve(Exponential(1.0), X, y, 1.0, algorithm="cg", tol=1e-14)
-    assert solution.converged
-    assert float(solution.residuals[1, 0]) < 1e-12
-    torch.testing.assert_close(solution.alpha[:, 0], vectors[:, 0] / (values[0] + 1.0))
+    fit = solve(Exponential(1.0), X, y, 1.0, algorithm="cg", tol=1e-14)
+    assert fit.converged
+    assert float(fit.residuals[1, 0]) < 1e-12
+    torch.testing.assert_close(fit.alpha[:, 0], vectors[:, 0] / (values[0] + 1.0))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -69,9 +69,7 @@ def test_going_on_for_200_steps_after_convergence_is_harmless(dtype):
     X, y = problem(dtype=dtype)
     count = []
     algorithm = ConjugateGradients(steps=250)
-    solution = solve(
-        Exponential(1.0), X, y, 1.0, algorithm=algorithm, tol=1e-300, callback=lambda s, a, r: count.append(s)
-    )
-    assert len(count) == solution.steps
-    assert bool(torch.isfinite(solution.alpha).all())
-    assert solution.relative_residual < 1e4 * torch.finfo(dtype).eps
+    fit = solve(Exponential(1.0), X, y, 1.0, algorithm=algorithm, tol=1e-300, callback=lambda s, a, r: count.append(s))
+    assert len(count) == fit.steps
+    assert bool(torch.isfinite(fit.alpha).all())
+    assert fit.relative_residual < 1e4 * torch.finfo(dtype).eps

@@ -18,12 +18,12 @@ def test_diverges_within_a_handful_of_steps_with_the_measured_norm(ridge):
     X, y = problem()
     norm = float(torch.linalg.eigvalsh(Exponential(1.0)(X))[-1])
     assert norm > 31
-    solution = solve(Exponential(1.0), X, y, ridge, algorithm="neumann")
-    assert solution.status is Status.DIVERGED
-    assert solution.steps <= 5
-    assert solution.spectrum.high - ridge == pytest.approx(norm, rel=1e-6)
-    assert f"{norm:.4g}" in solution.advice
-    assert bool(torch.isfinite(solution.alpha).all())
+    fit = solve(Exponential(1.0), X, y, ridge, algorithm="neumann")
+    assert fit.status is Status.DIVERGED
+    assert fit.steps <= 5
+    assert fit.spectrum.high - ridge == pytest.approx(norm, rel=1e-6)
+    assert f"{norm:.4g}" in fit.advice
+    assert bool(torch.isfinite(fit.alpha).all())
 
 
 def test_partial_sums_are_the_series():

@@ -10,6 +10,6 @@ class TestRichardson(IterativeCase):
 
 def test_a_step_size_given_too_large_diverges_and_says_so():
     X, y = problem()
-    solution = solve(Exponential(1.0), X, y, 0.1, algorithm=Richardson(step_size=2 / 5.1))
-    assert solution.status is Status.DIVERGED
-    assert "algorithm='cg'" in solution.advice
+    fit = solve(Exponential(1.0), X, y, 0.1, algorithm=Richardson(step_size=2 / 5.1))
+    assert fit.status is Status.DIVERGED
+    assert "algorithm='cg'" in fit.advice

@@ -1,4 +1,5 @@
 import importlib
+import inspect
 import pkgutil
 
 import pytest
@@ -6,6 +7,9 @@ import pytest
 from ridgeformer import bounds
 
 MODULES = [name for _, name, _ in pkgutil.iter_modules(bounds.__path__) if not name.startswith("_")]
+
+PLURALS = ("_norms", "_energies", "_diagonals", "_lengths")
+"""Endings that the docstring of the package explains."""
 
 
 def test_the_room_exports_what_its_files_export():
@@ -17,8 +21,10 @@ def test_the_room_exports_what_its_files_export():
 @pytest.mark.parametrize("name", [name for name in bounds.__all__ if name.islower()])
 def test_every_function_says_what_holds_and_shows_it(name):
     text = getattr(bounds, name).__doc__
-    assert "Args:" in text
     assert ">>> " in text
+    for argument in inspect.signature(getattr(bounds, name)).parameters:
+        explained = f"`{argument}`" in bounds.__doc__ + text or f"{argument}: " in text
+        assert explained or argument.endswith(PLURALS), argument
 
 
 def test_the_one_guide_says_that_it_is_one():

@@ -19,9 +19,9 @@ from ridgeformer.solving import solve
 def refitted(name, row, drop):
     """The outputs at the row of a real fit without the given rows of the dataset, targets' mean added."""
     data = Split.of(datasets.load(name), held_out=row)
-    solution = certified_fit(data, Settings()).fit
+    fit = certified_fit(data, Settings()).fit
     keep = torch.from_numpy(~np.isin(data.rows, drop))
-    again = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge)
+    again = solve(fit.kernel, data.X[keep], data.y[keep], fit.ridge)
     return (again.predict(data.Xt[-1:]) + data.mean)[0]
 
 
@@ -47,11 +47,11 @@ def test_leave_one_out_error_is_that_of_refits():
     dataset = datasets.load("wine")
     answer = ask(dataset, 7)
     data = Split.of(dataset, held_out=7)
-    solution = certified_fit(data, Settings()).fit
+    fit = certified_fit(data, Settings()).fit
     wrong = 0
     for i in range(len(data.X)):
         keep = torch.arange(len(data.X)) != i
-        outputs = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge).predict(data.X[i : i + 1])
+        outputs = solve(fit.kernel, data.X[keep], data.y[keep], fit.ridge).predict(data.X[i : i + 1])
         wrong += int((outputs + data.mean).argmax() != data.labels[i])
     assert answer.leave_one_out_error == pytest.approx(wrong / len(data.X))
 

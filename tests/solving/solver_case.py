@@ -53,9 +53,9 @@ class SolverCase(ABC):
     )
     def test_equals_scipys_cholesky(self, kernel):
         X, y = problem()
-        solution = self.solve(kernel, X, y, tol=1e-13)
-        assert solution.status is Status.CONVERGED, solution.advice
-        assert relative(solution.alpha, oracle(kernel, X, y, self.ridge)) < 1e-10
+        fit = self.solve(kernel, X, y, tol=1e-13)
+        assert fit.status is Status.CONVERGED, fit.advice
+        assert relative(fit.alpha, oracle(kernel, X, y, self.ridge)) < 1e-10
 
     def test_blocks_give_the_same_answer(self, monkeypatch):
         X, y = problem()
@@ -77,29 +77,29 @@ class SolverCase(ABC):
         X, y = problem(dtype=dtype)
         Xq = torch.randn(25, 6, generator=torch_generator(0, "query"), dtype=torch.float64).to(dtype)
         kernel = Exponential(1.0)
-        solution = self.solve(kernel, X, y, tol=tol)
+        fit = self.solve(kernel, X, y, tol=tol)
         exact = oracle(kernel, X, y, self.ridge)
-        error = (solution.alpha.double() - exact).norm(dim=0)
-        assert bool((error <= solution.alpha_bound).all())
+        error = (fit.alpha.double() - exact).norm(dim=0)
+        assert bool((error <= fit.alpha_bound).all())
         f = kernel(Xq.double(), X.double()) @ exact
-        assert bool(((solution.predict(Xq).double() - f).abs() <= solution.prediction_bound(Xq)).all())
-        assert bool((solution.prediction_bound(Xq) < math.inf).all())
+        assert bool(((fit.predict(Xq).double() - f).abs() <= fit.prediction_bound(Xq)).all())
+        assert bool((fit.prediction_bound(Xq) < math.inf).all())
 
     def test_float32_reaches_its_tolerance_and_stays_float32(self):
         X, y = problem(dtype=torch.float32)
-        solution = self.solve(Exponential(1.0), X, y)
-        assert solution.status is Status.CONVERGED, solution.advice
-        assert solution.alpha.dtype == torch.float32
-        assert solution.residual_norm.dtype == torch.float64
-        assert relative(solution.alpha, oracle(Exponential(1.0), X, y, self.ridge)) < 1e-4
+        fit = self.solve(Exponential(1.0), X, y)
+        assert fit.status is Status.CONVERGED, fit.advice
+        assert fit.alpha.dtype == torch.float32
+        assert fit.residual_norm.dtype == torch.float64
+        assert relative(fit.alpha, oracle(Exponential(1.0), X, y, self.ridge)) < 1e-4
 
     def test_history_starts_at_one_and_ends_at_the_tolerance(self):
         X, y = problem()
-        solution = self.solve(Exponential(1.0), X, y, tol=1e-8)
-        assert solution.residuals.shape == (solution.steps + 1, 3)
-        torch.testing.assert_close(solution.residuals[0], torch.ones(3, dtype=torch.float64))
-        assert float(solution.residuals[-1].max()) <= 1e-8
-        assert solution.relative_residual <= 1e-8
+        fit = self.solve(Exponential(1.0), X, y, tol=1e-8)
+        assert fit.residuals.shape == (fit.steps + 1, 3)
+        torch.testing.assert_close(fit.residuals[0], torch.ones(3, dtype=torch.float64))
+        assert float(fit.residuals[-1].max()) <= 1e-8
+        assert fit.relative_residual <= 1e-8
 
     def test_spectrum_estimate_lies_inside_and_near(self):
         X, y = problem()
@@ -126,19 +126,19 @@ class SolverCase(ABC):
 
     def test_targets_finer_than_the_rows_are_not_rounded_away_from_the_bound(self):
         """float64 targets with float32 rows: the bound is against the targets as given."""
-        solution = self.solve(DotProduct(), torch.zeros(1, 1), [0.1])
-        assert abs(float(solution.alpha[0]) - 0.1 / self.ridge) <= float(solution.alpha_bound)
+        fit = self.solve(DotProduct(), torch.zeros(1, 1), [0.1])
+        assert abs(float(fit.alpha[0]) - 0.1 / self.ridge) <= float(fit.alpha_bound)
 
     def test_zero_targets_have_the_zero_solution(self):
         X, y = problem()
         y[:, 1] = 0
-        solution = self.solve(Exponential(1.0), X, y)
-        assert solution.status is Status.CONVERGED
-        assert float(solution.alpha[:, 1].abs().max()) < 1e-12
+        fit = self.solve(Exponential(1.0), X, y)
+        assert fit.status is Status.CONVERGED
+        assert float(fit.alpha[:, 1].abs().max()) < 1e-12
 
     def test_one_row(self):
-        solution = self.solve(Exponential(1.0), [[0.0, 0.0]], [3.0])
-        torch.testing.assert_close(solution.alpha, torch.tensor([3.0 / (1 + self.ridge)], dtype=torch.float64))
+        fit = self.solve(Exponential(1.0), [[0.0, 0.0]], [3.0])
+        torch.testing.assert_close(fit.alpha, torch.tensor([3.0 / (1 + self.ridge)], dtype=torch.float64))
 
     def test_same_answer_twice(self):
         X, y = problem()
@@ -159,17 +159,17 @@ class IterativeCase(SolverCase):
 
     def test_running_out_of_steps_is_said(self):
         X, y = problem()
-        solution = self.solve(Exponential(1.0), X, y, tol=1e-14, steps=2)
-        assert solution.status is Status.MAX_STEPS
-        assert solution.steps == 2
-        assert "Stopped after 2 steps" in solution.advice
-        assert "raise steps" in solution.advice
+        fit = self.solve(Exponential(1.0), X, y, tol=1e-14, steps=2)
+        assert fit.status is Status.MAX_STEPS
+        assert fit.steps == 2
+        assert "Stopped after 2 steps" in fit.advice
+        assert "raise steps" in fit.advice
 
     def test_iterates_on_request(self):
         X, y = problem()
-        solution = self.solve(Exponential(1.0), X, y, keep_iterates=True)
-        assert solution.iterates.shape == (solution.steps, 40, 3)
-        assert torch.equal(solution.iterates[-1], solution.alpha)
+        fit = self.solve(Exponential(1.0), X, y, keep_iterates=True)
+        assert fit.iterates.shape == (fit.steps, 40, 3)
+        assert torch.equal(fit.iterates[-1], fit.alpha)
         assert self.solve(Exponential(1.0), X, y).iterates is None
 
     def test_the_callback_watches_and_stops(self):
@@ -180,7 +180,7 @@ class IterativeCase(SolverCase):
             seen.append((step, alpha.shape, residual.shape))
             return step == 3
 
-        solution = self.solve(Exponential(1.0), X, y, tol=1e-14, callback=watch)
+        fit = self.solve(Exponential(1.0), X, y, tol=1e-14, callback=watch)
         assert seen == [(step, (40, 3), (3,)) for step in (1, 2, 3)]
-        assert solution.status is Status.STOPPED
-        assert solution.steps == 3
+        assert fit.status is Status.STOPPED
+        assert fit.steps == 3

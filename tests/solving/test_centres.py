@@ -13,8 +13,8 @@ from tests.solving.solver_case import oracle, plan, problem
 
 def fit(X, y, ridge, count, seed=0):
     """The run of a fit on centres; coefficients and errors in the units of y."""
-    system = RidgeSystem(Exponential(0.5), X, ridge, Tiles(Exponential(0.5), X, X.dtype), y=y)
-    run = Run(system, plan(Centres()), 1e-10)
+    system = RidgeSystem(Exponential(0.5), X, ridge, Tiles(Exponential(0.5), X, X.dtype), targets=y)
+    run = Run(system, plan(Centres()))
     centres.fit_on_centres(run, count, torch_generator(seed, "centres"))
     run.alpha, run.fit_error = run.alpha * system.unit, run.fit_error * system.unit
     return run
@@ -61,22 +61,22 @@ def test_more_centres_are_nearer():
 
 def test_solve_on_centres_says_that_it_is_one():
     X, y = problem(n=200)
-    solution = solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=30))
-    assert solution.status is Status.SUBSET
-    assert not solution.converged
-    assert solution.plan.rank == 30
-    assert solution.fit_error.shape == (3,)
-    assert "Fitted on centres only" in solution.advice
+    fit = solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=30))
+    assert fit.status is Status.SUBSET
+    assert not fit.converged
+    assert fit.plan.rank == 30
+    assert fit.fit_error.shape == (3,)
+    assert "Fitted on centres only" in fit.advice
     exact = oracle(Exponential(0.5), X, y, 0.1)
-    assert bool(((solution.alpha - exact).norm(dim=0) <= solution.alpha_bound).all())
-    torch.testing.assert_close(solution.predict(X[:9]), Exponential(0.5)(X[:9], X) @ solution.alpha)
+    assert bool(((fit.alpha - exact).norm(dim=0) <= fit.alpha_bound).all())
+    torch.testing.assert_close(fit.predict(X[:9]), Exponential(0.5)(X[:9], X) @ fit.alpha)
 
 
 def test_as_many_centres_as_rows_is_the_full_solution():
     X, y = problem(n=60)
-    solution = solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=60))
+    fit = solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=60))
     full = solve(Exponential(0.5), X, y, 0.1)
-    torch.testing.assert_close(solution.predict(X), full.predict(X), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(fit.predict(X), full.predict(X), rtol=1e-4, atol=1e-5)
 
 
 def test_centres_belong_to_nystrom():

@@ -54,16 +54,16 @@ def test_a_kernel_that_is_not_semidefinite_is_refused(method):
 def test_a_ridge_below_round_off_is_a_breakdown_with_numbers_not_a_wrong_answer():
     X = torch.ones(30, 2, dtype=torch.float64)
     y = torch.arange(30.0).double()
-    solution = solve(DotProduct(), X, y, 1e-18)
-    assert solution.status is Status.BREAKDOWN
-    assert "below the round-off" in solution.advice
-    assert bool(torch.isfinite(solution.alpha).all())
+    fit = solve(DotProduct(), X, y, 1e-18)
+    assert fit.status is Status.BREAKDOWN
+    assert "below the round-off" in fit.advice
+    assert bool(torch.isfinite(fit.alpha).all())
 
 
 def test_a_huge_ridge_gives_nearly_zero_predictions():
     X, y = problem()
-    solution = solve(Exponential(1.0), X, y, 1e12)
-    torch.testing.assert_close(solution.alpha, y / 1e12, rtol=1e-9, atol=0.0)
+    fit = solve(Exponential(1.0), X, y, 1e12)
+    torch.testing.assert_close(fit.alpha, y / 1e12, rtol=1e-9, atol=0.0)
 
 
 def test_large_logits_are_rescaled_and_predictions_agree_with_extended_range():
@@ -73,23 +73,23 @@ def test_large_logits_are_rescaled_and_predictions_agree_with_extended_range():
     mpmath.mp.dps = 400
     x = np.array([[20.0, 0.0], [0.0, 19.0], [14.0, 14.0]])
     y, q = np.array([1.0, -1.0, 2.0]), np.array([[19.0, 1.0]])
-    solution = solve(Exponential(1.0), x, y, 1e-2)
-    assert solution.log_scale == pytest.approx(400.0)
+    fit = solve(Exponential(1.0), x, y, 1e-2)
+    assert fit.log_scale == pytest.approx(400.0)
     gram = mpmath.matrix([[mpmath.exp(mpmath.mpf(float(a @ b))) for b in x] for a in x])
     alpha = mpmath.lu_solve(gram + mpmath.mpf("0.01") * mpmath.eye(3), mpmath.matrix(y.tolist()))
     exact = sum(mpmath.exp(mpmath.mpf(float(q[0] @ a))) * alpha[j] for j, a in enumerate(x))
-    assert float(abs(solution.predict(q)[0].item() - exact) / abs(exact)) < 1e-10
+    assert float(abs(fit.predict(q)[0].item() - exact) / abs(exact)) < 1e-10
 
 
 @pytest.mark.parametrize(("dtype", "length"), [(torch.float32, 6.0), (torch.float32, 9.0), (torch.float64, 20.0)])
 def test_long_rows_are_rescaled(dtype, length):
     X = length * torch.nn.functional.normalize(torch.randn(20, 4, generator=torch.Generator().manual_seed(0)), dim=1)
     X = X.to(dtype)
-    solution = solve(Exponential(1.0), X, X[:, 0], 1e-2)
-    assert bool(torch.isfinite(solution.alpha).all())
-    assert bool(torch.isfinite(solution.predict(X)).all())
-    assert bool(torch.isfinite(solution.prediction_bound(X)).all())
-    assert solution.log_scale > 0
+    fit = solve(Exponential(1.0), X, X[:, 0], 1e-2)
+    assert bool(torch.isfinite(fit.alpha).all())
+    assert bool(torch.isfinite(fit.predict(X)).all())
+    assert bool(torch.isfinite(fit.prediction_bound(X)).all())
+    assert fit.log_scale > 0
 
 
 @pytest.mark.parametrize("rows", [[[40.0], [1.0], [2.0]], [[30.0], [29.9]]])

@@ -44,24 +44,24 @@ def test_a_matrix_that_lapack_would_copy_is_factorised_in_place_all_the_same():
 
 def test_float32_is_refined_to_float64_accuracy():
     X, y = problem(n=200)
-    solution = solve(Exponential(1.0), X, y, 0.1, algorithm="mixed_direct", tol=1e-12)
-    assert solution.status is Status.CONVERGED
-    assert solution.plan.working == "float32"
-    assert solution.relative_residual <= 1e-12
+    fit = solve(Exponential(1.0), X, y, 0.1, algorithm="mixed_direct", tol=1e-12)
+    assert fit.status is Status.CONVERGED
+    assert fit.plan.working == "float32"
+    assert fit.relative_residual <= 1e-12
 
 
 def test_where_float32_does_not_serve_it_works_in_float64():
     X, y = problem(n=200)
-    solution = solve(Exponential(1.0), X, y, 1e-9, algorithm="mixed_direct", tol=1e-8)
-    assert solution.plan.working == "float64"
-    assert solution.converged
+    fit = solve(Exponential(1.0), X, y, 1e-9, algorithm="mixed_direct", tol=1e-8)
+    assert fit.plan.working == "float64"
+    assert fit.converged
 
 
 def test_no_factor_is_a_breakdown_and_not_an_answer():
     X = torch.ones(30, 2, dtype=torch.float64)
-    solution = solve(DotProduct(), X, torch.arange(30.0).double(), 1e-18, algorithm="mixed_direct")
-    assert solution.status is Status.BREAKDOWN
-    assert solution.relative_residual > 1e-10
+    fit = solve(DotProduct(), X, torch.arange(30.0).double(), 1e-18, algorithm="mixed_direct")
+    assert fit.status is Status.BREAKDOWN
+    assert fit.relative_residual > 1e-10
 
 
 def definite(n=30):

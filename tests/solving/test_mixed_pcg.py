@@ -20,10 +20,10 @@ class TestMixedPCGWithItsPreconditioner:
     @pytest.mark.parametrize("engine", [None, "stored", "tiles", "attention"])
     def test_float32_products_reach_float64_accuracy_on_every_engine(self, engine):
         X, y = problem(n=300)
-        solution = solve(Exponential(0.5), X, y, 0.05, algorithm="mixed_pcg", engine=engine, tol=1e-11)
-        assert solution.status is Status.CONVERGED, solution.advice
-        assert solution.plan.working == "float32"
-        assert relative(solution.alpha, oracle(Exponential(0.5), X, y, 0.05)) < 1e-8
+        fit = solve(Exponential(0.5), X, y, 0.05, algorithm="mixed_pcg", engine=engine, tol=1e-11)
+        assert fit.status is Status.CONVERGED, fit.advice
+        assert fit.plan.working == "float32"
+        assert relative(fit.alpha, oracle(Exponential(0.5), X, y, 0.05)) < 1e-8
 
     @pytest.mark.parametrize(("lanes", "last"), [(2, {1, 2}), (mixed_pcg.LANES, {3})])
     def test_columns_that_are_done_leave_a_wide_block(self, lanes, last, monkeypatch):
@@ -43,10 +43,8 @@ class TestMixedPCGWithItsPreconditioner:
 
                 return precondition
 
-        solution = solve(
-            Exponential(0.5), X, y, 0.1, algorithm=MixedConjugateGradients(preconditioner=Watching()), tol=1e-6
-        )
-        assert solution.converged
+        fit = solve(Exponential(0.5), X, y, 0.1, algorithm=MixedConjugateGradients(preconditioner=Watching()), tol=1e-6)
+        assert fit.converged
         assert widths[0] == 3
         assert widths[-1] in last
 
@@ -65,32 +63,31 @@ def test_a_residual_computed_anew_in_time_saves_a_pass(fall, passes, monkeypatch
 
     monkeypatch.setattr(mixed_pcg._Pass, "advance", counted)
     kernel = Exponential(1.0, log_scale=1.0)
-    solution = solve(kernel, X, y, 1e-2, algorithm=MixedConjugateGradients(preconditioner="identity"), tol=1e-6)
-    assert solution.converged
+    fit = solve(kernel, X, y, 1e-2, algorithm=MixedConjugateGradients(preconditioner="identity"), tol=1e-6)
+    assert fit.converged
     assert len(count) == passes
 
 
 def test_a_stall_in_float32_is_done_again_in_float64_by_auto(monkeypatch):
     monkeypatch.setattr(plan, "SMALL_ROWS", 10)
     monkeypatch.setattr(plan, "DIRECT_ROWS", 10)
-    monkeypatch.setattr(plan.Planner, "float32_serves", lambda self: True)
+    monkeypatch.setattr(plan, "float32_serves", lambda system: True)
     X, y = problem(n=300, d=2)
     X = torch.nn.functional.normalize(X, dim=1)
-    solution = solve(Exponential(1.0, log_scale=1.0), X, y, 1e-7, tol=1e-6)
-    assert solution.plan.working == "float64"
-    assert any("came to a halt" in reason for reason in solution.plan.reasons)
-    assert solution.converged
-    assert solution.relative_residual <= 1e-6
+    fit = solve(Exponential(1.0, log_scale=1.0), X, y, 1e-7, tol=1e-6)
+    assert fit.plan.working == "float64"
+    assert any("came to a halt" in reason for reason in fit.plan.reasons)
+    assert fit.converged
+    assert fit.relative_residual <= 1e-6
 
 
 def test_targets_as_fine_as_float64_with_float32_rows_are_judged_as_handed_out():
     X, y = problem(n=100, dtype=torch.float32)
-    solution = solve(Exponential(0.5), X, y, 0.1, algorithm="mixed_pcg")
+    fit = solve(Exponential(0.5), X, y, 0.1, algorithm="mixed_pcg")
     residual = (
-        y.double()
-        - (Exponential(0.5)(X.double()) + 0.1 * torch.eye(100, dtype=torch.float64)) @ solution.alpha.double()
+        y.double() - (Exponential(0.5)(X.double()) + 0.1 * torch.eye(100, dtype=torch.float64)) @ fit.alpha.double()
     )
-    torch.testing.assert_close(solution.residual_norm, residual.norm(dim=0), rtol=1e-3, atol=0.0)
+    torch.testing.assert_close(fit.residual_norm, residual.norm(dim=0), rtol=1e-3, atol=0.0)
 
 
 @pytest.mark.parametrize("method", ["auto", "mixed_pcg", "mixed_direct"])
@@ -99,20 +96,20 @@ def test_an_ill_conditioned_system_is_never_called_converged_when_it_is_not(meth
     X, y = problem(n=150, d=3)
     X = torch.nn.functional.normalize(X, dim=1)
     kernel = Exponential(temperature, log_scale=1 / temperature)
-    solution = solve(kernel, X, y, ridge, algorithm=method, tol=1e-6)
-    residual = y - kernel(X) @ solution.alpha - ridge * solution.alpha
-    assert bool(torch.isfinite(solution.alpha).all())
-    if solution.converged:
+    fit = solve(kernel, X, y, ridge, algorithm=method, tol=1e-6)
+    residual = y - kernel(X) @ fit.alpha - ridge * fit.alpha
+    assert bool(torch.isfinite(fit.alpha).all())
+    if fit.converged:
         assert float((residual.norm(dim=0) / y.norm(dim=0)).max()) <= 1.01e-6
     else:
-        assert f"{solution.relative_residual:.1e}" in solution.advice
+        assert f"{fit.relative_residual:.1e}" in fit.advice
 
 
 def test_the_error_of_a_product_is_seen_in_some_of_its_rows():
     X, y = problem(n=1000, d=20)
     kernel = Exponential(1.0)
-    system = RidgeSystem(kernel, X, 0.1, Stored(kernel, X, torch.float32), y=y)
-    one = mixed_pcg._Pass(Run(system, solver_case.plan(MixedConjugateGradients()), 1e-6), lambda r: r)
+    system = RidgeSystem(kernel, X, 0.1, Stored(kernel, X, torch.float32), targets=y, tol=1e-6)
+    one = mixed_pcg._Pass(Run(system, solver_case.plan(MixedConjugateGradients())), lambda r: r)
     one._start()
     product = system.apply_kernel(one.p)
     true = (product - kernel(X) @ one.p).norm(dim=0) / one.p.norm(dim=0)

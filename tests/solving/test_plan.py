@@ -2,24 +2,28 @@ import pytest
 import torch
 
 from ridgeformer import errors
-from ridgeformer.algorithms import resolve
+from ridgeformer.algorithms import Auto, resolve
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
 from ridgeformer.solving import solve
-from ridgeformer.solving.plan import Planner
-from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods
-from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block
+from ridgeformer.solving.plan import choose_plan, float32_serves, plan_in_float64, preconditioner_bytes
+from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block, neighbourhoods
 from ridgeformer.solving.system import RidgeSystem
 from tests.solving.solver_case import problem
 
 GIB = 2**30
-BASE = {
-    "kernel": Exponential(0.25, log_scale=4.0), "n": 20_000, "d": 784, "columns": 10, "dtype": torch.float64,
-    "device": torch.device("cpu"), "ridge": 1e-2, "diagonal": 1.0, "features": None, "free": 20 * GIB,
-}  # fmt: skip
+KERNEL = Exponential(0.25, log_scale=4.0)
 
 
-def planner(**changes):
-    return Planner(**{**BASE, **changes})
+def posed(*, kernel=KERNEL, n=20_000, d=784, ridge=1e-2, diagonal=1.0, memory=20 * GIB, tol=1e-10):
+    """A system of any size with ten outputs, which takes no memory, as if its k(x, x) were `diagonal`."""
+    zero = torch.zeros(1, 1, dtype=torch.float64)
+    system = RidgeSystem(kernel, zero.expand(n, d), ridge, targets=zero.expand(n, 10), tol=tol, memory=memory)
+    system.__dict__["own"] = torch.full((1,), diagonal, dtype=torch.float64)
+    return system
+
+
+def choose(algorithm="auto", engine=None, **changes):
+    return choose_plan(posed(**changes), resolve(algorithm), engine)
 
 
 @pytest.mark.parametrize(
@@ -30,31 +34,31 @@ def planner(**changes):
         ({"n": 10_000}, "mixed_direct", "triangle", "float32"),
         ({}, "mixed_pcg", "triangle", "float32"),
         ({"n": 60_000}, "mixed_pcg", "triangle", "float32"),
-        ({"free": GIB}, "mixed_pcg", "tiles", "float32"),
-        ({"free": GIB, "d": 20}, "mixed_pcg", "attention", "float32"),
-        ({"free": GIB, "d": 20, "kernel": ReluNTK()}, "mixed_pcg", "tiles", "float32"),
+        ({"memory": GIB}, "mixed_pcg", "tiles", "float32"),
+        ({"memory": GIB, "d": 20}, "mixed_pcg", "attention", "float32"),
+        ({"memory": GIB, "d": 20, "kernel": ReluNTK()}, "mixed_pcg", "tiles", "float32"),
         ({"ridge": 1e-8}, "mixed_direct", "tiles", "float64"),
         ({"ridge": 1e-8, "n": 60_000}, "mixed_pcg", "tiles", "float64"),
-        ({"kernel": DotProduct(), "features": 784}, "mixed_pcg", "features", "float64"),
+        ({"kernel": DotProduct()}, "mixed_pcg", "features", "float64"),
     ],
 )
 def test_what_is_chosen_when(changes, method, engine, working):
-    plan = planner(**changes).choose()
+    plan = choose(**changes)
     assert (plan.algorithm.name, plan.engine, plan.working) == (method, engine, working)
     assert plan.needed <= plan.free
     assert plan.reasons
 
 
 def test_the_budget_of_the_reference_size_is_two_and_a_half_gibibytes():
-    assert planner().choose().needed < 2.2 * GIB  # X in float64 takes 0.12 and the libraries 0.2 beside it
+    assert choose().needed < 2.2 * GIB  # X in float64 takes 0.12 and the libraries 0.2 beside it
 
 
 def test_forming_k_again_takes_less_than_300_megabytes():
-    assert planner().choose(engine="tiles").needed < 300e6
+    assert choose(engine="tiles").needed < 300e6
 
 
 def test_the_same_problem_with_less_memory_gets_a_leaner_plan_and_at_last_a_refusal():
-    plans = [planner(free=free).choose() for free in (4 * GIB, GIB, 240 * 2**20, 200 * 2**20)]
+    plans = [choose(memory=memory) for memory in (4 * GIB, GIB, 240 * 2**20, 200 * 2**20)]
     needs, ranks = [plan.needed for plan in plans], [plan.rank for plan in plans]
     assert needs == sorted(needs, reverse=True)
     assert [plan.engine for plan in plans] == ["triangle", "tiles", "tiles", "tiles"]
@@ -62,42 +66,42 @@ def test_the_same_problem_with_less_memory_gets_a_leaner_plan_and_at_last_a_refu
     assert any("to fit" in reason for reason in plans[2].reasons)
     words = "20,000 rows of 784 features with 10 targets need about .* MiB beside the data, and 100 MiB may be used"
     with pytest.raises(errors.InputError, match=words):
-        planner(free=100 * 2**20).choose()
+        choose(memory=100 * 2**20)
 
 
 @pytest.mark.parametrize("engine", ["stored", "triangle"])
 def test_an_engine_that_holds_k_is_refused_by_name_if_it_does_not_fit(engine):
     with pytest.raises(errors.InputError, match=r"engine='tiles'|forms K by tiles"):
-        planner(free=GIB).choose(resolve("mixed_pcg"), engine)
+        choose("mixed_pcg", engine, memory=GIB)
 
 
 @pytest.mark.parametrize("method", ["direct", "mixed_direct"])
 def test_a_factorisation_takes_no_engine(method):
     with pytest.raises(errors.InputError, match="takes no engine"):
-        planner().choose(resolve(method), "tiles")
+        choose(method, "tiles")
 
 
 def test_float32_serves_above_the_rounding_of_k_and_within_its_range():
-    assert planner().float32_serves()
-    assert not planner(ridge=1e-6).float32_serves()
-    assert not planner(ridge=1e20, diagonal=1e20).float32_serves()
+    assert float32_serves(posed())
+    assert not float32_serves(posed(ridge=1e-6))
+    assert not float32_serves(posed(ridge=1e20, diagonal=1e20))
 
 
 def test_what_float32_could_not_finish_is_planned_in_float64_once():
-    plan = planner().choose()
-    again = planner().in_float64(plan)
+    again = plan_in_float64(posed(), choose())
     assert (again.algorithm.name, again.working) == ("mixed_direct", "float64")
-    assert planner().in_float64(again) is None
-    large = planner(n=60_000)
-    assert large.in_float64(large.choose()).algorithm.name == "mixed_pcg"
+    assert plan_in_float64(posed(), again) is None
+    large = posed(n=60_000)
+    assert plan_in_float64(large, choose_plan(large, Auto())).algorithm.name == "mixed_pcg"
 
 
 def test_the_sizes_are_those_of_the_system():
     X, y = problem()
-    found = Planner.of(RidgeSystem(Exponential(1.0), X, 0.1, y=y), GIB, 1e-6)
-    assert (found.n, found.d, found.columns, found.features) == (40, 6, 3, None)
-    assert found.diagonal == pytest.approx(float(Exponential(1.0).diag(X).mean()))
-    assert Planner.of(RidgeSystem(DotProduct(), X, 0.1, y=y), GIB, 1e-6).features == 6
+    system, own = RidgeSystem(Exponential(1.0), X, 0.1, targets=y), Exponential(1.0).diag(X)
+    assert (system.n, system.d, system.outputs, system.feature_width) == (40, 6, 3, None)
+    assert system.mean_diagonal == pytest.approx(float(own.mean()))
+    assert system.span == pytest.approx((float(own.min()), float(own.max())))
+    assert RidgeSystem(DotProduct(), X, 0.1).feature_width == 6
 
 
 def test_memory_given_to_solve_is_what_the_plan_keeps_to():
@@ -114,11 +118,11 @@ def test_memory_given_to_solve_is_what_the_plan_keeps_to():
 
 def test_features_fewer_than_rows_are_never_formed_into_k():
     X, y = problem(n=1600)
-    solution = solve(DotProduct(), X, y, 0.1)
-    assert solution.plan.engine == "features"
-    assert solution.converged
+    fit = solve(DotProduct(), X, y, 0.1)
+    assert fit.plan.engine == "features"
+    assert fit.converged
     expected = torch.linalg.solve(X @ X.T + 0.1 * torch.eye(1600, dtype=torch.float64), y)
-    torch.testing.assert_close(solution.alpha, expected, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(fit.alpha, expected, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -126,30 +130,30 @@ def test_features_fewer_than_rows_are_never_formed_into_k():
     [
         ({"tol": 1e-6}, 16),
         ({"tol": 1e-10}, 32),
-        ({"tol": 1e-6, "ridge": 1e-2 * BASE["ridge"]}, 32),
-        ({"tol": 1e-6, "ridge": 1e3 * BASE["ridge"], "diagonal": 1e3 * BASE["diagonal"]}, 16),
+        ({"tol": 1e-6, "ridge": 1e-4}, 32),
+        ({"tol": 1e-6, "ridge": 10.0, "diagonal": 1e3}, 16),
     ],
     ids=["coarse", "fine", "coarse, small ridge", "coarse, in other units"],
 )
 def test_bits_are_saved_only_where_the_residual_can_still_be_judged(change, bits):
-    found = planner(**change).choose(resolve("mixed_pcg"), "triangle")
+    found = choose("mixed_pcg", "triangle", **change)
     assert found.bits == bits
-    assert (found.needed < planner().choose(resolve("mixed_pcg"), "triangle").needed) == (bits == 16)
+    assert (found.needed < choose("mixed_pcg", "triangle").needed) == (bits == 16)
 
 
 @pytest.mark.parametrize("tol", [1e-6, 1e-10])
 @pytest.mark.parametrize("method", ["mixed_direct", "mixed_pcg"])
 def test_a_residual_judged_with_few_bits_is_the_true_one(method, tol):
     X, y = problem(n=900)
-    solution = solve(Exponential(1.0), X, y, 0.1, algorithm=method, tol=tol)
-    assert solution.converged
-    assert solution.plan.bits == (16 if tol == 1e-6 else 32)
-    true = y - (Exponential(1.0)(X) + 0.1 * torch.eye(900, dtype=torch.float64)) @ solution.alpha
+    fit = solve(Exponential(1.0), X, y, 0.1, algorithm=method, tol=tol)
+    assert fit.converged
+    assert fit.plan.bits == (16 if tol == 1e-6 else 32)
+    true = y - (Exponential(1.0)(X) + 0.1 * torch.eye(900, dtype=torch.float64)) @ fit.alpha
     assert bool((true.norm(dim=0) <= 1.1 * tol * y.norm(dim=0)).all())
 
 
 def test_the_plan_reads_as_sentences():
-    text = str(planner().choose())
+    text = str(choose())
     assert "mixed_pcg on the triangle engine, working in float32" in text
     assert "the lower triangle of K with 32 + 32 bits an entry takes 1.6 GiB and fits" in text
 
@@ -159,6 +163,6 @@ def test_blocks_are_budgeted_at_the_size_they_are_cut_to(n):
     generator = torch.Generator().manual_seed(0)
     Z = torch.randn(n, 2, generator=generator, dtype=torch.float64)
     entries = sum(len(group) ** 2 for group in neighbourhoods(Z, default_block(n), generator))
-    budgeted = planner(n=n).preconditioner(1, default_block(n), 4) - 4 * n
+    budgeted = preconditioner_bytes(n, 1, default_block(n), 4) - 4 * n
     assert 4 * entries <= budgeted + 16
     assert budgeted < 1.05 * 4 * max(entries, 3 * PROPOSALS * n) + 16

@@ -148,9 +148,9 @@ def test_rows_too_long_for_the_precision_are_refused(kernel):
 
 def test_numbers_that_float32_cannot_hold_are_refused():
     X, y = problem(dtype=torch.float32)
-    solution = solve(DotProduct(), X, y, 1.0)
+    fit = solve(DotProduct(), X, y, 1.0)
     for call in (
-        lambda: solution.predict(torch.full((1, 6), 1e39, dtype=torch.float64)),
+        lambda: fit.predict(torch.full((1, 6), 1e39, dtype=torch.float64)),
         lambda: DotProduct().matvec(X, None, torch.full((40,), 1e39, dtype=torch.float64)),
         lambda: solve(DotProduct(), X, y.double() * 1e39, 1.0),
     ):
@@ -180,9 +180,9 @@ def test_a_direct_solve_that_does_not_fit_is_refused_with_the_numbers():
 
 def test_the_round_off_floor_is_a_breakdown_not_a_lack_of_steps():
     X, y = problem()
-    solution = solve(Exponential(1.0), X, y, 1.0, algorithm="cg", tol=1e-300)
-    assert solution.status is Status.BREAKDOWN
-    assert solution.relative_residual < 1e-13
+    fit = solve(Exponential(1.0), X, y, 1.0, algorithm="cg", tol=1e-300)
+    assert fit.status is Status.BREAKDOWN
+    assert fit.relative_residual < 1e-13
 
 
 def test_a_projection_that_wants_a_gradient_does_not_disturb_a_solve():
@@ -211,11 +211,11 @@ def test_an_engine_of_ones_own_does_the_products(method):
             return super().matmat(V)
 
     engine = Counting(Exponential(1.0), X, X.dtype)
-    solution = solve(Exponential(1.0), X, y, 1.0, algorithm=method, engine=engine)
-    assert solution.plan.engine == "counting"
-    assert solution.algorithm.name == ("mixed_pcg" if method == "auto" else method)
-    assert Counting.products >= solution.steps
-    torch.testing.assert_close(solution.alpha, solve(Exponential(1.0), X, y, 1.0).alpha, rtol=1e-6, atol=1e-8)
+    fit = solve(Exponential(1.0), X, y, 1.0, algorithm=method, engine=engine)
+    assert fit.plan.engine == "counting"
+    assert fit.algorithm.name == ("mixed_pcg" if method == "auto" else method)
+    assert Counting.products >= fit.steps
+    torch.testing.assert_close(fit.alpha, solve(Exponential(1.0), X, y, 1.0).alpha, rtol=1e-6, atol=1e-8)
 
 
 def test_a_factorisation_takes_no_engine_of_ones_own():
@@ -228,9 +228,9 @@ def test_memory_mapped_rows_are_solved_where_they_are(tmp_path):
     X, y = problem(n=100)
     np.save(tmp_path / "X.npy", X.numpy())
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    solution = solve(Exponential(1.0), mapped, y, 0.1, algorithm="mixed_pcg", engine="tiles")
-    assert solution.X.data_ptr() == mapped.ctypes.data
-    torch.testing.assert_close(solution.alpha, solve(Exponential(1.0), X, y, 0.1).alpha, rtol=1e-6, atol=1e-8)
+    fit = solve(Exponential(1.0), mapped, y, 0.1, algorithm="mixed_pcg", engine="tiles")
+    assert fit.X.data_ptr() == mapped.ctypes.data
+    torch.testing.assert_close(fit.alpha, solve(Exponential(1.0), X, y, 0.1).alpha, rtol=1e-6, atol=1e-8)
 
 
 def test_an_engine_of_other_rows_or_of_a_kernel_scaled_otherwise_is_refused():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ridgeformer.algorithms.base import Algorithm, Iterate, Iterative, LinearSystem, Preconditioned
+from ridgeformer.algorithms.base import Algorithm, Compilable, Iterate, Iterative, LinearSystem, Preconditioned
 from ridgeformer.algorithms.chebyshev import Chebyshev
-from ridgeformer.algorithms.compilable import Compilable
 from ridgeformer.algorithms.conjugate_gradients import ConjugateGradients
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients, FixedCoefficients
 from ridgeformer.algorithms.heavy_ball import HeavyBall
@@ -71,9 +70,7 @@ SHORTHANDS: dict[str, tuple[type[Algorithm], dict[str, object]]] = {
 def resolve(given: object, **options: object) -> Algorithm:
     """Return the algorithm of a value or a shorthand; the only place where a name becomes a value.
 
-    Args:
-        given: an `Algorithm`, or a name of `SHORTHANDS`.
-        options: of the algorithm, where a name is given; None leaves one out.
+    Options are those of the algorithm, where a name is given; None leaves one out.
 
     Example:
         >>> resolve("cg", steps=12)

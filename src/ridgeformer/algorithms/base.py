@@ -5,16 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.core.checks import whole
+from ridgeformer.core.errors import InputError
+from ridgeformer.language.program import KernelAttention, Program
 
 __all__ = [
     "Algorithm",
+    "Compilable",
     "Iterate",
     "Iterative",
     "LinearSystem",
@@ -45,21 +49,17 @@ class LinearSystem(Protocol):
 
 @dataclass(frozen=True)
 class Iterate:
-    """The state after one step: solution and residual per column, and CG's scalars where there are any.
+    """The state after one step: coefficients, the residual by the algorithm's own recursion, and CG's scalars.
 
-    Attributes:
-        alpha: (n, r).
-        residual: (n, r), from the algorithm's own recursion.
-        gamma: step size of each column.
-        beta: direction ratio of each column.
-        curvature: p'Ap / p'p of each column; A is positive definite, so it must be positive.
+    Those are, per column, the step size gamma, the direction ratio beta and the curvature p'Ap / p'p, which must be
+    positive as A is positive definite.
     """
 
-    alpha: Tensor
-    residual: Tensor
-    gamma: Tensor | None = None
-    beta: Tensor | None = None
-    curvature: Tensor | None = None
+    alpha: Float[Tensor, "n r"]
+    residual: Float[Tensor, "n r"]
+    gamma: Float[Tensor, " r"] | None = None
+    beta: Float[Tensor, " r"] | None = None
+    curvature: Float[Tensor, " r"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +93,7 @@ class Algorithm(ABC):
     def advise_more_steps(self, tol: float, kappa: float, matrix: str) -> str:
         """Say what to do after the steps ran out.
 
-        Args:
-            tol: relative residual asked for.
-            kappa: condition number of the matrix, at least.
-            matrix: which one, "condition number" or "preconditioned condition number".
+        `kappa` is at most the condition number of the system, or of the preconditioned one; `matrix` says which.
         """
         return (
             f"At {matrix} {kappa:.1e} conjugate gradients would need about {_cg_steps(tol, kappa)} steps: "
@@ -106,10 +103,7 @@ class Algorithm(ABC):
     def advise_diverged(self, spectrum: Spectrum, assumed: float, ridge: float) -> str:
         """Say why the iteration diverged, and what to do.
 
-        Args:
-            spectrum: estimated extreme eigenvalues of A.
-            assumed: the estimate from above that `solve` has handed to `iterate`.
-            ridge: the ridge.
+        `spectrum` is estimated from inside, `assumed` is the estimate from above that `iterate` was given.
         """
         return (
             f"an eigenvalue (about {spectrum[1]:.4g}) lies above the largest assumed ({assumed:.4g}). "
@@ -131,13 +125,9 @@ class Iterative(Algorithm):
     def iterate(
         self, system: LinearSystem, b: Tensor, *, spectrum: Spectrum, precondition: Precondition
     ) -> Iterator[Iterate]:
-        """Yield the state after step 1, 2, ... from alpha = 0, without end.
+        """Yield the state after step 1, 2, ... for right-hand sides b, (n, r), from alpha = 0 and without end.
 
-        Args:
-            system: A.
-            b: right-hand sides, (n, r).
-            spectrum: bounds on the extreme eigenvalues of A, for algorithms that need them.
-            precondition: M^-1, for algorithms that take one.
+        `spectrum` and `precondition` are for algorithms that need them.
         """
 
     @abstractmethod
@@ -151,6 +141,48 @@ class Iterative(Algorithm):
     def diverges(self, spectrum: Spectrum, ridge: float) -> bool:
         """Return whether it diverges on a matrix with an eigenvalue spectrum[1] for almost all targets."""
         return False
+
+
+class Compilable(Algorithm):
+    """An algorithm that a transformer can run: `write` gives its program."""
+
+    uniform: ClassVar[bool] = True
+    """Whether all steps have the same weights."""
+    inner_products: ClassVar[bool] = False
+    """Whether it forms inner products of residuals and divides by them."""
+
+    @abstractmethod
+    def write(self, attention: KernelAttention, ridge: float) -> Program:
+        """Return the program; raises InputError where this attention cannot run the algorithm."""
+
+    def rescaled(self, scale: float, step_size: float | None = None) -> Compilable:
+        """Return the algorithm for scale (K + ridge I), with its step size where one was found in context."""
+        return self
+
+    @property
+    def preconditioned(self) -> bool:
+        """Whether it divides residuals by the diagonal of K + ridge I."""
+        return False
+
+    def largest_kernel_norm(self, ridge: float) -> float:
+        """Return the norm of K from which on it diverges."""
+        return inf
+
+    @property
+    def divergence_advice(self) -> str | None:
+        """How to compile it so that it does not diverge, where it can."""
+        return None
+
+    def error_bound(self, spectrum: Spectrum, ridge: float) -> tuple[str, str, bool]:
+        """Return in words what `promise` bounds, the condition on which it does, and whether that is met.
+
+        `spectrum` holds the extreme eigenvalues of the system it iterates on, preconditioned if it is.
+        """
+        raise InputError(f"{self.family} does not converge to ridge regression, so it has no error bound.")
+
+    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
+        """Return by how much rounding in one step may grow in the A-norm: the condition number of A, or more."""
+        return spectrum[1] / spectrum[0]
 
 
 @dataclass(frozen=True, kw_only=True)

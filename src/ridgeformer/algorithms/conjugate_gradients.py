@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ridgeformer import bounds
 from ridgeformer.algorithms.base import (
+    Compilable,
     Iterate,
     Iterative,
     LinearSystem,
@@ -19,10 +20,8 @@ from ridgeformer.algorithms.base import (
     Spectrum,
     divide,
 )
-from ridgeformer.algorithms.compilable import Compilable
 from ridgeformer.core.errors import InputError
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import QUERY, SUPPORT, own
 
 __all__ = ["ConjugateGradients"]

@@ -11,11 +11,9 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from ridgeformer.algorithms.base import Iterate, Iterative, LinearSystem, Precondition, Spectrum
-from ridgeformer.algorithms.compilable import Compilable
+from ridgeformer.algorithms.base import Compilable, Iterate, Iterative, LinearSystem, Precondition, Spectrum
 from ridgeformer.core.errors import InputError
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import QUERY, SUPPORT
 
 __all__ = ["Accelerated", "Coefficients", "FixedCoefficients"]
@@ -69,7 +67,9 @@ class FixedCoefficients(Iterative, Compilable):
         net.targets("y", "targets")
         net.state({"alpha": "coefficients", "u": "gradient; on queries, the prediction"})
         eta = self._write_step_size(net, attention)
-        steps = self._compiled_coefficients(attention.scale, ridge)
+        scaled, low = self.rescaled(attention.scale), ridge * attention.scale
+        assert isinstance(scaled, FixedCoefficients)
+        steps = list(islice(scaled.coefficients((low, low), low), 1 if self.uniform else self.steps))
         momentum, look = any(step.carry for step in steps), any(step.look for step in steps)
         if momentum:
             net.state({"step": "last change of alpha"})
@@ -92,20 +92,15 @@ class FixedCoefficients(Iterative, Compilable):
         net.record(*shown, QUERY)
         return net
 
-    def rescaled(self, scale: float, step_size: float | None = None) -> FixedCoefficients:
-        """Return the algorithm for scale (K + ridge I)."""
-        return self
+    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
+        """Return the condition number, or 1/(1 - contraction) if it is larger."""
+        rate, kappa = self.promise(1, spectrum, ridge), spectrum[1] / spectrum[0]
+        return max(kappa, 1 / (1 - rate)) if rate < 1 else kappa
 
     def _write_step_size(self, net: Program, attention: KernelAttention) -> str:
         """Add what the step size needs, and return it as an expression that is zero on queries."""
         net.constant("sup", "1 on supports", on=(SUPPORT,))
         return "push * sup"
-
-    def _compiled_coefficients(self, scale: float, ridge: float) -> list[Coefficients]:
-        """Return the coefficients of every step, of one where all are the same, for scale (K + ridge I)."""
-        scaled = self.rescaled(scale)
-        count = 1 if self.uniform else self.steps
-        return list(islice(scaled.coefficients((ridge * scale, ridge * scale), ridge * scale), count))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ridgeformer.algorithms.compilable import Compilable
+from ridgeformer.algorithms.base import Compilable
 from ridgeformer.core.errors import InputError
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import QUERY
 
 __all__ = ["NadarayaWatson"]

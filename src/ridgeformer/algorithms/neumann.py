@@ -51,11 +51,6 @@ class Neumann(FixedCoefficients):
         what = f"the A-norm error stays below (norm(K)/ridge)^t, norm(K)/ridge = {ratio:.3g}"
         return what, "norm(K) < ridge", ratio < 1
 
-    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
-        """Return the condition number, or 1/(1 - norm(K)/ridge) if it is larger."""
-        ratio, kappa = self.promise(1, spectrum, ridge), spectrum[1] / spectrum[0]
-        return max(kappa, 1 / (1 - ratio)) if ratio < 1 else kappa
-
     def largest_kernel_norm(self, ridge: float) -> float:
         """Return the ridge."""
         return ridge

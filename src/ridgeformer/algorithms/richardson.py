@@ -12,8 +12,7 @@ from ridgeformer import bounds
 from ridgeformer.algorithms.base import Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 from ridgeformer.core.checks import positive
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.language.program import KernelAttention, Program
 
 __all__ = ["Richardson"]
 
@@ -88,11 +87,6 @@ class Richardson(FixedCoefficients):
         rate = self.promise(1, spectrum, ridge)
         what = f"the A-norm error falls by {rate:.6g} a step"
         return what, "0 < step size < 2/(largest eigenvalue)", rate < 1
-
-    def amplification(self, spectrum: Spectrum, ridge: float) -> float:
-        """Return the condition number, or 1/(1 - contraction) if it is larger."""
-        rate, kappa = self.promise(1, spectrum, ridge), spectrum[1] / spectrum[0]
-        return max(kappa, 1 / (1 - rate)) if rate < 1 else kappa
 
     @property
     def divergence_advice(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import SupportsFloat, SupportsIndex
 
 from ridgeformer.bounds._inputs import (
@@ -43,10 +44,6 @@ def condition_number_bound(kernel_norm: SupportsFloat, ridge: SupportsFloat) -> 
 
     Attained when K is singular. Any upper bound on norm(K), such as the trace, keeps it valid.
 
-    Args:
-        kernel_norm: The spectral norm of the positive semidefinite K, or any upper bound on it.
-        ridge: The regularisation l > 0.
-
     Example:
         >>> condition_number_bound(kernel_norm=99.0, ridge=1.0)
         100.0
@@ -60,10 +57,6 @@ def cg_error_factor(kappa: SupportsFloat, steps: SupportsIndex) -> float:
     From a start at zero, norm(alpha_t - alpha*)_A is at most this times norm(alpha*)_A, in exact
     arithmetic and for every right-hand side; norm(v)_A = sqrt(v'Av).
 
-    Args:
-        kappa: The condition number of A = K + l I, >= 1, or any upper bound on it.
-        steps: The number t >= 0 of steps.
-
     Example:
         >>> round(cg_error_factor(kappa=9.0, steps=3), 12)
         0.25
@@ -76,18 +69,9 @@ def cg_prediction_bound(
 ) -> Array:
     """Bound abs(f_t(x) - f*(x)) after t steps of conjugate gradients (B2).
 
-    It is sqrt(k(x)'A^-1 k(x)) times norm(alpha*)_A times `cg_error_factor`, by the Cauchy-Schwarz
-    inequality in the A-norm.
-
-    Args:
-        kappa: The condition number of A = K + l I, >= 1, or any upper bound on it.
-        steps: The number t >= 0 of steps.
-        query_norms: sqrt(k(x)'A^-1 k(x)), one number or (queries,); sqrt(k(x, x)) is an upper bound.
-        solution_norms: norm(alpha*)_A = sqrt(y'A^-1 y), one number or (outputs,); norm(y)/sqrt(l) is an
-            upper bound.
-
-    Returns:
-        Bounds of shape (queries, outputs), without the axis of an argument that is one number.
+    It is sqrt(k(x)'A^-1 k(x)), the query norm, times norm(alpha*)_A = sqrt(y'A^-1 y), the solution norm, times
+    `cg_error_factor`, by the Cauchy-Schwarz inequality in the A-norm. For the two norms, sqrt(k(x, x)) and
+    norm(y)/sqrt(l) are upper bounds.
 
     Example:
         >>> cg_prediction_bound(9.0, 3, [1.0, 2.0], 4.0).round(12).tolist()
@@ -104,15 +88,12 @@ def chebyshev_error_factor(kappa: SupportsFloat, steps: SupportsIndex) -> float:
     spectrum. Conjugate gradients never do worse in the A-norm, and do no better for some spectra and
     right-hand sides. At most 1, and at most `cg_error_factor`.
 
-    Args:
-        kappa: The condition number of A = K + l I, >= 1, or any upper bound on it.
-        steps: The number t >= 0 of steps.
-
     Example:
         >>> chebyshev_error_factor(kappa=9.0, steps=1)
         0.8
     """
-    return _inverse_chebyshev(_power(_log_cg_contraction(as_kappa(kappa)), as_count(steps, "steps")))
+    power = _power(_log_cg_contraction(as_kappa(kappa)), as_count(steps, "steps"))
+    return 2.0 * power / (1.0 + power * power)
 
 
 def richardson_error_factor(kappa: SupportsFloat, steps: SupportsIndex) -> float:
@@ -122,15 +103,16 @@ def richardson_error_factor(kappa: SupportsFloat, steps: SupportsIndex) -> float
     is attained at both ends of the spectrum. Depth grows like kappa, against sqrt(kappa) for
     `chebyshev_error_factor`.
 
-    Args:
-        kappa: The condition number of A = K + l I, >= 1, or any upper bound on it.
-        steps: The number t >= 0 of steps.
-
     Example:
         >>> richardson_error_factor(kappa=3.0, steps=2)
         0.25
     """
-    return _power(_log_richardson_contraction(as_kappa(kappa)), as_count(steps, "steps"))
+    kappa = as_kappa(kappa)
+    if kappa >= 4.0:  # each form is accurate where the other is not
+        rate = math.log1p(-2.0 / (kappa + 1.0))
+    else:
+        rate = math.log((kappa - 1.0) / (kappa + 1.0)) if kappa > 1.0 else -math.inf
+    return _power(rate, as_count(steps, "steps"))
 
 
 def heavy_ball_error_factor(kappa: SupportsFloat, steps: SupportsIndex) -> float:
@@ -141,15 +123,12 @@ def heavy_ball_error_factor(kappa: SupportsFloat, steps: SupportsIndex) -> float
     and U_t is Chebyshev's polynomial of the second kind, whose largest absolute value is t + 1. Holds in every norm
     that is diagonal with A and is attained at the largest eigenvalue. It exceeds 1 at first if kappa is large.
 
-    Args:
-        kappa: high/low, of the interval that the coefficients were made for.
-        steps: The number t >= 0 of steps.
-
     Example:
         >>> heavy_ball_error_factor(kappa=9.0, steps=2)
         1.0
     """
-    return _heavy_ball(_log_cg_contraction(as_kappa(kappa)), as_count(steps, "steps"))
+    log_q, steps = _log_cg_contraction(as_kappa(kappa)), as_count(steps, "steps")
+    return (1.0 + steps + math.exp(log_q) * steps) * _power(log_q, steps)
 
 
 def nesterov_error_factor(kappa: SupportsFloat, steps: SupportsIndex) -> float:
@@ -160,90 +139,62 @@ def nesterov_error_factor(kappa: SupportsFloat, steps: SupportsIndex) -> float:
     U_t = x U_{t-1} + T_t, the bracket is at most 1 + (1 - m) t. Holds in every norm that is diagonal with A and is
     attained at the smallest eigenvalue.
 
-    Args:
-        kappa: high/low, of the interval that the coefficients were made for.
-        steps: The number t >= 0 of steps.
-
     Example:
         >>> nesterov_error_factor(kappa=4.0, steps=2)
         0.5
     """
-    return _nesterov(as_kappa(kappa), as_count(steps, "steps"))
+    rate, steps = 1.0 / math.sqrt(as_kappa(kappa)), as_count(steps, "steps")
+    return (1.0 + steps * rate) * _power(math.log1p(-rate) if rate < 1.0 else -math.inf, steps)
 
 
 def cg_steps(kappa: SupportsFloat, eps: SupportsFloat) -> int:
     """Return the fewest steps t for which `cg_error_factor` is at most eps (B2).
 
-    Args:
-        kappa: The condition number of A = K + l I, >= 1.
-        eps: The relative A-norm error asked for, > 0.
-
     Example:
         >>> cg_steps(kappa=100.0, eps=1e-6)
         73
     """
-    rate, eps = _log_cg_contraction(as_kappa(kappa)), as_eps(eps)
-    return _fewest_steps(lambda steps: 2.0 * _power(rate, steps), eps)
+    return _fewest_steps(partial(cg_error_factor, as_kappa(kappa)), as_eps(eps))
 
 
 def chebyshev_steps(kappa: SupportsFloat, eps: SupportsFloat) -> int:
     """Return the fewest steps t for which `chebyshev_error_factor` is at most eps (A5).
 
-    Args:
-        kappa: The condition number of A = K + l I, >= 1.
-        eps: The relative error asked for, > 0.
-
     Example:
         >>> chebyshev_steps(kappa=100.0, eps=1e-6)
         73
     """
-    rate, eps = _log_cg_contraction(as_kappa(kappa)), as_eps(eps)
-    return _fewest_steps(lambda steps: _inverse_chebyshev(_power(rate, steps)), eps)
+    return _fewest_steps(partial(chebyshev_error_factor, as_kappa(kappa)), as_eps(eps))
 
 
 def richardson_steps(kappa: SupportsFloat, eps: SupportsFloat) -> int:
     """Return the fewest steps t for which `richardson_error_factor` is at most eps (A5).
 
-    Args:
-        kappa: The condition number of A = K + l I, >= 1.
-        eps: The relative error asked for, > 0.
-
     Example:
         >>> richardson_steps(kappa=100.0, eps=1e-6)
         691
     """
-    rate, eps = _log_richardson_contraction(as_kappa(kappa)), as_eps(eps)
-    return _fewest_steps(lambda steps: _power(rate, steps), eps)
+    return _fewest_steps(partial(richardson_error_factor, as_kappa(kappa)), as_eps(eps))
 
 
 def heavy_ball_steps(kappa: SupportsFloat, eps: SupportsFloat) -> int:
     """Return the fewest steps t for which `heavy_ball_error_factor` is at most eps.
 
-    Args:
-        kappa: The condition number of A = K + l I, >= 1.
-        eps: The relative error asked for, > 0.
-
     Example:
         >>> heavy_ball_steps(kappa=100.0, eps=1e-6)
         95
     """
-    rate, eps = _log_cg_contraction(as_kappa(kappa)), as_eps(eps)
-    return _fewest_steps(lambda steps: _heavy_ball(rate, steps), eps)
+    return _fewest_steps(partial(heavy_ball_error_factor, as_kappa(kappa)), as_eps(eps))
 
 
 def nesterov_steps(kappa: SupportsFloat, eps: SupportsFloat) -> int:
     """Return the fewest steps t for which `nesterov_error_factor` is at most eps.
 
-    Args:
-        kappa: The condition number of A = K + l I, >= 1.
-        eps: The relative error asked for, > 0.
-
     Example:
         >>> nesterov_steps(kappa=100.0, eps=1e-6)
         158
     """
-    kappa, eps = as_kappa(kappa), as_eps(eps)
-    return _fewest_steps(lambda steps: _nesterov(kappa, steps), eps)
+    return _fewest_steps(partial(nesterov_error_factor, as_kappa(kappa)), as_eps(eps))
 
 
 def neumann_ratio(kernel_norm: SupportsFloat, ridge: SupportsFloat) -> float:
@@ -251,10 +202,6 @@ def neumann_ratio(kernel_norm: SupportsFloat, ridge: SupportsFloat) -> float:
 
     The exponential kernel exp(x'z/tau) has ones or more on its diagonal, so its series diverges for every
     l < 1.
-
-    Args:
-        kernel_norm: The spectral norm of the positive semidefinite K.
-        ridge: The regularisation l > 0.
 
     Example:
         >>> neumann_ratio(kernel_norm=1.0, ridge=2.0)
@@ -272,11 +219,6 @@ def neumann_error_factor(kernel_norm: SupportsFloat, ridge: SupportsFloat, terms
     With alpha_t = sum_{j<t} (-K/l)^j y/l, the error is alpha_t - alpha* = -(-K/l)^t alpha*. Attained along
     the top eigenvector of K. Above 1 it says that the series diverges, by how much.
 
-    Args:
-        kernel_norm: The spectral norm of the positive semidefinite K.
-        ridge: The regularisation l > 0.
-        terms: The number t >= 0 of terms.
-
     Example:
         >>> neumann_error_factor(kernel_norm=1.0, ridge=2.0, terms=3)
         0.125
@@ -289,11 +231,6 @@ def neumann_error_factor(kernel_norm: SupportsFloat, ridge: SupportsFloat, terms
 
 def neumann_terms(kernel_norm: SupportsFloat, ridge: SupportsFloat, eps: SupportsFloat) -> int:
     """Return the fewest terms t for which `neumann_error_factor` is at most eps (A3).
-
-    Args:
-        kernel_norm: The spectral norm of the positive semidefinite K, below l.
-        ridge: The regularisation l > 0.
-        eps: The relative error asked for, > 0.
 
     Raises:
         InputError: norm(K) >= l, where the series does not converge.
@@ -319,29 +256,8 @@ def _log_cg_contraction(kappa: float) -> float:
     return math.log((kappa - 1.0) / (root + 1.0) ** 2) if kappa > 1.0 else -math.inf
 
 
-def _log_richardson_contraction(kappa: float) -> float:
-    """Return log((kappa - 1)/(kappa + 1)), accurate near kappa = 1 and for large kappa."""
-    if kappa >= 4.0:
-        return math.log1p(-2.0 / (kappa + 1.0))
-    return math.log((kappa - 1.0) / (kappa + 1.0)) if kappa > 1.0 else -math.inf
-
-
-def _heavy_ball(log_contraction: float, steps: int) -> float:
-    return (1.0 + steps + math.exp(log_contraction) * steps) * _power(log_contraction, steps)
-
-
-def _nesterov(kappa: float, steps: int) -> float:
-    rate = 1.0 / math.sqrt(kappa)
-    return (1.0 + steps * rate) * _power(math.log1p(-rate) if rate < 1.0 else -math.inf, steps)
-
-
 def _power(log_contraction: float, steps: int) -> float:
     return math.exp(steps * log_contraction) if steps else 1.0
-
-
-def _inverse_chebyshev(power: float) -> float:
-    """Return 1/T_t(z) from ((sqrt(kappa) - 1)/(sqrt(kappa) + 1))^t, for z = (kappa + 1)/(kappa - 1)."""
-    return 2.0 * power / (1.0 + power * power)
 
 
 def _fewest_steps(factor: Callable[[int], float], eps: float) -> int:

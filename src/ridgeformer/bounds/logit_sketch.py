@@ -25,9 +25,6 @@ def logit_sketch_bound(logits: Numbers, sketched_logits: Numbers) -> float:
         logits: L, (n, n), symmetric.
         sketched_logits: Lh, (n, n), symmetric.
 
-    Returns:
-        min(max_i Kth_ii norm(exp[E] - 11'), norm(Kth) max_i (exp(E_ii) - 1)).
-
     Raises:
         NotPositiveSemidefiniteError: Lh or L - Lh has an eigenvalue below zero beyond round-off.
         LogitRangeError: A logit above 700, whose exponential leaves float64.
@@ -47,16 +44,8 @@ def logit_sketch_bound(logits: Numbers, sketched_logits: Numbers) -> float:
 def logit_sketch_floor(logits: Numbers, sketched_logits: Numbers) -> float:
     """Return max_i (Kt_ii - Kth_ii), a lower bound on norm(Kt - Kth) (W6).
 
-    Holds whenever the difference is symmetric; its condition is that of `logit_sketch_bound`, so that the
-    two enclose the norm.
-
-    Args:
-        logits: L, (n, n), symmetric.
-        sketched_logits: Lh, (n, n), symmetric.
-
-    Raises:
-        NotPositiveSemidefiniteError: Lh or L - Lh has an eigenvalue below zero beyond round-off.
-        LogitRangeError: A logit above 700, whose exponential leaves float64.
+    Holds whenever the difference is symmetric; `logits` and `sketched_logits` are as for `logit_sketch_bound`, so that
+    the two enclose the norm.
 
     Example:
         >>> import numpy as np
@@ -75,14 +64,8 @@ def gaussian_logit_sketch_bound(logits: Numbers, sketched_logits: Numbers) -> fl
     G of E, so Kh - K = Kh o (11' - G). Kh is positive semidefinite with ones on its diagonal, so the norm is at most
     that of 11' - G; no entry of either is negative, so it is at most norm(Kh) times the largest entry of 11' - G. The
     smaller of the two is returned. The first is attained if the sketch maps all rows to one point. Gaussian kernels
-    cannot overflow, so logits may be of any size.
-
-    Args:
-        logits: L, (n, n), symmetric; X X'/tau.
-        sketched_logits: Lh, (n, n), symmetric; X P X'/tau.
-
-    Raises:
-        NotPositiveSemidefiniteError: Lh or L - Lh has an eigenvalue below zero beyond round-off.
+    cannot overflow, so `logits` may be of any size; otherwise they and `sketched_logits` are as for
+    `logit_sketch_bound`.
 
     Example:
         >>> import numpy as np
@@ -97,12 +80,7 @@ def gaussian_logit_sketch_bound(logits: Numbers, sketched_logits: Numbers) -> fl
 def gaussian_logit_sketch_floor(logits: Numbers, sketched_logits: Numbers) -> float:
     """Return max_ij (Kh_ij - K_ij), a lower bound on the norm that `gaussian_logit_sketch_bound` bounds (W6).
 
-    Args:
-        logits: L, (n, n), symmetric.
-        sketched_logits: Lh, (n, n), symmetric.
-
-    Raises:
-        NotPositiveSemidefiniteError: Lh or L - Lh has an eigenvalue below zero beyond round-off.
+    Of `logits` and `sketched_logits` it asks the same.
 
     Example:
         >>> import numpy as np

@@ -28,13 +28,6 @@ def solution_error_bound(residual_norms: Numbers, ridge: SupportsFloat) -> Array
 
     Attained where r lies in the null space of K.
 
-    Args:
-        residual_norms: norm(r), one number or (outputs,).
-        ridge: The regularisation l > 0.
-
-    Returns:
-        Bounds of the shape of `residual_norms`.
-
     Example:
         >>> solution_error_bound([1.0, 3.0], ridge=0.5).tolist()
         [2.0, 6.0]
@@ -49,14 +42,6 @@ def prediction_error_from_query_norm(residual_norms: Numbers, ridge: SupportsFlo
     It asks nothing of k(x), not even that it belongs to the kernel of K; the forms below use that it does
     and are often far smaller.
 
-    Args:
-        residual_norms: norm(r), one number or (outputs,).
-        ridge: The regularisation l > 0.
-        query_norms: norm(k(x)), one number or (queries,).
-
-    Returns:
-        Bounds of shape (queries, outputs), without the axis of an argument that is one number.
-
     Example:
         >>> prediction_error_from_query_norm([1.0, 3.0], 0.5, [2.0, 1.0]).tolist()
         [[4.0, 12.0], [2.0, 6.0]]
@@ -68,14 +53,6 @@ def prediction_error_from_energy(residual_norms: Numbers, ridge: SupportsFloat, 
     """Return sqrt(k(x)'A^-1 k(x)) norm(r)/sqrt(l), which bounds abs(f(x) - f*(x)) for any vector k(x).
 
     By the Cauchy-Schwarz inequality in A^-1 and norm(r)^2_{A^-1} <= norm(r)^2/l.
-
-    Args:
-        residual_norms: norm(r), one number or (outputs,).
-        ridge: The regularisation l > 0.
-        query_energies: k(x)'A^-1 k(x), or any upper bound on it, one number or (queries,).
-
-    Returns:
-        Bounds of shape (queries, outputs), without the axis of an argument that is one number.
 
     Example:
         >>> prediction_error_from_energy(3.0, 0.25, [0.25, 1.0]).tolist()
@@ -92,14 +69,6 @@ def prediction_error_from_diagonal(residual_norms: Numbers, ridge: SupportsFloat
     k(x) = F phi with K = F F' and norm(phi)^2 = k(x, x), and norm(F'A^-1) = max_i sqrt(s_i)/(s_i + l) is at
     most 1/(2 sqrt(l)). Half of what k(x)'A^-1 k(x) <= k(x, x) in `prediction_error_from_energy` gives;
     attained where an eigenvalue of K equals l.
-
-    Args:
-        residual_norms: norm(r), one number or (outputs,).
-        ridge: The regularisation l > 0.
-        query_diagonals: k(x, x), or any upper bound on it, one number or (queries,).
-
-    Returns:
-        Bounds of shape (queries, outputs), without the axis of an argument that is one number.
 
     Example:
         >>> prediction_error_from_diagonal(3.0, 0.25, [1.0, 4.0]).tolist()
@@ -118,15 +87,6 @@ def prediction_error_from_variance(
     nor above `prediction_error_from_energy`: in the eigenbasis of K, l norm(A^-1 k(x))^2 averages h (1 - h)
     over h = s/(s + l), which is concave. Attained at every e when K has one eigenvalue. It needs e itself,
     not an upper bound; where v is lost in the round-off of e, use `prediction_error_from_diagonal`.
-
-    Args:
-        residual_norms: norm(r), one number or (outputs,).
-        ridge: The regularisation l > 0.
-        query_energies: k(x)'A^-1 k(x), one number or (queries,).
-        query_diagonals: k(x, x), of the same shape.
-
-    Returns:
-        Bounds of shape (queries, outputs), without the axis of an argument that is one number.
 
     Raises:
         InputError: A query energy above its diagonal, which no positive semidefinite kernel has.

@@ -1,4 +1,7 @@
-"""How far a residual that was evaluated in float64 can be from the true one."""
+"""How far a residual can be from the true one: evaluated in float64, or carried along by inexact products.
+
+What an inexact matrix-vector product does to conjugate gradients is in [SimonciniSzyld2003].
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,17 @@ from typing import SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from ridgeformer.bounds._inputs import Array, Numbers, as_array, as_count, as_norms, as_ridge
+from ridgeformer.bounds._inputs import Array, Numbers, as_array, as_count, as_norms, as_ridge, nonnegative
 from ridgeformer.core.errors import InputError, ShapeError
 
-__all__ = ["UNIT_ROUNDOFF", "residual_norm_bound", "residual_roundoff", "rounding_gamma"]
+__all__ = [
+    "UNIT_ROUNDOFF",
+    "inexact_cg_residual_bound",
+    "residual_gap_bound",
+    "residual_norm_bound",
+    "residual_roundoff",
+    "rounding_gamma",
+]
 
 UNIT_ROUNDOFF = 2.0**-53
 """The relative error of one float64 operation, rounding to nearest."""
@@ -20,9 +30,7 @@ def rounding_gamma(count: SupportsIndex) -> float:
     """Return gamma_m = m u/(1 - m u), u = 2^-53: the relative error of m roundings one after the other.
 
     A product of m factors (1 + d_i)^(+-1) with abs(d_i) <= u differs from 1 by at most gamma_m [Higham2002].
-
-    Args:
-        count: The number m >= 0 of roundings, below 2^53.
+    The `count` m is below 2^53.
 
     Example:
         >>> rounding_gamma(0), rounding_gamma(2**52)
@@ -89,15 +97,8 @@ def residual_roundoff(
 def residual_norm_bound(residual: Numbers, roundoff: Numbers) -> Array:
     """Bound norm(r) of the true residual from the evaluated one and its round-off, per column.
 
-    It is norm(fl(r)) + roundoff, rounded up for the evaluation of the norm itself; the bounds of
-    `posterior` take it from there.
-
-    Args:
-        residual: The residual as evaluated in float64, (n,) or (n, outputs).
-        roundoff: The result of `residual_roundoff`, one number or (outputs,).
-
-    Returns:
-        One bound, shape (), or one per output, (outputs,).
+    It is norm(fl(r)) + `roundoff` for the evaluated `residual`, (n,) or (n, outputs), rounded up for the evaluation of
+    the norm itself; the bounds of `posterior` take it from there.
 
     Example:
         >>> float(residual_norm_bound([3e-8, 4e-8], roundoff=1e-8).round(15))
@@ -111,3 +112,61 @@ def residual_norm_bound(residual: Numbers, roundoff: Numbers) -> Array:
         )
     spare = 1.0 + rounding_gamma(len(residual) + 4)
     return np.asarray((np.linalg.norm(residual, axis=0) + roundoff) * spare)
+
+
+def residual_gap_bound(
+    eps: SupportsFloat, operator_norm: SupportsFloat, step_lengths: Numbers, direction_norms: Numbers
+) -> Array:
+    """Return eps norm(A) sum_{j<t} abs(gamma_j) norm(p_j): how far the recursive residual can drift (B3).
+
+    Step j of the iteration takes q_j = A p_j + e_j with norm(e_j) <= eps norm(A) norm(p_j), then
+    alpha += gamma_j p_j and r -= gamma_j q_j. Whatever the gamma_j and p_j are, the true residual is
+    b - A alpha_t = r_t + sum_{j<t} gamma_j e_j exactly, and the bound is the triangle inequality. Attained
+    where all gamma_j e_j point the same way; 0 before the first step. Round-off of the updates themselves is
+    not counted. Step lengths gamma_j and direction norms norm(p_j) have the shape (steps,) or (steps, outputs), and
+    there is one bound per output.
+
+    Example:
+        >>> float(residual_gap_bound(0.5, 2.0, step_lengths=[1.0, -2.0], direction_norms=[3.0, 1.0]))
+        5.0
+    """
+    lengths = as_array(step_lengths, "step_lengths", least=0)
+    norms = as_array(direction_norms, "direction_norms", least=0)
+    if lengths.ndim not in (1, 2):
+        raise ShapeError(f"step_lengths has shape {lengths.shape}; (steps,) or (steps, outputs) was expected.")
+    if lengths.shape != norms.shape:
+        raise ShapeError(
+            f"step_lengths has shape {lengths.shape} and direction_norms {norms.shape}: "
+            "give one direction norm for each step length."
+        )
+    if (norms < 0).any():
+        raise InputError(f"direction_norms holds {norms.min():g}; numbers >= 0 were expected: pass norms.")
+    travelled = np.asarray((np.abs(lengths) * norms).sum(axis=0))
+    return np.asarray(nonnegative(eps, "eps") * nonnegative(operator_norm, "operator_norm") * travelled)
+
+
+def inexact_cg_residual_bound(
+    recursive_residual_norms: Numbers,
+    eps: SupportsFloat,
+    operator_norm: SupportsFloat,
+    step_lengths: Numbers,
+    direction_norms: Numbers,
+) -> Array:
+    """Bound the true residual norm(b - A alpha_t) from quantities the iteration has at hand (B3).
+
+    It is norm(r_t), of the residual the iteration carries, plus `residual_gap_bound`, one per output. Errors of the
+    solution follow from it by the bounds of `posterior`; the floor they reach grows like kappa eps, so
+    products that inexact are of use only while kappa eps is well below 1.
+
+    Example:
+        >>> float(inexact_cg_residual_bound(0.25, 0.5, 2.0, [1.0, -2.0], [3.0, 1.0]))
+        5.25
+    """
+    carried = as_norms(recursive_residual_norms, "recursive_residual_norms")
+    gap = residual_gap_bound(eps, operator_norm, step_lengths, direction_norms)
+    if carried.shape != gap.shape:
+        raise ShapeError(
+            f"recursive_residual_norms has shape {carried.shape} and the steps are for outputs of shape "
+            f"{gap.shape}: give one residual norm per output."
+        )
+    return np.asarray(carried + gap)

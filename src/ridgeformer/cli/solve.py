@@ -80,7 +80,7 @@ def solve(
             progress(0, None, f"step {step}, relative residual {float(residual.max()):.1e}")
 
         progress(0, None, f"solving for {len(rows):,} rows")
-        solution = run_solve(
+        fit = run_solve(
             build_kernel(kernel, rows, temperature=tau, order=order),
             rows,
             split.y,
@@ -93,11 +93,11 @@ def solve(
             seed=seed,
             callback=watch,
         )
-    facts = _facts(split, solution, ridge, time.perf_counter() - begin)
+    facts = _facts(split, fit, ridge, time.perf_counter() - begin)
     ui.print_json(facts) if json else _show(facts)
     if explain and not json:
-        ui.out().print(f"\n  {solution.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
-    if solution.status not in (Status.CONVERGED, Status.SUBSET):
+        ui.out().print(f"\n  {fit.plan}".replace("\n-", "\n  -"), markup=False, soft_wrap=True)
+    if fit.status not in (Status.CONVERGED, Status.SUBSET):
         raise typer.Exit(1)
 
 
@@ -138,33 +138,33 @@ def _number(text: str) -> float:
         raise InputError(f"{error} Give a number, or auto.") from None
 
 
-def _facts(data: Split, solution: Fit, ridge: float, seconds: float) -> dict[str, Any]:
-    answer = solution.answer(data.Xt)
+def _facts(data: Split, fit: Fit, ridge: float, seconds: float) -> dict[str, Any]:
+    answer = fit.answer(data.Xt)
     outputs = answer.values.double()
     return {
         "data": data.dataset.name,
         "notes": list(data.notes),
         "task": data.dataset.task,
-        "kernel": solution.kernel.name,
-        "algorithm": solution.algorithm.name,
-        "status": solution.status.value,
-        "advice": solution.advice,
-        "steps": solution.steps,
-        "relative_residual": solution.relative_residual,
+        "kernel": fit.kernel.name,
+        "algorithm": fit.algorithm.name,
+        "status": fit.status.value,
+        "advice": fit.advice,
+        "steps": fit.steps,
+        "relative_residual": fit.relative_residual,
         "held_out_score": data.score(outputs),
         "largest_prediction_bound": float(answer.bound[answer.answered].max()) if bool(answer.answered.any()) else None,
         "held_out_rows": len(answer.answered),
         "rows_without_prediction": (~answer.answered).nonzero()[:, 0].tolist(),
         "rows_outside_the_training_rows": answer.extrapolated.nonzero()[:, 0].tolist(),
-        "coefficient_bound": float(solution.alpha_bound.max()),
-        "condition_number": solution.spectrum.kappa,
-        "preconditioned": solution.spectrum.preconditioned,
-        "log_scale": solution.log_scale,
+        "coefficient_bound": float(fit.alpha_bound.max()),
+        "condition_number": fit.spectrum.kappa,
+        "preconditioned": fit.spectrum.preconditioned,
+        "log_scale": fit.log_scale,
         "ridge": ridge,
-        "rescaled_ridge": solution.ridge,
+        "rescaled_ridge": fit.ridge,
         "seconds": seconds,
-        "plan": None if solution.plan is None else {**asdict(solution.plan), "algorithm": solution.algorithm.name},
-        "fit_error": None if solution.fit_error is None else float(solution.fit_error.max()),
+        "plan": None if fit.plan is None else {**asdict(fit.plan), "algorithm": fit.algorithm.name},
+        "fit_error": None if fit.fit_error is None else float(fit.fit_error.max()),
     }
 
 

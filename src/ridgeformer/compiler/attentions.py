@@ -18,9 +18,8 @@ from ridgeformer import bounds
 from ridgeformer.algorithms import Compilable, ConjugateGradients, FixedCoefficients, NadarayaWatson
 from ridgeformer.core.errors import InputError, LogitRangeError, NotPositiveSemidefiniteError
 from ridgeformer.kernels import CentredDotProduct, DotProduct, Exponential, Gaussian, Kernel
-from ridgeformer.kernels.logit_kernel import LogitKernel
-from ridgeformer.language.attention import KernelAttention
-from ridgeformer.language.program import Program
+from ridgeformer.kernels.base import LogitKernel
+from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, own, reads
 
 __all__ = ["CompiledAttention", "ImitatedAttention", "LinearAttention", "SoftmaxAttention", "checked_sink"]

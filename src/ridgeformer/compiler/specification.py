@@ -26,7 +26,7 @@ from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
-from ridgeformer.kernels.logit_kernel import LogitKernel
+from ridgeformer.kernels.base import LogitKernel
 from ridgeformer.language.program import Program
 
 __all__ = ["ATTENTIONS", "COMPILED_KERNELS", "Specification", "choose_attention", "digest", "write_program"]

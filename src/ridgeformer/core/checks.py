@@ -48,24 +48,21 @@ def as_tensor(value: object, name: str) -> Tensor:
     elif not value.is_floating_point():
         value = value.to(torch.float64)
     if not math.isfinite(float(value.detach().sum())):  # one pass; a finite sum has finite terms only
-        _refuse_nonfinite(value.detach(), name)
+        bad = ~torch.isfinite(value.detach())
+        if bool(bad.any()):
+            where = tuple(bad.nonzero()[0].tolist())
+            raise InputError(
+                f"{name} has {int(bad.sum())} entries that are NaN or infinite, the first ({value[where].item()}) at "
+                f"index {where}: drop those rows or fill them in before fitting."
+            )
     return value
-
-
-def _refuse_nonfinite(value: Tensor, name: str) -> None:
-    bad = ~torch.isfinite(value)
-    if bool(bad.any()):
-        where = tuple(bad.nonzero()[0].tolist())
-        found = value[where].item()
-        raise InputError(
-            f"{name} has {int(bad.sum())} entries that are NaN or infinite, the first ({found}) at index {where}: "
-            "drop those rows or fill them in before fitting."
-        )
 
 
 def _from_array(value: object, name: str) -> Tensor:
     if isinstance(value, np.memmap) and value.dtype in (np.float32, np.float64) and value.flags.c_contiguous:
-        return _mapped(value)
+        with warnings.catch_warnings():  # the tensor stays on disk: the library never writes to its inputs
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            return torch.from_numpy(value)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"{name} is a masked array with masked entries: drop those rows or fill them in.")
     try:
@@ -88,13 +85,6 @@ def _from_array(value: object, name: str) -> Tensor:
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
     return torch.from_numpy(np.array(array, order="C", dtype=array.dtype.newbyteorder("=")))
-
-
-def _mapped(value: NDArray[np.floating]) -> Tensor:
-    """Return a memory-mapped array as a tensor that stays on disk; the library never writes to its inputs."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-        return torch.from_numpy(value)
 
 
 def as_matrix(value: object, name: str = "X") -> Tensor:

@@ -6,7 +6,7 @@ import difflib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
@@ -31,10 +31,13 @@ def open_regular(path: Path) -> Iterator[BufferedReader]:
     Raises:
         DataFileError: missing, a directory, a pipe, a device, or not allowed to be read.
     """
+    neighbours: list[str] = []
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, _neighbours(path), n=1, cutoff=0.6)
+        with suppress(OSError):
+            neighbours = [neighbour.name for neighbour in path.parent.iterdir()]
+        near = difflib.get_close_matches(path.name, neighbours, n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else "check the path."
         raise DataFileError(f"{path} does not exist: {hint}") from None
     except (OSError, ValueError) as error:
@@ -98,10 +101,7 @@ def explained(
 def check_unpacked(what: str, unpacked: int, packed: int) -> None:
     """Refuse content that would take far more memory than its file: a decompression bomb or a damaged header.
 
-    Args:
-        what: What unpacks, as the message should call it.
-        unpacked: Bytes it says it will take in memory.
-        packed: Bytes of the whole file.
+    `unpacked` counts the bytes that `what` says it will take in memory, `packed` those of the whole file.
 
     Raises:
         DataFileError: more than 64 MiB and more than 100 times the file.
@@ -126,10 +126,3 @@ def one_line(error: BaseException) -> str:
         'ValueError: first second'
     """
     return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")[:200]
-
-
-def _neighbours(path: Path) -> list[str]:
-    try:
-        return [neighbour.name for neighbour in path.parent.iterdir()]
-    except OSError:
-        return []

@@ -24,7 +24,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.exact import Influence, as_problem, as_rows, unit_columns
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
-from ridgeformer.solving.preconditioners.builders import NystromFactor
+from ridgeformer.solving.preconditioners import NystromFactor
 from ridgeformer.solving.system import scaled_system
 
 __all__ = ["ESTIMATORS", "nystrom_influence", "pcg_influence", "stochastic_influence"]
@@ -112,12 +112,12 @@ class SketchedSystem:
         algorithm = ConjugateGradients(preconditioner=sketch) if small else MixedConjugateGradients()
         return solve(system.kernel, system.X, columns, system.ridge, algorithm=algorithm, tol=tol, seed=self.seed)
 
-    def error(self, solution: Fit) -> Tensor:
-        """Return how far each entry of a solution can be from exact, (n, columns).
+    def error(self, fit: Fit) -> Tensor:
+        """Return how far each entry of a fit can be from exact, (n, columns).
 
         |(R r)_i| <= sqrt(R_ii r'R r) <= sqrt(R_ii / ridge) |r| for the residual r, and R_ii is below the sketch's.
         """
-        residual = (solution.residual_norm + solution.roundoff).to(self.y)
+        residual = (fit.residual_norm + fit.roundoff).to(self.y)
         return (self.sketch.diagonal / self.system.ridge).sqrt()[:, None] * residual[None, :]
 
     def influence(self, alpha: Tensor, weights: Tensor, diagonal: Tensor, **errors: Tensor | None) -> Influence:
@@ -239,14 +239,14 @@ def pcg_influence(
     chosen = torch.arange(n, device=sketched.y.device) if rows is None else as_rows(rows, n, sketched.y.device)
     first, *others = chosen.split(COLUMNS)
     # the first block of the identity shares its products with the targets and the queries
-    solution = sketched.solve(torch.cat([sketched.y, sketched.cross, unit_columns(sketched.y, first)], dim=1), tol)
-    error, shared = sketched.error(solution), outputs + sketched.cross.shape[1]
-    parts = [_solved_diagonal(first, solution.alpha[:, shared:], error[:, shared:])]
+    fit = sketched.solve(torch.cat([sketched.y, sketched.cross, unit_columns(sketched.y, first)], dim=1), tol)
+    error, shared = sketched.error(fit), outputs + sketched.cross.shape[1]
+    parts = [_solved_diagonal(first, fit.alpha[:, shared:], error[:, shared:])]
     for some in others:
         solved = sketched.solve(unit_columns(sketched.y, some), tol)
         parts.append(_solved_diagonal(some, solved.alpha, sketched.error(solved)))
     diagonal, diagonal_error = (torch.cat(part) for part in zip(*parts, strict=True))
-    found = sketched.influence(solution.alpha[:, :outputs], solution.alpha[:, outputs:shared], diagonal)
+    found = sketched.influence(fit.alpha[:, :outputs], fit.alpha[:, outputs:shared], diagonal)
     return replace(
         found,
         alpha=found.alpha[chosen],
@@ -299,9 +299,9 @@ def stochastic_influence(
     outputs, queries = sketched.y.shape[1], sketched.cross.shape[1]
     draw = torch.randint(2, (len(sketched.y), probes), generator=torch_generator(sketched.seed, "probes"))
     Z = (2 * draw - 1).to(sketched.y)
-    solution = sketched.solve(torch.cat([sketched.y, sketched.cross, Z], dim=1), tol)
-    alpha, weights, solved = solution.alpha.split([outputs, queries, probes], dim=1)
-    alpha_error, weights_error, solve_error = sketched.error(solution).split([outputs, queries, probes], dim=1)
+    fit = sketched.solve(torch.cat([sketched.y, sketched.cross, Z], dim=1), tol)
+    alpha, weights, solved = fit.alpha.split([outputs, queries, probes], dim=1)
+    alpha_error, weights_error, solve_error = sketched.error(fit).split([outputs, queries, probes], dim=1)
     quantile = float(student.ppf((1 + confidence) / 2, probes - 1))
     most, least = sketched.sketch.diagonal, sketched.sketch.least_diagonal
     samples = Z * (sketched.sketch.apply(Z) - solved)

@@ -6,17 +6,15 @@ A new kernel is one file with a `Kernel` subclass, one line in `KERNELS` and a t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from torch import Tensor
 
 from ridgeformer.core.errors import unknown_name
-from ridgeformer.kernels.base import FeatureKernel, Kernel
+from ridgeformer.kernels.base import FeatureKernel, Kernel, LogitKernel
 from ridgeformer.kernels.dot_product import CentredDotProduct, DotProduct
 from ridgeformer.kernels.exponential import Exponential
 from ridgeformer.kernels.gaussian import Gaussian
 from ridgeformer.kernels.gram_power import GramPower
-from ridgeformer.kernels.logit_kernel import LogitKernel
 from ridgeformer.kernels.relu_ntk import ReluNTK
 
 __all__ = [
@@ -45,7 +43,7 @@ KERNELS: dict[str, Callable[[Tensor, float, int], Kernel]] = {
 """Kernels by name, built from the training rows, a temperature and an order; each takes what it needs."""
 
 
-def build_kernel(name: str, X: Tensor, *, temperature: Any = "auto", order: int = 3) -> Kernel:
+def build_kernel(name: str, X: Tensor, *, temperature: str | int | float = "auto", order: int = 3) -> Kernel:
     """Return the named kernel for training rows X.
 
     `temperature="auto"` is the mean squared row length, so that logits are of order one.
@@ -57,7 +55,8 @@ def build_kernel(name: str, X: Tensor, *, temperature: Any = "auto", order: int 
     """
     if name not in KERNELS:
         raise unknown_name("kernel", name, KERNELS)
-    return KERNELS[name](X, mean_square_length(X) if temperature == "auto" else temperature, order)
+    tau = mean_square_length(X) if temperature == "auto" else temperature
+    return KERNELS[name](X, tau, order)  # type: ignore[arg-type]  # the kernel refuses other strings
 
 
 def mean_square_length(X: Tensor) -> float:

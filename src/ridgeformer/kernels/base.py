@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, ClassVar
 
 import torch
@@ -11,10 +13,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ridgeformer.core.checks import as_matrix, as_query, as_tensor, cast
+from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, as_tensor, cast, positive
 from ridgeformer.core.errors import InputError, ShapeError
 
-__all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "gamma", "underflow"]
+__all__ = ["BLOCK_ENTRIES", "FeatureKernel", "Kernel", "LogitKernel", "gamma", "project", "underflow"]
 
 BLOCK_ENTRIES = 2**22
 """Entries of K that a matrix-free product holds at once: 32 MiB in float64."""
@@ -40,6 +42,17 @@ def underflow(operations: int, dtype: torch.dtype) -> float:
     return operations * torch.finfo(dtype).tiny
 
 
+def project(X: Float[Tensor, "n d"], U: Tensor | None) -> Float[Tensor, "n p"]:
+    """Return the rows U x, or X if there is no U."""
+    if U is None:
+        return X
+    if U.shape[1] != X.shape[1]:
+        raise ShapeError(
+            f"projection has shape {tuple(U.shape)} and X has {X.shape[1]} features: give U as (projected, features)."
+        )
+    return X @ U.to(dtype=X.dtype, device=X.device).T
+
+
 class Kernel(ABC):
     """A positive semidefinite function of two rows.
 
@@ -57,16 +70,16 @@ class Kernel(ABC):
 
     # -- public: checked ---------------------------------------------------------------------------
 
-    def __call__(self, X: Any, Z: Any = None) -> Float[Tensor, "n m"]:
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Float[Tensor, "n m"]:
         """Return the dense matrix k(x_i, z_j); `Z=None` means Z = X."""
         X = self.check_range(as_matrix(X, "X"), "X")
         return self.dense(X, X if Z is None else self.check_range(as_query(Z, X, "Z"), "Z"))
 
-    def diag(self, X: Any) -> Float[Tensor, " n"]:
+    def diag(self, X: ArrayLike) -> Float[Tensor, " n"]:
         """Return k(x_i, x_i) without forming the matrix."""
         return self.diagonal(as_matrix(X, "X"))
 
-    def matvec(self, X: Any, Z: Any, V: Any) -> Float[Tensor, "n ..."]:
+    def matvec(self, X: ArrayLike, Z: ArrayLike | None, V: ArrayLike) -> Float[Tensor, "n ..."]:
         """Return K(X, Z) V for one vector or several columns, holding `BLOCK_ENTRIES` of K at most."""
         X = self.check_range(as_matrix(X, "X"), "X")
         Z = X if Z is None else self.check_range(as_query(Z, X, "Z"), "Z")
@@ -169,7 +182,7 @@ class FeatureKernel(Kernel):
     def feature_map(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
         """Return phi(x_i) as rows."""
 
-    def features(self, X: Any) -> Float[Tensor, "n p"]:
+    def features(self, X: ArrayLike) -> Float[Tensor, "n p"]:
         """Return phi(x_i) as rows, after checking X."""
         return self.feature_map(as_matrix(X, "X"))
 
@@ -188,3 +201,66 @@ class FeatureKernel(Kernel):
         """Return phi(X) (phi(Z)' V)."""
         left = self.feature_map(X)
         return left @ ((left if Z is X else self.feature_map(Z)).T @ V)
+
+
+@dataclass(frozen=True, eq=False)
+class LogitKernel(Kernel):
+    """k(x, z) = exp(logit(x, z)), where the logit is <U x, U z> / temperature plus terms of x and of z alone.
+
+    Softmax attention computes such kernels: terms of z are added to the keys' logits, terms of x to that of a sink.
+    """
+
+    temperature: float
+    projection: Any = None
+
+    def __post_init__(self) -> None:
+        tau = positive(self.temperature, "temperature", "logits are divided by it")
+        object.__setattr__(self, "temperature", tau)
+        if self.projection is not None:
+            object.__setattr__(self, "projection", as_matrix(self.projection, "projection"))
+
+    @abstractmethod
+    def logits(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+        """Return the logits between rows; `Z is X` asks for those of a Gram matrix."""
+
+    @abstractmethod
+    def attention_logits(self, rows: Float[Tensor, "n p"]) -> tuple[Tensor | None, Tensor | float]:
+        """Return, for scaled rows, what is added to the logits of each key, and each query's logit for the sink.
+
+        The kernel is exp(<q, k> + key - sink), which attention with a sink gives as the quotient of two channels.
+        """
+
+    def dense(self, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+        """Return the exponential of the logits."""
+        return self.logits(X, Z).exp_()
+
+    def project(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
+        """Return the rows U x."""
+        return project(X, self.projection)
+
+    def scaled(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
+        """Return the rows U x / sqrt(temperature)."""
+        projected = self.project(X)
+        return projected if self.temperature == 1 else projected / sqrt(self.temperature)
+
+    def own_logits(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Return |U x_i|^2 / temperature, some rows at a time so that no second X is made."""
+        return torch.cat([self.project(rows).square().sum(1) for rows in X.split(512)]) / self.temperature
+
+    def prepared(self, X: Float[Tensor, "n d"]) -> tuple[Kernel, Float[Tensor, "n c"]]:
+        """Return the kernel at temperature 1 and the rows U x / sqrt(temperature), whose zero features are left out.
+
+        Example:
+            >>> from ridgeformer.kernels import Exponential
+            >>> kernel, rows = Exponential(4.0).prepared(torch.tensor([[1.0, 0.0, 2.0], [3.0, 0.0, 0.0]]))
+            >>> kernel.temperature, rows
+            (1.0, tensor([[0.5000, 1.0000],
+                    [1.5000, 0.0000]]))
+        """
+        unchecked = self.unchecked(X)
+        assert isinstance(unchecked, LogitKernel)
+        kernel = replace(unchecked, temperature=1.0, projection=None)
+        rows = self.project(X)
+        used = torch.stack([(some != 0).any(0) for some in rows.split(512)]).any(0)
+        root = sqrt(self.temperature)
+        return kernel, rows / root if bool(used.all()) else rows[:, used].div_(root)

@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.core.checks import as_matrix
-from ridgeformer.core.errors import ShapeError
-from ridgeformer.kernels.base import FeatureKernel, gamma, underflow
+from ridgeformer.kernels.base import FeatureKernel, gamma, project, underflow
 
 __all__ = ["CentredDotProduct", "DotProduct"]
 
@@ -39,14 +38,7 @@ class DotProduct(FeatureKernel):
 
     def feature_map(self, X: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
         """Return the rows U x."""
-        if self.projection is None:
-            return X
-        if self.projection.shape[1] != X.shape[1]:
-            raise ShapeError(
-                f"projection has shape {tuple(self.projection.shape)} and X has {X.shape[1]} features: "
-                "give U as (projected, features)."
-            )
-        return X @ self.projection.to(dtype=X.dtype, device=X.device).T
+        return project(X, self.projection)
 
     def entry_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Return w with |computed k(x_i, x_j) - k(x_i, x_j)| <= w_i w_j.

@@ -12,8 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ridgeformer.core.errors import InputError, LogitRangeError
-from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
-from ridgeformer.kernels.logit_kernel import LogitKernel
+from ridgeformer.kernels.base import BLOCK_ENTRIES, LogitKernel, gamma, underflow
 
 __all__ = ["Exponential"]
 
@@ -111,7 +110,8 @@ class Exponential(LogitKernel):
             >>> Exponential(temperature=1.0).within_range(X).log_scale
             1600.0
         """
-        largest = self.largest_logit(X)
+        own = self.own_logits(X.detach())
+        largest = float(own.max())
         if not largest < torch.finfo(X.dtype).max / 4:
             raise LogitRangeError(
                 f"squared row lengths divided by temperature {self.temperature:g} overflow {X.dtype}: "
@@ -119,7 +119,6 @@ class Exponential(LogitKernel):
             )
         if largest - self.log_scale <= COMFORTABLE_LOGIT[X.dtype]:
             return self
-        own = self.own_logits(X.detach())
         if largest - float(own.min()) > LARGEST_LOGIT[X.dtype] or float(self.logit_error(X).max()) > 0.1:
             raise LogitRangeError(
                 f"the rows' own logits go from {float(own.min()):.3g} to {largest:.3g}, more than {X.dtype} holds side "
@@ -145,23 +144,20 @@ class Exponential(LogitKernel):
         own, delta = (torch.cat(part) for part in zip(*both, strict=True))
         return ((own - self.log_scale + delta) / 2).exp() + sqrt(underflow(1, torch.float64))
 
-    def _own_and_error(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Return |U x_i|^2 / temperature and `logit_error`, in float64; X is read once where there is no U."""
-        lengths = torch.cat([rows.detach().double().square().sum(1) for rows in X.split(512)])
-        own = lengths / self.temperature if self.projection is None else self.own_logits(X.detach().double())
-        return own, self._error(X, lengths)
-
     def logit_error(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """Return how far the computed |U x_i|^2 / temperature - log_scale can be from the exact one, in float64.
+        """Return how far the computed |U x_i|^2 / temperature - log_scale can be from the exact one, in float64."""
+        return self._own_and_error(X)[1]
+
+    def _own_and_error(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Return |U x_i|^2 / temperature and `logit_error`, in float64; X is read once where there is no U.
 
         Roundings that a term of a logit passes through, with p = d and U = I where there is no projection: the
         sum over p; U rounded to this precision, and the sum over d, on either side; the square root of the
         temperature, rounded twice, and the division by it, on either side. For log_scale: its own rounding and the
         subtraction. Then those of exp itself, correct to two units in the last place.
         """
-        return self._own_and_error(X)[1]
-
-    def _error(self, X: Tensor, lengths: Tensor) -> Tensor:
+        lengths = torch.cat([rows.detach().double().square().sum(1) for rows in X.split(512)])
+        own = lengths / self.temperature if self.projection is None else self.own_logits(X.detach().double())
         d, size = X.shape[1], 1.0
         terms = d + 6
         if self.projection is not None:
@@ -171,7 +167,7 @@ class Exponential(LogitKernel):
         small = underflow(terms, X.dtype) * (1 + lengths.sqrt())
         # one or two roundings more than counted pay for the evaluation of this very bound
         scale = gamma(3, X.dtype) * abs(self.log_scale)
-        return gamma(terms + 2, X.dtype) * lengths + scale + gamma(4, X.dtype) + small
+        return own, gamma(terms + 2, X.dtype) * lengths + scale + gamma(4, X.dtype) + small
 
     def _check_range(self, left: Tensor, right: Tensor, logits: Tensor) -> None:
         with torch.no_grad():

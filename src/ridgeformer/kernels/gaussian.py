@@ -12,8 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ridgeformer.core.errors import LogitRangeError
-from ridgeformer.kernels.base import gamma, underflow
-from ridgeformer.kernels.logit_kernel import LogitKernel
+from ridgeformer.kernels.base import LogitKernel, gamma, underflow
 
 __all__ = ["Gaussian"]
 

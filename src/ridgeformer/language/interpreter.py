@@ -42,13 +42,7 @@ def interpret(
 ) -> Iterator[tuple[str, Instruction, State]]:
     """Run a program on one task; yield (section, instruction, state after it) for every instruction.
 
-    Args:
-        program: What to run.
-        tokens: The sequence.
-        X: Support features as the stream carries them, (k, m).
-        y: Targets, (k, r).
-        Xq: Query features, (q, m).
-        steps: How often a uniform program's step is repeated.
+    Features X, (k, m), and Xq, (q, m), are as the stream carries them. A uniform program's step is repeated.
     """
     state = start(program, tokens, X, y, Xq)
     for section, instruction in unroll(program, steps):

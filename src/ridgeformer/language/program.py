@@ -6,15 +6,16 @@ from the sublayer that first writes it to the one that clears it; those never cl
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.expressions import Expression, parse
 from ridgeformer.language.roles import SUPPORT, Mask, Role, own, reads
 
-__all__ = ["Attend", "Channel", "Gate", "Head", "Instruction", "Program", "Record"]
+__all__ = ["Attend", "Channel", "Gate", "Head", "Instruction", "KernelAttention", "Program", "Record"]
 
 Size = Literal["features", "outputs", "one"]
 
@@ -44,10 +45,8 @@ class Head:
     """One attention head: scores from pairs of channels, values added to channels.
 
     Attributes:
-        name: What hooks and ablations call it.
         scores: (reader channel, source channel, scale); the scores are summed. None at all: every score 0.
         values: (target channel, source channel, scale).
-        mask: Which roles read which.
         kind: "softmax", or "linear" for the masked product itself.
     """
 
@@ -106,14 +105,9 @@ class Gate:
 
 @dataclass(frozen=True)
 class Record:
-    """A place where the trace reads a channel: no sublayer, no weight.
+    """A place where the trace reads a channel on the tokens of a role, times a scale: no sublayer, no weight.
 
-    Attributes:
-        name: What the trace calls it.
-        channel: What is read.
-        role: On which tokens.
-        scale: What it is multiplied by.
-        lag: 1 if the value belongs to the step before.
+    A lag of 1 says that the value belongs to the step before.
     """
 
     name: str
@@ -128,13 +122,9 @@ Instruction = Attend | Gate | Record
 
 @dataclass
 class Program:
-    """A program under construction, then read by the compiler.
+    """A program under construction, such as "softmax conjugate gradients", then read by the compiler.
 
-    Args:
-        name: Such as "softmax conjugate gradients".
-        attention: "softmax" or "linear".
-        roles: Roles of the sequence, in order.
-        constants: Numbers that expressions may name.
+    Roles are in the order of the sequence; `constants` are numbers that expressions may name.
     """
 
     name: str
@@ -209,15 +199,15 @@ class Program:
     ) -> Head:
         """Return a head of the program's attention.
 
-        Args:
-            name: What hooks and ablations call it.
-            scores: {(reader channel, source channel): scale}.
-            values: {target channel: source channel, or (source channel, scale), or several of those}.
-            mask: Which roles read which.
+        Scores are {(reader channel, source channel): scale}, values {target channel: source channel}, where several
+        sources, or one with a scale, are given as (source channel, scale).
         """
         pairs = tuple((left, right, scale) for (left, right), scale in scores.items())
-        moved = tuple((to, source, scale) for to, of in values.items() for source, scale in _scaled(of))
-        return Head(name, pairs, moved, mask, self.attention)
+        moved: list[tuple[str, str, float]] = []
+        for target, given in values.items():
+            sources = given if isinstance(given, list) else [(given, 1.0) if isinstance(given, str) else given]
+            moved.extend((target, source, scale) for source, scale in sources)
+        return Head(name, pairs, tuple(moved), mask, self.attention)
 
     def record(
         self, name: str, channel: str | None = None, role: Role = SUPPORT, scale: float = 1.0, lag: int = 0
@@ -261,7 +251,44 @@ class Program:
             yield "readout", instruction
 
 
-def _scaled(sources: str | tuple[str, float] | list[tuple[str, float]]) -> list[tuple[str, float]]:
-    if isinstance(sources, list):
-        return sources
-    return [(sources, 1.0) if isinstance(sources, str) else sources]
+class KernelAttention(ABC):
+    """A way for attention to multiply by a kernel matrix.
+
+    Programs work with `scale` times the kernel and the ridge, which leaves the predictions as they are.
+    """
+
+    name: ClassVar[str]
+    trilinear: ClassVar[bool] = False
+    """Whether heads multiply three channels, (q.k) v: linear attention, where products need no gated sublayer."""
+
+    @property
+    def scale(self) -> float:
+        """The factor by which the program scales the kernel and the ridge."""
+        return 1.0
+
+    @abstractmethod
+    def begin(self, algorithm: str, ridge: float, *, products: bool = True) -> Program:
+        """Return a program with the features, the constant 1, and what kernel products read if it has any."""
+
+    @abstractmethod
+    def scratch(self, net: Program) -> None:
+        """Declare the channels that a kernel product writes and clears."""
+
+    @abstractmethod
+    def product(self, net: Program, v: str, *, minus: str | None = None, ahead: str | None = None) -> None:
+        """Add u = (K + ridge I) v - minus.
+
+        With `ahead` it is u = (K + ridge I) (v + look ahead) - minus, `look` a constant of the program, and f = K v.
+        """
+
+    def mean(self, net: Program, what: str) -> None:
+        """Add s = mean of w over the supports."""
+        raise NotImplementedError(f"{self.name} attention takes sums, not means")
+
+    def safe_step(self, net: Program) -> None:
+        """Add to the prelude eta, on supports: a step size below 2 / (largest eigenvalue of K + ridge I)."""
+        raise NotImplementedError(f"{self.name} attention has no safe step size in context")
+
+    def average(self, net: Program, target: str, source: str) -> None:
+        """Add target = kernel-weighted mean of source, on queries."""
+        raise NotImplementedError(f"{self.name} attention takes no weighted means")

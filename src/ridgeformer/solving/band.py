@@ -28,13 +28,7 @@ ROWS = 1024
 
 @dataclass(frozen=True, eq=False)
 class BandForm:
-    """K = Q B Q', Q orthogonal and B block tridiagonal.
-
-    Attributes:
-        Q: (n, n).
-        own: the diagonal blocks of B.
-        below: the blocks under them.
-    """
+    """K = Q B Q', Q orthogonal and B block tridiagonal, given by its diagonal blocks and those below them."""
 
     Q: Float[Tensor, "n n"] = field(repr=False)
     own: tuple[Tensor, ...] = field(repr=False)
@@ -85,16 +79,14 @@ class BandFactor:
 
     def inverse_diagonal(self) -> Float[Tensor, " n"]:
         """Return the diagonal of (K + ridge I)^-1: the squared lengths of the columns of L^-1 Q'."""
-        return torch.cat([self._lengths(rows) for rows in self.Q.split(ROWS)])
-
-    def _lengths(self, rows: Tensor) -> Tensor:
-        width = len(self.inverses[0])
-        parts = rows.split(width, dim=1)
-        passed = parts[0] @ self.inverses[0].T
-        lengths = passed.square().sum(1)
-        for part, inverse, link in zip(parts[1:], self.inverses[1:], self.links, strict=True):
-            passed = torch.addmm(passed @ link.T, part, inverse.T)
-            lengths += passed.square().sum(1)
+        lengths = torch.zeros_like(self.Q[:, 0])
+        for rows, length in zip(self.Q.split(ROWS), lengths.split(ROWS), strict=True):
+            first, *parts = rows.split(len(self.inverses[0]), dim=1)
+            passed = first @ self.inverses[0].T
+            length += passed.square().sum(1)
+            for part, inverse, link in zip(parts, self.inverses[1:], self.links, strict=True):
+                passed = torch.addmm(passed @ link.T, part, inverse.T)
+                length += passed.square().sum(1)
         return lengths
 
 
@@ -120,7 +112,10 @@ def band_form(K: Float[Tensor, "n n"], width: int = WIDTH) -> BandForm:
         edges = [0, *(edge - start for edge in range(strip, n, strip) if edge > start), n - start]
         _two_sided(B[start:, start:], V, T, list(pairwise(edges)))
         reflectors.append((start, V, T))
-    own, below = _blocks(B, width)
+    blocks = range(0, n, width)  # copies, from the lower triangle
+    lower = [B[i : i + width, i : i + width].tril() for i in blocks]
+    own = tuple(block + block.tril(-1).T for block in lower)
+    below = tuple(B[i : i + width, i - width : i].clone() for i in blocks[1:])
     Q = B.zero_()
     Q.diagonal().fill_(1)
     for first in reversed(range(0, len(reflectors), JOINED)):
@@ -164,11 +159,3 @@ def _two_sided(A: Tensor, V: Tensor, T: Tensor, strips: list[tuple[int, int]]) -
     left, right = torch.cat([W, V], 1), torch.cat([V, W], 1).T
     for i, j in strips:
         A[i:j, :j].addmm_(left[i:j], right[:, :j], alpha=-1)
-
-
-def _blocks(B: Tensor, width: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Return copies of the diagonal blocks and of those under them, from the lower triangle."""
-    starts = range(0, len(B), width)
-    lower = [B[i : i + width, i : i + width].tril() for i in starts]
-    own = tuple(block + block.tril(-1).T for block in lower)
-    return own, tuple(B[i : i + width, i - width : i].clone() for i in starts[1:])

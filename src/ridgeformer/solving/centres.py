@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
 from ridgeformer.solving.run import Run, Status
 from ridgeformer.solving.system import RidgeSystem
@@ -44,6 +45,8 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     run.alpha, run.residual, run.fit_error = alpha, y - product.add_(alpha, alpha=system.ridge), error
     run.status, run.steps = Status.SUBSET, 1
     run.relative.append(run.relative_norms(run.residual))
+    size = system.mean_diagonal + system.ridge
+    run.spectrum = ExtremeEigenvalues(size, size, size)
 
 
 def _error(

@@ -33,10 +33,7 @@ def solve_directly(
     """Solve A alpha = y by a Cholesky factorisation in the precision of X, refined.
 
     If the ridge is below the round-off of K, no factor exists: then the positive semidefinite matrix nearest to K is
-    solved by its eigenvalues instead.
-
-    Returns:
-        alpha and its residual, in float64, and the factor if there is one.
+    solved by its eigenvalues instead. Returns alpha and its residual, in float64, and the factor if there is one.
 
     Raises:
         NotPositiveSemidefiniteError: K has an eigenvalue that is negative beyond round-off.
@@ -62,10 +59,7 @@ def refine_with_factor(
     """Solve A alpha = y with a factor, refining while the float64 residual halves and some column is above tol ||y||.
 
     Refinement converges where the round-off of the factor is below the ridge. Coefficients are rounded to what the
-    caller gets, where the system has targets, before their residual is taken.
-
-    Returns:
-        alpha and its residual, in float64.
+    caller gets, where the system has targets, before their residual is taken. Returns both, in float64.
     """
     alpha, residual = torch.zeros_like(y, dtype=torch.float64), y.to(torch.float64)
     scale = torch.where(residual.norm(dim=0) > 0, residual.norm(dim=0), 1.0)
@@ -74,7 +68,7 @@ def refine_with_factor(
         if not bool(torch.isfinite(step).all()):
             break
         exact = alpha + step
-        better = system.rounded(exact) if system.has_targets else exact
+        better = system.rounded(exact) if system.targets is not None else exact
         if not bool(torch.isfinite(better).all()):
             return exact, residual  # beyond the precision of the caller, who is told so
         left = system.residual(better, y)
@@ -155,26 +149,18 @@ def inverse_diagonal(factor: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
         tensor([1.2500, 1.0000])
     """
     starts = range(0, len(factor), NARROW_PANEL)
-    blocks = [_triangular_inverse(factor[i : i + NARROW_PANEL, i : i + NARROW_PANEL]) for i in starts]
+    eye = torch.eye(min(NARROW_PANEL, len(factor)), dtype=factor.dtype, device=factor.device)
+    own = [factor[i : i + NARROW_PANEL, i : i + NARROW_PANEL] for i in starts]
+    blocks = [torch.linalg.solve_triangular(L, eye[: len(L), : len(L)], upper=False) for L in own]
     lengths = []
-    for start, own in zip(starts, blocks, strict=True):
-        panel = factor.new_zeros(len(factor) - start, len(own))
-        panel[: len(own)] = own
-        _substitute(factor, blocks, panel, start)
+    for start, inverse in zip(starts, blocks, strict=True):
+        panel = factor.new_zeros(len(factor) - start, len(inverse))
+        panel[: len(inverse)] = inverse
+        work = panel.new_empty(NARROW_PANEL, panel.shape[1])
+        for i, block in enumerate(blocks[start // NARROW_PANEL + 1 :], start=1):  # rows below: nearly all is products
+            top, bottom = i * NARROW_PANEL, i * NARROW_PANEL + len(block)
+            left = factor[start + top : start + bottom, start : start + top]
+            torch.mm(left, panel[:top], out=work[: len(block)])
+            torch.addmm(panel[top:bottom], block, work[: len(block)], beta=0, alpha=-1, out=panel[top:bottom])
         lengths.append(panel.square_().sum(0))
     return torch.cat(lengths)
-
-
-def _substitute(factor: Tensor, blocks: list[Tensor], panel: Tensor, start: int) -> None:
-    """Solve L[start:, start:] V = (I, 0)' by blocks of rows, the first of which is there: nearly all is products."""
-    work = panel.new_empty(NARROW_PANEL, panel.shape[1])
-    for i, block in enumerate(blocks[start // NARROW_PANEL + 1 :], start=1):
-        top, bottom = i * NARROW_PANEL, i * NARROW_PANEL + len(block)
-        left = factor[start + top : start + bottom, start : start + top]
-        torch.mm(left, panel[:top], out=work[: len(block)])
-        torch.addmm(panel[top:bottom], block, work[: len(block)], beta=0, alpha=-1, out=panel[top:bottom])
-
-
-def _triangular_inverse(block: Float[Tensor, "b b"]) -> Float[Tensor, "b b"]:
-    eye = torch.eye(len(block), dtype=block.dtype, device=block.device)
-    return torch.linalg.solve_triangular(block, eye, upper=False)

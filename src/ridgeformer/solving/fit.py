@@ -6,14 +6,13 @@ import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, inf, sqrt
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer.algorithms import Algorithm
-from ridgeformer.core.checks import as_query
+from ridgeformer.core.checks import ArrayLike, as_query
 from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
@@ -142,7 +141,12 @@ class Fit:
         check_memory(len(self.X), self.X.dtype)
         A = self.K.clone()
         if not factorise_in_place(A, self.ridge):
-            raise InputError(self._singular())
+            dtype, lost = self.X.dtype, self.kernel_roundoff
+            why = f"is below the round-off of K, about {lost:.1g}" if self.ridge <= lost else "is too small beside K"
+            raise InputError(
+                f"K + ridge I is singular in {dtype}: the ridge {self.ridge:.3g} {why}, and influences divide by what "
+                f"is lost there: raise the ridge{'' if dtype == torch.float64 else ', or use float64'}."
+            )
         return A.tril_()
 
     @property
@@ -171,15 +175,6 @@ class Fit:
         alpha = self.alpha.reshape(len(self.X), -1)
         return leave_one_out_residual(alpha, self.inverse_diagonal).reshape(self.alpha.shape)
 
-    def _singular(self) -> str:
-        dtype, lost = self.X.dtype, self.kernel_roundoff
-        why = f"is below the round-off of K, about {lost:.1g}" if self.ridge <= lost else "is too small beside K"
-        advice = "raise the ridge" + ("" if dtype == torch.float64 else ", or use float64")
-        return (
-            f"K + ridge I is singular in {dtype}: the ridge {self.ridge:.3g} {why}, and influences divide by what is "
-            f"lost there: {advice}."
-        )
-
     # -- bounds and predictions --------------------------------------------------------------------
 
     @property
@@ -200,7 +195,7 @@ class Fit:
         bound = SPARE * (root * self._residual / (2 * sqrt(self.ridge)))
         return bound.nan_to_num(nan=inf, posinf=inf) + self._prediction_roundoff(self.X).max(0).values.cpu()
 
-    def predict(self, Xq: Any) -> Tensor:
+    def predict(self, Xq: ArrayLike) -> Tensor:
         """Return k(x)'alpha for every query row, shaped (q,) or (q, outputs) like the targets.
 
         A query that has no answer in this precision, because a logit or the answer itself overflows, gets NaN and is
@@ -212,14 +207,14 @@ class Fit:
             warnings.warn(_unanswered(answered, self.X.dtype), UnansweredWarning, stacklevel=2)
         return values if self.alpha.ndim == 2 else values[:, 0]
 
-    def answer(self, Xq: Any) -> Predictions:
+    def answer(self, Xq: ArrayLike) -> Predictions:
         """Return predictions with everything that is known about them: bounds, refused rows, extrapolation."""
         Xq = as_query(Xq, self.X)
         values, answered = self._values(Xq)
         bound, flat = self.prediction_bound(Xq), self.alpha.ndim == 1
         return Predictions(values[:, 0] if flat else values, bound, answered, self.extrapolates(Xq))
 
-    def extrapolates(self, Xq: Any) -> Tensor:
+    def extrapolates(self, Xq: ArrayLike) -> Tensor:
         """Return, for every query row, whether it lies farther from the training rows than they do from each other.
 
         A query is flagged if its distance to the nearest training row exceeds that of all but 1 % of the training rows
@@ -250,7 +245,7 @@ class Fit:
             values[answered] = torch.where(torch.isfinite(found), found, torch.nan)
         return values, answered & torch.isfinite(values).all(1)
 
-    def prediction_bound(self, Xq: Any) -> Tensor:
+    def prediction_bound(self, Xq: ArrayLike) -> Tensor:
         """Return a bound on |f(x) - f*(x)| per query row, shaped like the prediction.
 
         The smallest of three that all hold for positive semidefinite kernels, r being the residual:
@@ -367,15 +362,13 @@ class Predictions:
 
 def _nearest(rows: Tensor, X: Tensor, own: Tensor | None = None) -> Tensor:
     """Return the distance of every row to the nearest row of X other than itself, which is row `own` of X."""
-    found = []
-    blocks = rows.split(max(1, BLOCK_ENTRIES // len(X)))
-    selves = [None] * len(blocks) if own is None else own.split(max(1, BLOCK_ENTRIES // len(X)))
-    for block, self_ in zip(blocks, selves, strict=True):
-        gaps = torch.cdist(block.double(), X.double())
-        if self_ is not None:
-            gaps[torch.arange(len(block)), self_] = inf
-        found.append(gaps.amin(1))
-    return torch.cat(found)
+    nearest, size = [], max(1, BLOCK_ENTRIES // len(X))
+    for start in range(0, len(rows), size):
+        gaps = torch.cdist(rows[start : start + size].double(), X.double())
+        if own is not None:
+            gaps[torch.arange(len(gaps)), own[start : start + size]] = inf
+        nearest.append(gaps.amin(1))
+    return torch.cat(nearest)
 
 
 def _named(rows: Tensor) -> str:

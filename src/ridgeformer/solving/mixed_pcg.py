@@ -63,25 +63,8 @@ class _Pass:
         self.target, self.base = run.residual, run.alpha
         self.gained = torch.zeros_like(self.target)
         self.relative = run.relative_norms(self.target)
-        self.aim = torch.clamp(REACH * self.relative, min=AIM * run.tol)
+        self.aim = torch.clamp(REACH * self.relative, min=AIM * run.system.tol)
         self.open = (self.relative > self.aim).nonzero()[:, 0]
-
-    def advance(self, steps: int) -> bool:
-        """Advance the run until every column's own residual is small (True) or something ends the run (False)."""
-        if len(self.open) == 0:
-            return True
-        self._start()
-        while self.run.steps < steps:
-            advanced = self._step()
-            if advanced is None or not self.run.note(self.base + self.gained, self.relative.clone()):
-                return False
-            stay = self.relative[self.open] > self.aim[self.open]
-            if not bool((stay & (advanced > 0)).any()):
-                return True
-            self._drop(stay)
-            if not self._turn():
-                return False
-        return False
 
     def _start(self) -> None:
         self.r = self.target[:, self.open]
@@ -98,7 +81,10 @@ class _Pass:
         core = self.p.T @ self.u
         self.factor, info = torch.linalg.cholesky_ex((core + core.T) / 2)
         if int(info) != 0 or not bool(torch.isfinite(self.factor).all()):
-            self._refuse(core)
+            finite = bool(torch.isfinite(core).all())
+            self.run.status = Status.BREAKDOWN if finite else Status.DIVERGED
+            if finite and self.system.engine.dtype == self.system.X.dtype:
+                refuse_negative(float(torch.linalg.eigvalsh(core)[0]) - self.system.ridge, self.system)
             return None
         gamma = torch.cholesky_solve(self.p.T @ self.r, self.factor)
         step = self.p @ gamma
@@ -108,31 +94,34 @@ class _Pass:
         self.travelled = self.travelled + advanced
         size = self.r.norm(dim=0)
         if bool(((self.product_error * self.travelled > DRIFT * size) & (size < FALL * self.fresh)).any()):
-            self._compute_residual()
+            gained = self.gained[:, self.open]
+            product = self.system.engine.accurate(gained).add_(gained, alpha=self.system.ridge)
+            self.r = self.target[:, self.open] - product
+            self.travelled, self.fresh = torch.zeros_like(self.travelled), self.r.norm(dim=0)
         self.relative[self.open] = self.r.norm(dim=0) / self.system.norms[self.open]
         return advanced
 
-    def _turn(self) -> bool:
-        """Take the next directions; False if round-off has made the preconditioner indefinite."""
-        z = self.precondition(self.r)
-        if not bool(((self.r * z).sum(0) >= 0).all()):
-            self.run.status = Status.BREAKDOWN
-            return False
-        self.p = torch.linalg.qr(z - self.p @ torch.cholesky_solve(self.u.T @ z, self.factor)).Q
-        return True
-
-    def _drop(self, stay: Tensor) -> None:
-        """Go on with these columns only, unless a narrower block would cost as much: then all go on together."""
-        if len(self.open) <= LANES:
-            return
-        self.open, self.r = self.open[stay], self.r[:, stay]
-        self.travelled, self.fresh = self.travelled[stay], self.fresh[stay]
-
-    def _compute_residual(self) -> None:
-        gained = self.gained[:, self.open]
-        product = self.system.engine.accurate(gained).add_(gained, alpha=self.system.ridge)
-        self.r = self.target[:, self.open] - product
-        self.travelled, self.fresh = torch.zeros_like(self.travelled), self.r.norm(dim=0)
+    def advance(self, steps: int) -> bool:
+        """Advance the run until every column's own residual is small (True) or something ends the run (False)."""
+        if len(self.open) == 0:
+            return True
+        self._start()
+        while self.run.steps < steps:
+            advanced = self._step()
+            if advanced is None or not self.run.note(self.base + self.gained, self.relative.clone()):
+                return False
+            stay = self.relative[self.open] > self.aim[self.open]
+            if not bool((stay & (advanced > 0)).any()):
+                return True
+            if len(self.open) > LANES:  # a narrower block would not cost as much
+                self.open, self.r = self.open[stay], self.r[:, stay]
+                self.travelled, self.fresh = self.travelled[stay], self.fresh[stay]
+            z = self.precondition(self.r)
+            if not bool(((self.r * z).sum(0) >= 0).all()):  # round-off has made the preconditioner indefinite
+                self.run.status = Status.BREAKDOWN
+                return False
+            self.p = torch.linalg.qr(z - self.p @ torch.cholesky_solve(self.u.T @ z, self.factor)).Q
+        return False
 
     def _error_of(self, product: Tensor) -> float:
         """Return ||e|| / ||p|| of a product K p, judged by some of its rows: the largest over the columns."""
@@ -145,12 +134,3 @@ class _Pass:
             exact += system.kernel.dense(left, some.to(torch.float64)) @ p
         error = (product[rows] - exact).norm(dim=0) * (system.n / len(rows)) ** 0.5
         return float(divide(error, self.p.norm(dim=0)).max())
-
-    def _refuse(self, core: Tensor) -> None:
-        """Say why there is no step: what was computed is not finite, or A is not positive along p."""
-        if not bool(torch.isfinite(core).all()):
-            self.run.status = Status.DIVERGED
-            return
-        self.run.status = Status.BREAKDOWN
-        if self.system.engine.dtype == self.system.X.dtype:
-            refuse_negative(float(torch.linalg.eigvalsh(core)[0]) - self.system.ridge, self.system)

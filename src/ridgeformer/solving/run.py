@@ -39,27 +39,19 @@ class Status(StrEnum):
 
 @dataclass
 class Run:
-    """A run in progress; `residual` belongs to `alpha` exactly as it stands here.
+    """A run in progress: its system and plan, and what it has come to.
 
     Attributes:
-        system: A, y, and products with A.
-        plan: how it is solved.
-        tol: relative residual to reach.
-        seed: of everything random.
-        callback: called after every step.
         keep: whether to keep every iterate.
-        alpha: coefficients, (n, outputs).
-        residual: y - A alpha in float64.
+        residual: y - A alpha in float64, which belongs to `alpha` exactly as it stands here.
         relative: ||r_t|| / ||y|| of every step, by the algorithm's own recursion.
         gammas, betas: CG's coefficients for the first output, from which its Ritz values follow.
-        spectrum: estimates of the extreme eigenvalues.
         factor: a Cholesky factor of A, if there is one.
         fit_error: the error of a fit on centres.
     """
 
     system: RidgeSystem
     plan: Plan
-    tol: float
     seed: int = 0
     callback: Callback | None = None
     keep: bool = False
@@ -106,7 +98,7 @@ class Run:
         system, spectrum = self.system, self.spectrum
         assert spectrum is not None
         reached = float(self.relative_norms(self.residual).max())
-        at = f"the relative residual is {reached:.1e} (asked: {self.tol:.0e})"
+        at = f"the relative residual is {reached:.1e} (asked: {system.tol:.0e})"
         match self.status:
             case Status.CONVERGED:
                 return f"Converged: {at}."
@@ -140,7 +132,7 @@ class Run:
             remedy = "The condition number is beyond what float64 resolves: raise the ridge."
         else:
             matrix = "preconditioned condition number" if spectrum.preconditioned else "condition number"
-            remedy = self.plan.algorithm.advise_more_steps(self.tol, kappa, matrix)
+            remedy = self.plan.algorithm.advise_more_steps(system.tol, kappa, matrix)
         return f"Stopped after {self.steps} steps: {at}. {remedy}"
 
 
@@ -156,7 +148,7 @@ def refine(run: Run, one_pass: Callable[[], bool]) -> None:
         run.alpha = system.rounded(run.alpha)
         run.residual = system.residual(run.alpha, system.y)
         reached = float(run.relative_norms(run.residual).max())
-        if reached <= run.tol and run.status is not Status.STOPPED:
+        if reached <= run.system.tol and run.status is not Status.STOPPED:
             run.status = Status.CONVERGED
         elif finished and not reached <= before / 2:
             run.status = Status.BREAKDOWN
@@ -169,14 +161,9 @@ def refine(run: Run, one_pass: Callable[[], bool]) -> None:
 def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], inverse: Precondition, steps: int) -> None:
     """Iterate until the float64 residual of every output is below tol ||y||, in the precision of the rows.
 
-    Args:
-        run: where progress is written.
-        algorithm: the iteration.
-        assumed: bounds on the extreme eigenvalues of A, for algorithms that need them.
-        inverse: the preconditioner.
-        steps: at most.
+    `assumed` bounds the extreme eigenvalues of A, for algorithms that need them; `inverse` is the preconditioner.
     """
-    system = run.system
+    system, tol = run.system, run.system.tol
     run.relative = [one.to(system.X.dtype) for one in run.relative]
 
     def one_pass() -> bool:
@@ -184,7 +171,7 @@ def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], invers
         base = run.alpha.to(system.X.dtype)
         b = run.residual.to(base.dtype)
         scale = system.norms.to(b.dtype)
-        if bool((b.norm(dim=0) <= run.tol * scale).all()):
+        if bool((b.norm(dim=0) <= tol * scale).all()):
             return True
         run.gammas, run.betas = [], []
         for state in algorithm.iterate(system, b, spectrum=assumed, precondition=inverse):
@@ -193,7 +180,9 @@ def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], invers
             relative = state.residual.norm(dim=0) / scale
             if not run.note(base + state.alpha, relative):
                 return False
-            if bool((relative <= run.tol).all()) or _idle(state, relative, run.tol):
+            # conjugate gradients whose residuals are lost in underflow have nothing left to divide by
+            idle = state.gamma is not None and bool((state.gamma[relative > tol] == 0).all())
+            if idle or bool((relative <= tol).all()):
                 return True
             if (ended := _went_wrong(run, state, relative)) is not None:
                 run.status = ended
@@ -204,17 +193,13 @@ def iterate(run: Run, algorithm: Iterative, assumed: tuple[float, float], invers
 
 
 def _went_wrong(run: Run, state: Iterate, relative: Tensor) -> Status | None:
+    """Return how the run ends here, if it does; note the coefficients of conjugate gradients."""
     if state.curvature is None or state.gamma is None or state.beta is None:
         return Status.DIVERGED if float(relative.max()) > GROWTH else None
     run.gammas.append(float(state.gamma[0]))
     run.betas.append(float(state.beta[0]))
-    lowest = float(torch.where(relative > run.tol, state.curvature, 1.0).min())
-    if lowest <= 0:
-        refuse_negative(lowest - run.system.ridge, run.system)
-        return Status.BREAKDOWN
-    return None
-
-
-def _idle(state: Iterate, relative: Tensor, tol: float) -> bool:
-    """Whether conjugate gradients has nothing left to divide by: its residuals are lost in underflow."""
-    return state.gamma is not None and bool((state.gamma[relative > tol] == 0).all())
+    lowest = float(torch.where(relative > run.system.tol, state.curvature, 1.0).min())
+    if lowest > 0:
+        return None
+    refuse_negative(lowest - run.system.ridge, run.system)
+    return Status.BREAKDOWN

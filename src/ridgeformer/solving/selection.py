@@ -40,14 +40,10 @@ Rule: TypeAlias = Callable[[Tensor], int]
 
 @dataclass(frozen=True, eq=False)
 class GridChoice:
-    """A choice from a grid.
+    """A choice from a grid, ascending as it was searched, with what was judged of each value.
 
-    Attributes:
-        values: the grid as it was searched, ascending.
-        judged: what `judge` returned, one entry a value.
-        place: position of the choice.
-        on_edge: whether the choice still sits on an edge, because widening reached its limit: a better value may lie
-            beyond.
+    `on_edge` says that the choice still sits on an edge, because widening reached its limit: a better value may lie
+    beyond.
     """
 
     values: tuple[float, ...]
@@ -66,8 +62,6 @@ class Chosen:
     """A kernel and a ridge, chosen by leave-one-out error.
 
     Attributes:
-        kernel: the kernel.
-        ridge: the ridge.
         error: the least mean squared leave-one-out error, over rows and outputs.
         on_edge: whether temperature or ridge is still the least or the largest tried.
         path: every ridge tried with this kernel, with its residuals; None if chosen from a bare matrix.
@@ -146,7 +140,7 @@ def choose_kernel(
     if choice.value not in found:
         raise refused[0]
     best = found[choice.value]
-    return Chosen(best.kernel, best.ridge, best.error, best.on_edge or choice.on_edge, best.path, best.place)
+    return replace(best, on_edge=best.on_edge or choice.on_edge)
 
 
 def choose_exponential(
@@ -160,14 +154,8 @@ def choose_exponential(
     """Choose an exponential kernel and its ridge for rows, as `choose_kernel` does; the kernel is returned twice.
 
     The kernel is scaled to a largest diagonal entry of one over rows and queries, so that ridges compare. The queries
-    have no other say than that a temperature which cannot represent them is passed over.
-
-    Args:
-        X: rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        temperatures: candidates, as multiples of the mean squared row length.
-        ridges: candidates, as multiples of the mean diagonal of K.
-        queries: rows to be predicted later.
+    have no other say than that a temperature which cannot represent them is passed over. Temperatures are multiples of
+    the mean squared row length, ridges of the mean diagonal of K.
 
     Raises:
         LogitRangeError: rows so different in length that no temperature of the grid is within range.
@@ -287,13 +275,8 @@ def search_grid(
     """Choose from a grid of positive values, widening it geometrically while the choice is its first or last value.
 
     A choice on the edge says only that the grid is too short, and a method whose grid is too short loses to one whose
-    grid is not. A grid of one value is taken as it is.
-
-    Args:
-        grid: positive values.
-        judge: given ascending values, returns one entry for each, stacked along the first axis.
-        choose: given all entries, in the order of the values, returns the position of the choice.
-        limits: values beyond these are not tried.
+    grid is not. A grid of one value is taken as it is, and values beyond `limits` are not tried. `judge` returns one
+    entry for each of ascending values, stacked along the first axis; `choose` picks one of all entries by its position.
 
     Example:
         >>> found = search_grid([1.0, 2.0, 4.0], lambda values: torch.tensor([abs(v - 30.0) for v in values]))
@@ -303,7 +286,12 @@ def search_grid(
     values = sorted(set(grid))
     judged, step = judge(values), max(1, len(values) // 2)
     for _ in range(WIDENINGS):
-        new = _beyond(values, choose(judged), step, limits)
+        place = choose(judged)
+        if len(values) == 1 or place not in (0, len(values) - 1):
+            break
+        edge, inner = (values[0], values[1]) if place == 0 else (values[-1], values[-2])
+        beyond = [edge * (edge / inner) ** k for k in range(1, step + 1)]
+        new = sorted(value for value in beyond if limits[0] <= value <= limits[1])
         if not new:
             break
         parts = [(new, judge(new)), (values, judged)]
@@ -319,11 +307,3 @@ def ridge_limits(n: int, scale: float = 1.0) -> tuple[float, float]:
     No eigenvalue of K exceeds n times the mean diagonal, so ten times that leaves less than a tenth of any target.
     """
     return LEAST_RIDGE * scale, 10 * n * scale
-
-
-def _beyond(values: list[float], place: int, step: int, limits: tuple[float, float]) -> list[float]:
-    """Return the next values, ascending, beyond the edge on which the choice sits, at the ratio of the two there."""
-    if len(values) == 1 or place not in (0, len(values) - 1):
-        return []
-    edge, inner = (values[0], values[1]) if place == 0 else (values[-1], values[-2])
-    return sorted(v for k in range(1, step + 1) if limits[0] <= (v := edge * (edge / inner) ** k) <= limits[1])

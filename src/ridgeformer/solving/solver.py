@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,18 +25,18 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving.centres import fit_on_centres
 from ridgeformer.solving.direct import factorise_in_place, refine_with_factor, solve_directly
-from ridgeformer.solving.engines import ENGINES, Engine, Stored, Triangle, build_engine
+from ridgeformer.solving.engines import ENGINES, Engine, Triangle, build_engine
 from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.stored import assemble
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues, from_coefficients, lanczos
 from ridgeformer.solving.fit import Fit
 from ridgeformer.solving.mixed_pcg import mixed_pcg
-from ridgeformer.solving.plan import Plan, Planner
+from ridgeformer.solving.plan import choose_plan, plan_in_float64
 from ridgeformer.solving.preconditioners import Identity, PivotedCholesky, builder
 from ridgeformer.solving.run import Callback, Run, Status, iterate
 from ridgeformer.solving.system import RidgeSystem, check_memory, refuse_negative, require_range, scaled_system
 
-__all__ = ["TOLERANCE", "check_arguments", "solve"]
+__all__ = ["TOLERANCE", "solve"]
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 """The relative residual asked for unless told."""
@@ -105,35 +104,34 @@ def solve(
     """
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
-    algorithm, ridge, tol = check_arguments(kernel, X, ridge, algorithm, tol)
-    seed, engine = whole(seed, "seed", 0), _checked_engine(engine)
+    algorithm, ridge, tol = _check_arguments(kernel, X, ridge, algorithm, tol, engine)
+    seed, engine = whole(seed, "seed", 0), None if isinstance(engine, str) and engine == "auto" else engine
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
-        system, log_scale = scaled_system(kernel, X, ridge, y.reshape(len(y), -1))
+        system, log_scale = scaled_system(kernel, X, ridge, y.reshape(len(y), -1), tol, free)
         system = system.in_range()
-        planner = Planner.of(system, free, tol)
         if isinstance(engine, Engine):
             _require_same_kernel(engine, system)
-            plan, system = planner.choose_for(engine, algorithm), system.with_engine(engine)
-        else:
-            plan = planner.choose(algorithm, engine)
-        run = _follow(Run(system, plan, tol, seed, callback, keep_iterates), isinstance(engine, Engine))
+        plan = choose_plan(system, algorithm, engine)
+        if isinstance(engine, Engine):
+            system = system.with_engine(engine)
+        run = _follow(Run(system, plan, seed, callback, keep_iterates))
         stalled = run.status in (Status.BREAKDOWN, Status.MAX_STEPS)
         if stalled and isinstance(algorithm, Auto) and algorithm.steps is None and engine is None:
-            again = planner.in_float64(plan)
-            run = run if again is None else _follow(Run(system, again, tol, seed, callback, keep_iterates))
+            again = plan_in_float64(system, plan)
+            run = run if again is None else _follow(Run(system, again, seed, callback, keep_iterates))
         return Fit.of(run, X, y, log_scale)
 
 
-def check_arguments(
-    kernel: object, X: Tensor, ridge: Any, algorithm: Any = "auto", tol: Any = None
+def _check_arguments(
+    kernel: object, X: Tensor, ridge: object, algorithm: object, tol: object, engine: object
 ) -> tuple[Algorithm, float, float]:
     """Return algorithm, ridge and tolerance in usable form, or say what is wrong, what was expected and what to do."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
-    algorithm = resolve(algorithm)
-    if isinstance(algorithm, Preconditioned):
-        builder(algorithm.preconditioner)  # an unknown one is refused before anything is computed
+    chosen = resolve(algorithm)
+    if isinstance(chosen, Preconditioned):
+        builder(chosen.preconditioner)  # an unknown one is refused before anything is computed
     ridge = positive(ridge, "ridge", "without it the system may be singular")
     largest = torch.finfo(X.dtype).max / 1e6
     if ridge > largest:
@@ -141,19 +139,11 @@ def check_arguments(
     tol = TOLERANCE[X.dtype] if tol is None else positive(tol, "tol", "it is a relative residual")
     if tol >= 1:
         raise InputError(f"tol is {tol:g}; a relative residual between 0 and 1 was expected.")
-    return algorithm, ridge, tol
-
-
-def _checked_engine(engine: object) -> str | Engine | None:
-    if engine is None or engine == "auto":
-        return None
-    if isinstance(engine, Engine):
-        return engine
-    if not isinstance(engine, str):
+    if not isinstance(engine, str | Engine | None):
         raise InputError(f"engine is {engine!r}; a name ({', '.join(sorted(ENGINES))}) or an Engine was expected.")
-    if engine not in ENGINES:
+    if isinstance(engine, str) and engine not in (*ENGINES, "auto"):
         raise unknown_name("engine", engine, ENGINES)
-    return engine
+    return chosen, ridge, tol
 
 
 def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
@@ -179,14 +169,18 @@ def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
         )
 
 
-def _follow(run: Run, engine_given: bool = False) -> Run:
+def _follow(run: Run) -> Run:
     """Carry out a plan.
 
     Whatever the algorithm, the answer is settled here: rounded to what the caller gets, then judged.
     """
     algorithm, plan, system = run.plan.algorithm, run.plan, run.system
-    if not isinstance(algorithm, Direct) and not engine_given:
-        run.system = system = system.with_engine(_engine(plan, system))
+    if not isinstance(algorithm, Direct) and system.given_engine is None:
+        options: dict[str, dict[str, int]] = {"stored": {"exact": plan.exact}, "triangle": {"bits": plan.bits}}
+        engine = build_engine(
+            plan.engine, system.kernel, system.X, getattr(torch, plan.working), **options.get(plan.engine, {})
+        )
+        run.system = system = system.with_engine(engine)
     try:
         if isinstance(algorithm, Direct):
             _solve_directly(run)
@@ -194,8 +188,6 @@ def _follow(run: Run, engine_given: bool = False) -> Run:
             _solve_mixed_directly(run)
         elif isinstance(algorithm, Centres):
             fit_on_centres(run, plan.rank, torch_generator(run.seed, "centres"))
-            own = float(system.own.mean()) + system.ridge
-            run.spectrum = ExtremeEigenvalues(own, own, own)
         elif isinstance(algorithm, MixedConjugateGradients):
             _solve_by_mixed_pcg(run, algorithm)
         elif isinstance(algorithm, Iterative):
@@ -204,18 +196,9 @@ def _follow(run: Run, engine_given: bool = False) -> Run:
             raise InputError(f"algorithm {algorithm.name!r} has no iteration: it cannot solve.")
     except LinAlgError:  # a preconditioner or a core that round-off has made indefinite
         run.alpha, run.residual = torch.zeros_like(system.y), system.y
-        run.status, run.spectrum = Status.BREAKDOWN, _quick_eigenvalues(run)
+        run.status, run.spectrum = Status.BREAKDOWN, _extreme_eigenvalues(run, cheaply=True)
     _settle(run)
     return run
-
-
-def _engine(plan: Plan, system: RidgeSystem) -> Engine:
-    working = getattr(torch, plan.working)
-    if plan.engine == "stored":
-        return Stored(system.kernel, system.X, working, exact=plan.exact)
-    if plan.engine == "triangle":
-        return Triangle(system.kernel, system.X, working, bits=plan.bits)
-    return build_engine(plan.engine, system.kernel, system.X, working)
 
 
 def _solve_directly(run: Run) -> None:
@@ -223,8 +206,7 @@ def _solve_directly(run: Run) -> None:
     check_memory(system.n, system.X.dtype)
     run.status, run.steps = Status.BREAKDOWN, 1
     run.alpha, run.residual, run.factor = solve_directly(system, system.y)
-    run.relative.append(run.relative_norms(run.residual))
-    run.relative = [one.to(system.X.dtype) for one in run.relative]
+    run.relative = [one.to(system.X.dtype) for one in (*run.relative, run.relative_norms(run.residual))]
     run.spectrum = _extreme_eigenvalues(run)
 
 
@@ -235,10 +217,10 @@ def _solve_mixed_directly(run: Run) -> None:
     K = system.engine.lower() if held else assemble(system.kernel, system.X, working, working)  # type: ignore[attr-defined]
     run.status, run.steps = Status.BREAKDOWN, 1
     if factorise_in_place(K, system.ridge):
-        run.alpha, run.residual = refine_with_factor(system, K, system.y, tol=run.tol)
+        run.alpha, run.residual = refine_with_factor(system, K, system.y, tol=system.tol)
     del K
     run.relative.append(run.relative_norms(run.residual))
-    run.spectrum = _quick_eigenvalues(run)
+    run.spectrum = _extreme_eigenvalues(run, cheaply=True)
 
 
 def _solve_by_mixed_pcg(run: Run, algorithm: MixedConjugateGradients) -> None:
@@ -249,7 +231,7 @@ def _solve_by_mixed_pcg(run: Run, algorithm: MixedConjugateGradients) -> None:
         chosen = replace(chosen, rank=rank, block=block)
     inverse = chosen.build(run.system, torch_generator(run.seed, "preconditioner"))
     mixed_pcg(run, inverse, algorithm.steps or MIXED_STEPS)
-    run.spectrum = _quick_eigenvalues(run)
+    run.spectrum = _extreme_eigenvalues(run, cheaply=True)
 
 
 def _solve_iteratively(run: Run, algorithm: Iterative) -> None:
@@ -290,27 +272,23 @@ def _settle(run: Run) -> None:
     if not torch.equal(alpha, found):
         run.residual = system.residual(alpha, system.y)
     run.alpha = alpha
-    if bool(run.relative_norms(run.residual).max() <= run.tol) and run.status is not Status.STOPPED:
+    if bool(run.relative_norms(run.residual).max() <= system.tol) and run.status is not Status.STOPPED:
         run.status = Status.CONVERGED
     elif run.status is Status.CONVERGED:
         run.status = Status.BREAKDOWN
 
 
-def _extreme_eigenvalues(run: Run, system: RidgeSystem | None = None) -> ExtremeEigenvalues:
-    """Return estimates of the extreme eigenvalues of A; refuse a kernel that shows a negative one."""
-    system = system or run.system
-    found = lanczos(system.apply, system.n, like=system.X, generator=torch_generator(run.seed, "spectrum"))
+def _extreme_eigenvalues(run: Run, *, cheaply: bool = False) -> ExtremeEigenvalues:
+    """Return estimates of the extreme eigenvalues of A; refuse a kernel that shows a negative one.
+
+    Cheaply means in float64 where rows are few, else what two products in the working precision show: they come near
+    the largest eigenvalue and not near the smallest.
+    """
+    system, generator = run.system, torch_generator(run.seed, "spectrum")
+    if cheaply and system.n > SMALL:
+        return lanczos(system.apply, system.n, like=system.X, generator=generator, steps=2)
+    if cheaply:
+        system = RidgeSystem(system.kernel, system.X.to(torch.float64), system.ridge)
+    found = lanczos(system.apply, system.n, like=system.X, generator=generator)
     refuse_negative(found.low - system.ridge, system)
     return found
-
-
-def _quick_eigenvalues(run: Run) -> ExtremeEigenvalues:
-    """Return the estimates in float64 where rows are few, else what two products in the working precision show.
-
-    Two products come near the largest eigenvalue and not near the smallest.
-    """
-    system = run.system
-    if system.n <= SMALL:
-        return _extreme_eigenvalues(run, RidgeSystem(system.kernel, system.X.to(torch.float64), system.ridge))
-    generator = torch_generator(run.seed, "spectrum")
-    return lanczos(system.apply, system.n, like=system.X, generator=generator, steps=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp
 
@@ -34,42 +35,37 @@ TESTED_ROWS = 4000
 """Largest n at which a kernel that is not known to be positive semidefinite is tested by a factorisation."""
 
 
+@dataclass(frozen=True, eq=False)
 class RidgeSystem:
-    """A = K + ridge I for the rows X, applied to any number of columns at once, and the targets.
+    """A = K + ridge I for the rows X, applied to any number of columns at once, the targets, and limits to a solve.
 
     Products with K are the engine's. Unless one is given, K is never formed where it has a feature map narrower
     than n; it is stored while it is small; it is formed by tiles otherwise. Solvers work on targets of order one.
 
-    Args:
-        kernel: the kernel.
-        X: the rows.
-        ridge: the ridge.
-        engine: products with K.
-        y: targets, (n, outputs), in float64; each output is divided by a power of two, `unit`.
-        dtype: the precision in which coefficients are returned, by default that of X.
+    Attributes:
+        given_engine: products with K.
+        targets: (n, outputs), in float64; each output is divided by a power of two, `unit`.
+        tol: relative residual to reach.
+        memory: bytes that a solve may use beside the data.
+        coefficient_dtype: the precision in which coefficients are returned, by default that of X.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        X: Float[Tensor, "n d"],
-        ridge: float,
-        engine: Engine | None = None,
-        *,
-        y: Float[Tensor, "n r"] | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.X = X.detach()
-        self.ridge = ridge
-        self._engine = engine
-        self._targets = y
-        self.dtype = dtype or X.dtype
+    kernel: Kernel
+    X: Float[Tensor, "n d"] = field(repr=False)
+    ridge: float
+    given_engine: Engine | None = field(default=None, repr=False)
+    targets: Float[Tensor, "n r"] | None = field(default=None, repr=False)
+    tol: float = 1e-10
+    memory: int = 0
+    coefficient_dtype: torch.dtype | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", self.X.detach())
 
     def with_engine(self, engine: Engine) -> RidgeSystem:
         """Return the same system with products by this engine."""
         require_range(engine)
-        return RidgeSystem(self.kernel, self.X, self.ridge, engine, y=self._targets, dtype=self.dtype)
+        return replace(self, given_engine=engine)
 
     def in_range(self) -> RidgeSystem:
         """Return the system in a precision that holds squares of its entries: that of X, or else float64.
@@ -84,8 +80,7 @@ class RidgeSystem:
         if safe <= size <= 1 / safe and self.ridge >= safe**1.5:
             return self
         if self.X.dtype != torch.float64:
-            wider = RidgeSystem(self.kernel, self.X.to(torch.float64), self.ridge, y=self._targets, dtype=self.dtype)
-            return wider.in_range()
+            return replace(self, X=self.X.to(torch.float64), coefficient_dtype=self.dtype).in_range()
         if size < safe or size > 1 / safe:
             raise InputError(
                 f"k(x, x) reaches {largest:.1e} beside a ridge of {self.ridge:.1e}; float64 needs the larger one "
@@ -93,35 +88,69 @@ class RidgeSystem:
             )
         return self
 
+    # -- sizes -------------------------------------------------------------------------------------
+
     @property
     def n(self) -> int:
         """The number of rows."""
         return self.X.shape[0]
 
+    @property
+    def d(self) -> int:
+        """The number of features of a row."""
+        return self.X.shape[1]
+
+    @property
+    def few_entries(self) -> bool:
+        """Whether K in float64 is small enough to be kept for its products alone."""
+        return self.n**2 <= STORED_ENTRIES
+
+    @cached_property
+    def feature_width(self) -> int | None:
+        """The width of the kernel's feature map, if it has one."""
+        return self.kernel.feature_map(self.X[:1]).shape[1] if isinstance(self.kernel, FeatureKernel) else None
+
+    @cached_property
+    def mean_diagonal(self) -> float:
+        """The mean of k(x_i, x_i), which the ridge is compared with."""
+        return float(self.own.mean())
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """The least k(x_i, x_i) > 0, and the largest."""
+        used = self.own[self.own > 0]
+        return (float(used.min()), float(used.max())) if len(used) else (1.0, 1.0)
+
     # -- targets and coefficients ------------------------------------------------------------------
 
     @property
-    def has_targets(self) -> bool:
-        """Whether targets were given."""
-        return self._targets is not None
+    def outputs(self) -> int:
+        """The number of outputs."""
+        assert self.targets is not None, "this system has no targets"
+        return self.targets.shape[1]
 
     @cached_property
     def unit(self) -> Float[Tensor, " r"]:
         """The power of two by which each output is divided."""
-        assert self._targets is not None, "this system has no targets"
-        return exact_unit(self._targets)
+        assert self.targets is not None, "this system has no targets"
+        return exact_unit(self.targets)
 
     @cached_property
     def y(self) -> Float[Tensor, "n r"]:
         """The targets in float64, each output divided by its unit."""
-        assert self._targets is not None, "this system has no targets"
-        return self._targets / self.unit
+        assert self.targets is not None, "this system has no targets"
+        return self.targets / self.unit
 
     @cached_property
     def norms(self) -> Float[Tensor, " r"]:
         """||y|| per output, and 1 where y = 0: what residuals are relative to."""
         norms = self.y.norm(dim=0)
         return torch.where(norms > 0, norms, 1.0)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision in which coefficients are returned."""
+        return self.coefficient_dtype or self.X.dtype
 
     def values(self, alpha: Tensor) -> Tensor:
         """Return coefficients as the caller gets them; what the precision cannot hold becomes infinite."""
@@ -136,13 +165,13 @@ class RidgeSystem:
     @cached_property
     def engine(self) -> Engine:
         """Products with K."""
-        if self._engine is not None:
-            return self._engine
+        if self.given_engine is not None:
+            return self.given_engine
         if isinstance(self.kernel, FeatureKernel):
             features = Features(self.kernel, self.X, self.X.dtype)
             if features.phi.shape[1] < self.n:
                 return features
-        if self.n**2 <= STORED_ENTRIES:
+        if self.few_entries:
             return Stored(self.kernel, self.X, self.X.dtype, exact=True)
         return Tiles(self.kernel, self.X, self.X.dtype)
 
@@ -213,7 +242,9 @@ class RidgeSystem:
         return self.kernel_roundoff + gamma(self.n + self.X.shape[1] + 8, self.X.dtype) * self.ridge
 
 
-def scaled_system(kernel: Kernel, X: Tensor, ridge: float, y: Tensor | None = None) -> tuple[RidgeSystem, float]:
+def scaled_system(
+    kernel: Kernel, X: Tensor, ridge: float, targets: Tensor | None = None, tol: float = 1e-10, memory: int = 0
+) -> tuple[RidgeSystem, float]:
     """Return the system in a range the precision holds, and c: e^-c K and e^-c ridge have the same predictions.
 
     Raises:
@@ -229,7 +260,7 @@ def scaled_system(kernel: Kernel, X: Tensor, ridge: float, y: Tensor | None = No
             "raise the temperature, scale the rows (datasets.unit_rows), or set the kernel's log_scale and give the "
             "ridge relative to it."
         )
-    system = RidgeSystem(safe, safe.check_range(X, "X"), scaled, y=y)
+    system = RidgeSystem(safe, safe.check_range(X, "X"), scaled, targets=targets, tol=tol, memory=memory)
     _require_semidefinite(system)
     return system, log_scale
 

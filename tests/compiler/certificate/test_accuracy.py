@@ -69,8 +69,8 @@ def test_the_networks_own_coefficients_are_a_proof_as_well(monkeypatch):
     by_solve = prove(evidence)
 
     def useless(*arguments, **options):
-        solution = solve(*arguments, **options)
-        return replace(solution, residual_norm=solution.residual_norm + 1e6)
+        fit = solve(*arguments, **options)
+        return replace(fit, residual_norm=fit.residual_norm + 1e6)
 
     solve = accuracy.solve
     monkeypatch.setattr(accuracy, "solve", useless)

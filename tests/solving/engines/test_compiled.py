@@ -26,7 +26,9 @@ def nowhere_to_keep_it(monkeypatch):
         return real(function, **options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    return asked
+    compile_it.cache_clear()
+    yield asked
+    compile_it.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

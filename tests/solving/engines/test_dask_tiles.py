@@ -18,7 +18,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import RidgeSystem, solve
 from ridgeformer.solving.engines import DaskTiles, Tiles
-from ridgeformer.solving.plan import Planner
+from ridgeformer.solving.plan import choose_plan, plan_in_float64
 from ridgeformer.solving.preconditioners import PivotedCholesky
 from ridgeformer.solving.preconditioners.pivoted_cholesky import default_rank
 
@@ -119,13 +119,12 @@ def test_an_error_of_a_task_is_handed_on(client):
 
 def test_the_plan_budgets_only_what_is_held_here():
     X, _ = rows(3000)
-    system = RidgeSystem(KERNEL, X, 1.0, y=X[:, :1])
-    planner = Planner.of(system, 100 << 20, 1e-10)
-    plan = planner.choose(Auto(), "dask")
+    system = RidgeSystem(KERNEL, X, 1.0, targets=X[:, :1], memory=100 << 20)
+    plan = choose_plan(system, Auto(), "dask")
     assert plan.algorithm.name == "mixed_pcg"
     assert (plan.engine, plan.working, plan.rank) == ("dask", "float32", default_rank(3000))
-    assert plan.needed < planner.choose(Auto(), "tiles").needed
-    again = planner.in_float64(plan)
+    assert plan.needed < choose_plan(system, Auto(), "tiles").needed
+    again = plan_in_float64(system, plan)
     assert (again.engine, again.working) == ("dask", "float64")
 
 

@@ -1,7 +1,7 @@
 import torch
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods, share_out
+from ridgeformer.solving.preconditioners.pivoted_cholesky import neighbourhoods, share_out
 
 
 def test_groups_share_the_rows_out_evenly():

@@ -55,8 +55,8 @@ def fit(state, keep=None):
     """Exact kernel ridge regression by `rf.solve`, of all points or of those to keep."""
     kernel, X, Xq = kernel_and_rows(state)
     keep = torch.arange(len(X)) if keep is None else keep
-    solution = rf.solve(kernel, X[keep], load_regression(state).y[keep], ridge=state.ridge, algorithm="direct")
-    return solution.predict(Xq).numpy() + load_regression(state).mean
+    fit = rf.solve(kernel, X[keep], load_regression(state).y[keep], ridge=state.ridge, algorithm="direct")
+    return fit.predict(Xq).numpy() + load_regression(state).mean
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda s: s.address or "default")

@@ -53,14 +53,14 @@ def prove(evidence: RunEvidence) -> Proof:
     answers, y = evidence.predictions, evidence.true.y
     try:
         kernel = evidence.spec.attention.exact_kernel(evidence.projection, evidence.rows)
-        solution = solve(kernel, evidence.rows, y, evidence.spec.ridge, algorithm="direct")
-        exact, solved = _judged(solution, evidence)
+        fit = solve(kernel, evidence.rows, y, evidence.spec.ridge, algorithm="direct")
+        exact, solved = _judged(fit, evidence)
         solved = np.where(y.numpy().any(0), solved, 0.0)  # targets of zero have the solution zero
     except RidgeformerError as error:
         nothing = np.full(answers.shape, inf)
         return Proof(evidence.true.f.numpy(), nothing, nothing, nothing.max(0), str(error).rstrip("."))
     by_solve = _added(answers.numpy(), exact, solved)
-    by_residual = _from_coefficients(solution, evidence)
+    by_residual = _from_coefficients(fit, evidence)
     bound = np.fmin(by_solve, by_residual)
     if not np.isfinite(solved).all():
         how = "the exact prediction of some query is beyond float64: scale the rows, or raise the temperature"
@@ -85,30 +85,30 @@ def check_accuracy(proof: Proof, tolerance: float) -> TaskCheck:
     )
 
 
-def _judged(solution: Fit, evidence: RunEvidence) -> tuple[Array, Array]:
-    """Return the predictions of a solution and the bounds on their distance from the exact ones."""
-    answer = solution.answer(evidence.query_rows)
+def _judged(fit: Fit, evidence: RunEvidence) -> tuple[Array, Array]:
+    """Return the predictions of a fit and the bounds on their distance from the exact ones."""
+    answer = fit.answer(evidence.query_rows)
     found, bound = answer.values.numpy(), answer.bound.numpy()
     return found, np.where(np.isfinite(found), bound, inf)
 
 
-def _from_coefficients(solution: Fit, evidence: RunEvidence) -> Array:
+def _from_coefficients(fit: Fit, evidence: RunEvidence) -> Array:
     """Return the bound by the coefficients that the network's own stream holds after its last step."""
     nothing = np.full(evidence.predictions.shape, inf)
     if "alpha" not in evidence.values:
         return nothing
-    scale = solution.kernel.log_scale - evidence.problem.system.kernel.log_scale
+    scale = fit.kernel.log_scale - evidence.problem.system.kernel.log_scale
     alpha = evidence.alpha[-1] * (exp(scale) if scale < 700 else inf)
     if not bool(torch.isfinite(alpha).all()):
         return nothing
     unit = exact_unit(evidence.true.y)  # so that squares of small residuals do not underflow
     y, scaled = evidence.true.y / unit, alpha / unit
-    engine = Stored(solution.kernel, solution.X, torch.float64, exact=True)
-    system = RidgeSystem(solution.kernel, solution.X, solution.ridge, engine)
+    engine = Stored(fit.kernel, fit.X, torch.float64, exact=True)
+    system = RidgeSystem(fit.kernel, fit.X, fit.ridge, engine)
     norms, roundoff = system.residual(scaled, y).norm(dim=0), system.residual_roundoff(scaled, y)
     if not bool(torch.isfinite(norms).all() & torch.isfinite(roundoff).all()):
         return nothing
-    own = replace(solution, alpha=alpha, residual_norm=norms * unit, roundoff=roundoff * unit)
+    own = replace(fit, alpha=alpha, residual_norm=norms * unit, roundoff=roundoff * unit)
     predicted, bound = _judged(own, evidence)
     return _added(evidence.predictions.numpy(), predicted, bound)
 

@@ -6,7 +6,6 @@ A new one is a file with an `Engine`, and one line in `ENGINES`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from ridgeformer.solving.engines.triangle import Triangle
 
 __all__ = ["ENGINES", "Attention", "DaskTiles", "Engine", "Features", "Stored", "Tiles", "Triangle", "build_engine"]
 
-ENGINES: dict[str, Callable[[Any, Tensor, torch.dtype], Engine]] = {
+ENGINES: dict[str, Callable[..., Engine]] = {
     "attention": Attention,
     "dask": DaskTiles,
     "features": Features,
@@ -38,8 +37,8 @@ NEEDS: dict[str, tuple[type[Kernel], str]] = {
 }
 
 
-def build_engine(name: str, kernel: Kernel, X: Tensor, working: torch.dtype) -> Engine:
-    """Return the named engine for these rows.
+def build_engine(name: str, kernel: Kernel, X: Tensor, working: torch.dtype, **options: object) -> Engine:
+    """Return the named engine for these rows, with its own options.
 
     Example:
         >>> from ridgeformer.kernels import Exponential
@@ -53,4 +52,4 @@ def build_engine(name: str, kernel: Kernel, X: Tensor, working: torch.dtype) -> 
             f"the engine {name!r} needs {NEEDS[name][1]}, and {kernel.name!r} is not one: "
             "use engine='stored' or 'tiles'."
         )
-    return ENGINES[name](kernel, X, working)
+    return ENGINES[name](kernel, X, working, **options)

@@ -8,6 +8,8 @@ from importlib import import_module
 from inspect import unwrap
 from typing import Any
 
+from numpy.typing import NDArray
+
 __all__ = ["LARGE", "LINE", "compile_it", "compiled", "prefetch", "worthwhile"]
 
 LARGE = 2**26
@@ -31,17 +33,13 @@ def compiled() -> bool:
 
 
 def worthwhile(n: int) -> bool:
-    """Whether work on all entries of K is compiled: n rows are enough, and Numba is there.
-
-    Example:
-        >>> worthwhile(100)
-        False
-    """
+    """Whether work on all entries of K is compiled: n rows are enough, and Numba is there."""
     return n**2 >= LARGE and compiled()
 
 
+@cache
 def compile_it(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function compiled, kept on disk for the next process if there is a place for it."""
+    """Return the function compiled, once in a process, and kept on disk for the next if there is a place for it."""
     from numba import njit
 
     _teach_prefetch()
@@ -52,7 +50,7 @@ def compile_it(function: Callable[..., None]) -> Callable[..., None]:
         return njit(unwrap(function), cache=False, **options)
 
 
-def prefetch(numbers: Any, place: int) -> None:
+def prefetch(numbers: NDArray[Any], place: int) -> None:
     """Have the line of memory fetched that numbers[place] is in, which may lie beyond the end; compiled only.
 
     A core that waits for memory computes nothing meanwhile; one that has asked beforehand does not wait.

@@ -46,11 +46,7 @@ class DaskTiles(Tiles):
     on which worker was first. A worker that dies takes its blocks with it: they are handed out again and the step
     is repeated.
 
-    Args:
-        kernel: the kernel; the workers must be able to import it.
-        X: the rows.
-        working: precision of the entries of K in `matmat`.
-        client: a `distributed.Client`; None takes the current one.
+    The workers must be able to import the kernel. The client is a `distributed.Client`; None takes the current one.
 
     Raises:
         InputError: Dask is not installed, or there is no client, or the cluster has no workers.
@@ -98,14 +94,12 @@ class DaskTiles(Tiles):
             raise LinAlgError("the core of the preconditioner is not positive definite")
         common = (chosen.cpu().numpy(), lower.cpu().numpy(), self.dtype)
 
+        def place() -> list[Any]:
+            landmarks, blocks = self._send([common])[0], enumerate(self._blocks())
+            return [self._submit(_factor, *self._kernel(), b, landmarks, worker=self._home(i)) for i, b in blocks]
+
         def factors() -> list[Any]:
-            if "factors" not in self._placed:
-                landmarks = self._send([common])[0]
-                self._placed["factors"] = [
-                    self._submit(_factor, *self._kernel(), block, landmarks, worker=self._home(i))
-                    for i, block in enumerate(self._blocks())
-                ]
-            return self._placed["factors"]
+            return self._once("factors", place)
 
         def gram() -> Tensor:
             return self._gather([self._submit(_add, [self._submit(_gram, F) for F in factors()])])
@@ -154,28 +148,31 @@ class DaskTiles(Tiles):
                 time.sleep(PAUSE * 2**attempt)  # until the scheduler knows who is gone
         raise RidgeformerError(f"the Dask cluster lost parts of a step {ATTEMPTS} times: look at its workers.")
 
+    def _once(self, name: str, place: Callable[[], list[Any]]) -> list[Any]:
+        """Return what is on the cluster under this name, placed there if it is not."""
+        if name not in self._placed:
+            self._placed[name] = place()
+        return self._placed[name]
+
     def _workers(self) -> list[Any]:
-        if "workers" not in self._placed:
-            self._placed["workers"] = sorted(self._client.nthreads())
-        return self._placed["workers"]
+        return self._once("workers", lambda: sorted(self._client.nthreads()))
 
     def _home(self, block: int) -> int:
         """Return the worker of the tile on the diagonal."""
         return self._pairs.index((block, block)) * len(self._workers()) // len(self._pairs)
 
     def _kernel(self) -> list[Any]:
-        if "kernel" not in self._placed:
-            self._placed["kernel"] = self._send([self.kernel])
-        return self._placed["kernel"]
+        return self._once("kernel", lambda: self._send([self.kernel]))
 
     def _blocks(self) -> list[Any]:
         """Return the blocks of X, each first at one worker; workers whose tiles need it keep a copy."""
-        if "blocks" not in self._placed:
-            self._placed["blocks"] = [
-                self._client.scatter([block], workers=[self._workers()[self._home(i)]], hash=False)[0]
-                for i, block in enumerate(self._cut(self.X))
-            ]
-        return self._placed["blocks"]
+
+        def place() -> list[Any]:
+            homes = [[self._workers()[self._home(i)]] for i in range(len(self._edges) - 1)]
+            pairs = zip(self._cut(self.X), homes, strict=True)
+            return [self._client.scatter([block], workers=home, hash=False)[0] for block, home in pairs]
+
+        return self._once("blocks", place)
 
     def _cut(self, V: Tensor) -> list[Array]:
         return [V[a:b].cpu().numpy() for a, b in pairwise(self._edges)]
@@ -247,11 +244,11 @@ def _factor(kernel: Kernel, X: Array, landmarks: tuple[Array, Array, torch.dtype
 
 
 def _gram(F: Array) -> Array:
-    return _sum(rows.T @ rows for rows in _pieces(F))
+    return reduce(torch.add, (rows.T @ rows for rows in _pieces(F))).numpy()
 
 
 def _forward(F: Array, part: Array) -> Array:
-    return _sum(rows.T @ own for rows, own in zip(_pieces(F), _pieces(part), strict=True))
+    return reduce(torch.add, (rows.T @ own for rows, own in zip(_pieces(F), _pieces(part), strict=True))).numpy()
 
 
 def _back(F: Array, small: Array) -> Array:
@@ -261,7 +258,3 @@ def _back(F: Array, small: Array) -> Array:
 def _pieces(rows: Array) -> Iterator[Tensor]:
     """Yield a few rows at a time in float64, so that never a whole block is."""
     return (_tensor(rows[start : start + TILE]) for start in range(0, len(rows), TILE))
-
-
-def _sum(terms: Iterator[Tensor]) -> Array:
-    return reduce(torch.add, terms).numpy()

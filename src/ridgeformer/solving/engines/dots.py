@@ -6,13 +6,12 @@ matrix product computes every one of them. Nothing is left out or rounded here; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.solving.engines.compiled import compile_it, worthwhile
@@ -33,15 +32,9 @@ LOOKED_AT = 512
 
 
 class Dots:
-    """Dot products of tiles of rows.
+    """Dot products of tiles of `size` rows, which are copied only if enough of their features are sparse.
 
-    Args:
-        rows: the rows; copied only if enough of their features are sparse.
-        size: rows of a tile.
-        sparse: whether to look for such features.
-
-    Attributes:
-        sparse: how many features are multiplied as sparse ones.
+    `sparse` says whether to look for such features and, as an attribute, how many are multiplied as sparse ones.
 
     Example:
         >>> dots = Dots(torch.eye(20, 100), size=15)
@@ -54,11 +47,8 @@ class Dots:
     def __init__(self, rows: Float[Tensor, "n d"], size: int, *, sparse: bool = True) -> None:
         self.size, self.sparse, self.compiled = size, 0, worthwhile(len(rows))
         self.dense = rows.detach().numpy()
-        if sparse:
-            self._set_apart(rows)
-
-    def _set_apart(self, rows: Tensor) -> None:
-        """Take the sparse features out of the matrix product, if they are enough to pay for it."""
+        if not sparse:
+            return
         from scipy.sparse import csr_array
 
         present: Any = sum(np.count_nonzero(some.numpy(), axis=0) for some in rows.detach().split(LOOKED_AT))
@@ -66,41 +56,29 @@ class Dots:
         price = COMPILED_PRICE if self.compiled else PRICE
         few = share * price <= 1
         if float((1 - share * price)[few].sum()) <= WORTH:
-            return
+            return  # too few to pay for taking them out of the matrix product
         self.sparse = int(few.sum())
         self.dense = rows.detach()[:, ~few].numpy()
         tiles = [some[:, few] for some in rows.detach().split(self.size)]
         self.left = [csr_array(tile.numpy()) for tile in tiles]
         self.right = [tile.T.contiguous().numpy() for tile in tiles]
 
-    def fill(self, out: Any, start: int, begin: int) -> None:
-        """Write into `out`, a NumPy array, the products of the tile of rows at `start` with the one at `begin`."""
+    def fill(self, out: NDArray[Any], start: int, begin: int) -> None:
+        """Write into `out` the products of the tile of rows at `start` with the one at `begin`."""
         np.matmul(self.dense[start : start + self.size], self.dense[begin : begin + self.size].T, out=out)
         if not self.sparse:
             return
         left, right = self.left[start // self.size], self.right[begin // self.size]
         if self.compiled:
-            _compiled_add_sparse()(left.indptr, left.indices, left.data, right, out)
+            compile_it(add_sparse)(left.indptr, left.indices, left.data, right, out)
         else:
             out += left @ right
 
 
-@cache
-def _compiled_add_sparse() -> Callable[..., None]:
-    return compile_it(add_sparse)
-
-
 def add_sparse(starts: Any, places: Any, values: Any, right: Any, out: Any) -> None:
-    """Add to `out` the product of a sparse matrix with `right`; all are NumPy arrays.
+    """Add to `out` the product of a sparse matrix, in the parts of a `csr_array`, with `right`; all are NumPy arrays.
 
     Four entries of a row at a time, so that `out` is read and written less often.
-
-    Args:
-        starts: where each row's entries begin, and where the last one's end.
-        places: the column of every entry.
-        values: every entry.
-        right: rows to be multiplied by.
-        out: where the products are added.
 
     Example:
         >>> from scipy.sparse import csr_array

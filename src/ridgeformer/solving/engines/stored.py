@@ -37,13 +37,8 @@ def assemble(kernel: Kernel, X: Float[Tensor, "n d"], dtype: torch.dtype, out: t
 class Stored(Tiles):
     """K in memory in the working precision; beside it in float64, where that is asked for too.
 
-    Without the float64 copy `matmat64` forms float64 tiles again, which costs about one assembly.
-
-    Args:
-        kernel: the kernel.
-        X: the rows.
-        working: precision of the stored K; entries are computed in float64 and rounded once.
-        exact: keep K in float64 as well.
+    Entries are computed in float64 and rounded once. Without the float64 copy (`exact`) `matmat64` forms float64 tiles
+    again, which costs about one assembly.
     """
 
     name: ClassVar[str] = "stored"

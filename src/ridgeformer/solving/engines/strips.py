@@ -7,9 +7,8 @@ goes into both sums from there; elsewhere the products are PyTorch's, which take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,12 +31,7 @@ RUN = 2
 
 
 def describe(n: int, device: torch.device) -> tuple[str, ...]:
-    """Return, for a plan, by what products with n rows are computed; nothing where there is no choice.
-
-    Example:
-        >>> describe(100, torch.device("cpu"))
-        ()
-    """
+    """Return, for a plan, by what products with n rows are computed; nothing where there is no choice."""
     if device.type != "cpu" or n**2 < LARGE:
         return ()
     if worthwhile(n):
@@ -49,11 +43,8 @@ def symmetric_rows(tiles: Sequence[Shaped[Tensor, "_ s s"]], V: Float[Tensor, "t
     """Return K V in float64, given the tiles of K on and below the diagonal.
 
     Sums inside a tile are in the precision of V, sums over tiles in float64 and in a fixed order: the number of
-    threads changes nothing.
-
-    Args:
-        tiles: by rows, row i with i + 1 tiles, whose size is a multiple of `STRIP`; floats or whole numbers.
-        V: by tiles, transposed: the columns of tile j are the rows of V[j].
+    threads changes nothing. Row i has i + 1 tiles of floats or whole numbers, whose size is a multiple of `STRIP`; the
+    columns of tile j are the rows of V[j].
 
     Example:
         >>> K = torch.arange(100.0).reshape(10, 10)
@@ -88,11 +79,11 @@ def by_strips(tiles: Sequence[Tensor], V: Tensor) -> Tensor:
 
     All is NumPy inside, as PyTorch would start threads of its own.
     """
-    add_both, columns = _compiled_add_both(), V.numpy()
+    add, columns = compile_it(add_both), V.numpy()
 
     def work(i: int) -> tuple[Any, Any]:
         across, down = np.zeros(columns[i].shape), np.zeros_like(columns[: i + 1])
-        add_both(tiles[i].numpy(), columns[: i + 1], columns[i], across, down)
+        add(tiles[i].numpy(), columns[: i + 1], columns[i], across, down)
         return across, down
 
     result, order = np.zeros(columns.shape), range(len(columns) - 1, -1, -1)
@@ -101,11 +92,6 @@ def by_strips(tiles: Sequence[Tensor], V: Tensor) -> Tensor:
             result[i] += across
             result[:i] += down[:i]  # the one on the diagonal is its own mirror image
     return torch.from_numpy(result)
-
-
-@cache
-def _compiled_add_both() -> Callable[..., None]:
-    return compile_it(add_both)
 
 
 def add_both(tiles: Any, right: Any, left: Any, across: Any, down: Any) -> None:

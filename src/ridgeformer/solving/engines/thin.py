@@ -7,6 +7,8 @@ left where it is with the thin factor put in front of it.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -45,16 +47,8 @@ def transposed_thin_product(K: Float[Tensor, "a b"], V: Float[Tensor, "a r"]) ->
         return (K.T @ V[:, 0])[:, None]
     if V.shape[1] > THIN or K.shape[1] < WIDE or not _has_onednn(K):
         return (V.T.contiguous() @ K).T
-    turned = V.T.contiguous()
-    parts = zip(turned.split(STRIP, dim=1), K.split(STRIP), strict=True)
-    total = _linear(*_turned(next(parts)))
-    for part in parts:
-        total += _linear(*_turned(part))
-    return total.T
-
-
-def _turned(part: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    return part[0].contiguous(), part[1].T
+    parts = zip(V.T.contiguous().split(STRIP, dim=1), K.split(STRIP), strict=True)
+    return reduce(torch.Tensor.add_, (_linear(v.contiguous(), rows.T) for v, rows in parts)).T
 
 
 def _linear(V: Tensor, K: Tensor) -> Tensor:

@@ -22,7 +22,6 @@ __all__ = [
     "COPIED_BYTES",
     "TILE",
     "Tiles",
-    "add_symmetric",
     "diagonal64",
     "for_each_tile",
     "prepared",
@@ -65,52 +64,39 @@ def rows_of_tiles(
     next one takes its memory.
 
     Where entries are a function of dot products, several rows are worked on side by side, each by one core. That is
-    faster than one after the other by all cores; their number changes nothing.
-
-    Args:
-        kernel: the kernel.
-        X: the rows of K.
-        dtype: precision of the entries.
-        size: rows of a tile.
-        work: what is done with a row of tiles, in a thread of its own.
-        sparse: whether to look for sparse features, which takes a copy of X and pays where every tile is formed once.
+    faster than one after the other by all cores; their number changes nothing. To look for sparse features (`sparse`)
+    takes a copy of X and pays where every tile is formed once.
     """
     n = len(X)
     starts = [slice(start, min(start + size, n)) for start in range(0, n, size)[::-1]]
     entrywise = kernel.entrywise(rounded := X.to(dtype)) if X.device.type == "cpu" and n > size else None
     if entrywise is None:
-        yield from (work(rows, _in_turn(kernel, X, dtype, rows, size)) for rows in starts)
+
+        def in_turn(rows: slice) -> Iterator[tuple[slice, Tensor]]:
+            left = X[rows].to(dtype)
+            for columns in starts[: starts.index(rows) : -1]:
+                yield columns, kernel.dense(left, X[columns].to(dtype))
+            yield rows, kernel.dense(left, left)
+
+        yield from (work(rows, in_turn(rows)) for rows in starts)
         return
     dots, inference = Dots(rounded, size, sparse=sparse), torch.is_inference_mode_enabled()
 
+    def by_dots(rows: slice) -> Iterator[tuple[slice, Tensor]]:
+        count = rows.stop - rows.start
+        room = torch.empty(count * size, dtype=dtype)
+        for begin in range(0, rows.start + 1, size):
+            columns = slice(begin, min(begin + size, n))
+            tile = room[: count * (columns.stop - begin)].view(count, -1)
+            dots.fill(tile.numpy(), rows.start, begin)
+            yield columns, entrywise(tile, rows, columns)
+
     @torch.inference_mode(inference)  # a thread starts without the modes of the one that started it
     def one_row(rows: slice) -> Found:
-        return work(rows, _by_dots(dots, entrywise, rows, n, dtype))
+        return work(rows, by_dots(rows))
 
     with _LIMITING, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
         yield from threads.map(one_row, starts)
-
-
-def _in_turn(
-    kernel: Kernel, X: Tensor, dtype: torch.dtype, rows: slice, size: int
-) -> Iterator[tuple[slice, Float[Tensor, "a b"]]]:
-    left = X[rows].to(dtype)
-    for begin in range(0, rows.start, size):
-        columns = slice(begin, begin + size)
-        yield columns, kernel.dense(left, X[columns].to(dtype))
-    yield rows, kernel.dense(left, left)
-
-
-def _by_dots(
-    dots: Dots, entrywise: Callable[[Tensor, slice, slice], Tensor], rows: slice, n: int, dtype: torch.dtype
-) -> Iterator[tuple[slice, Float[Tensor, "a b"]]]:
-    count = rows.stop - rows.start
-    room = torch.empty(count * dots.size, dtype=dtype)
-    for begin in range(0, rows.start + 1, dots.size):
-        columns = slice(begin, min(begin + dots.size, n))
-        tile = room[: count * (columns.stop - begin)].view(count, -1)
-        dots.fill(tile.numpy(), rows.start, begin)
-        yield columns, entrywise(tile, rows, columns)
 
 
 def for_each_tile(
@@ -144,22 +130,15 @@ def symmetric_product(
     def work(rows: slice, tiles: Iterator[tuple[slice, Tensor]]) -> tuple[int, Tensor]:
         part = torch.zeros(rows.stop, V.shape[1], dtype=torch.float64, device=V.device)
         for columns, tile in tiles:
-            add_symmetric(part, rows, columns, tile, working[: rows.stop])
+            part[rows] += thin_product(tile, working[columns])
+            if rows != columns:  # its mirror image above the diagonal
+                part[columns] += transposed_thin_product(tile, working[rows])
         return rows.stop, part
 
     result = torch.zeros(V.shape, dtype=torch.float64, device=V.device)
     for stop, part in rows_of_tiles(kernel, X, dtype, min(TILE, PASSING), work):
         result[:stop] += part
     return result
-
-
-def add_symmetric(
-    result: Float[Tensor, "n r"], rows: slice, columns: slice, tile: Float[Tensor, "a b"], V: Float[Tensor, "n r"]
-) -> None:
-    """Add to K V what a tile of K contributes: at its rows and, if it is off the diagonal, mirrored at its columns."""
-    result[rows] += thin_product(tile, V[columns])
-    if rows != columns:
-        result[columns] += transposed_thin_product(tile, V[rows])
 
 
 def diagonal64(kernel: Kernel, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:

@@ -7,8 +7,6 @@ float32 matrix; or in 32, which leaves nothing out that float64 has, in the room
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from math import ceil, sqrt
 from typing import Any, ClassVar
 
@@ -33,12 +31,7 @@ And no multiple of 1024: rows that start 4096 bytes apart evict each other from 
 
 
 def tile_size(n: int) -> int:
-    """Return how many rows a tile has: of `SIZES` the one that leaves the least to fill up, or all of a few rows.
-
-    Example:
-        >>> tile_size(20_000), tile_size(101)
-        (480, 105)
-    """
+    """Return how many rows a tile has: of `SIZES` the one that leaves the least to fill up, or all of a few rows."""
     if n <= min(SIZES):
         return STRIP * ceil(n / STRIP)
     return min(SIZES, key=lambda size: size * ceil(n / size))
@@ -53,12 +46,7 @@ SPAN = (2.0**-80, 2.0**80)
 
 
 def lost(bits: int) -> float:
-    """Return what is lost of an entry at most, in parts of sqrt(k_ii k_jj): half a step, and as much for rounding.
-
-    Example:
-        >>> lost(16) == 2.0**-39
-        True
-    """
+    """Return what is lost of an entry at most, in parts of sqrt(k_ii k_jj): half a step, and as much for rounding."""
     return 2.0 ** -(23 + bits)
 
 
@@ -66,13 +54,7 @@ class Triangle(Tiles):
     """K = high + low on and below the diagonal, as rows of square tiles; the last ones filled up with 0.
 
     K is positive semidefinite, so an entry is at most sqrt(k_ii k_jj), and float32 leaves out at most 2^-24 of that:
-    `low` counts it in equal steps.
-
-    Args:
-        kernel: the kernel.
-        X: the rows.
-        working: float32; the precision of products by the high part alone.
-        bits: of `low`, 16 or 32.
+    `low` counts it in equal steps, in 16 or 32 `bits`. Products by the high part alone are in `working`, float32.
     """
 
     name: ClassVar[str] = "triangle"
@@ -97,7 +79,7 @@ class Triangle(Tiles):
         high, low = self._place(self.high, rows, columns), self._place(self.low, rows, columns)
         left, right = self.per_step[rows], self.per_step[columns]
         if self.compiled:
-            _compiled_split()(*(part.numpy() for part in (tile, left, right, high, low)), self.most)
+            compile_it(split)(*(part.numpy() for part in (tile, left, right, high, low)), self.most)
         else:
             high.copy_(tile)
             low.copy_(tile.sub_(high).mul_(left[:, None]).mul_(right).round_().clamp_(-self.most, self.most))
@@ -141,21 +123,11 @@ class Triangle(Tiles):
         return tile[: rows.stop - rows.start, : columns.stop - columns.start]
 
 
-@cache
-def _compiled_split() -> Callable[..., None]:
-    return compile_it(split)
-
-
 def split(tile: Any, left: Any, right: Any, high: Any, low: Any, most: int) -> None:
     """Write into `high` the entries of a tile, rounded, and into `low` what that leaves out, in one reading.
 
-    Args:
-        tile: entries of K in float64; all are NumPy arrays.
-        left: steps per unit, for the rows ...
-        right: ... and for the columns.
-        high: in the working precision.
-        low: whole numbers.
-        most: the largest of them.
+    All are NumPy arrays; `left` and `right` hold the steps of `low` per unit, for rows and columns, `most` its largest
+    number.
 
     Example:
         >>> high, low = np.zeros((1, 2), dtype="float32"), np.zeros((1, 2), dtype="int16")

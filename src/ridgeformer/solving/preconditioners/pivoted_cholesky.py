@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ridgeformer.algorithms.base import Precondition
@@ -16,10 +16,9 @@ from ridgeformer.core.checks import whole
 from ridgeformer.solving.engines import Engine
 from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
-from ridgeformer.solving.preconditioners.neighbourhoods import neighbourhoods
 from ridgeformer.solving.system import RidgeSystem
 
-__all__ = ["PivotedCholesky", "PivotedFactor", "default_block", "default_rank", "pivoted_factor"]
+__all__ = ["PivotedCholesky", "PivotedFactor", "default_block", "default_rank", "neighbourhoods", "pivoted_factor"]
 
 PROPOSALS = 256
 """Columns proposed at a time: enough for matrix products to run at full speed."""
@@ -33,27 +32,20 @@ STRIP = 256
 SKETCH = 128
 """Columns of the factor by which rows are sorted into neighbourhoods."""
 
+ROUNDS = 12
+"""Rounds of balanced k-means; more hardly makes better groups."""
+
 LIFTS = 40
 """How often the diagonal of a block is raised, fourfold each time, before the preconditioner is given up."""
 
 
 def default_rank(n: int) -> int:
-    """Return how many columns are worth their price at most: they cost n r^2 once and save products with n^2.
-
-    Example:
-        >>> default_rank(100), default_rank(20_000)
-        (100, 1415)
-    """
+    """Return how many columns are worth their price at most: they cost n r^2 once and save products with n^2."""
     return min(n, ceil(10 * sqrt(n)))
 
 
 def default_block(n: int) -> int:
-    """Return how many rows a block has at most: larger ones save steps, and all cost n b (2 r + b) once.
-
-    Example:
-        >>> default_block(100), default_block(20_000), default_block(60_000)
-        (1000, 1415, 2450)
-    """
+    """Return how many rows a block has at most: larger ones save steps, and all cost n b (2 r + b) once."""
     return max(1000, ceil(10 * sqrt(n)))
 
 
@@ -61,15 +53,12 @@ def default_block(n: int) -> int:
 class PivotedFactor:
     """K ~ F'F from the columns at `pivots`; K - F'F is positive semidefinite, with diagonal `left`.
 
-    Attributes:
-        F: (rank, n).
-        pivots: rows that were chosen, in order; F restricted to them is upper triangular.
-        left: (n,), in float64.
+    The pivots are in the order in which they were chosen: F restricted to them is upper triangular.
     """
 
-    F: Tensor
-    pivots: Tensor
-    left: Tensor
+    F: Float[Tensor, "rank n"]
+    pivots: Int[Tensor, " rank"]
+    left: Float[Tensor, " n"]
 
 
 def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, enough: float = 0.0) -> PivotedFactor:
@@ -77,13 +66,8 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
 
     A row is drawn with the probability of what is left of its diagonal. Rows are proposed by the block and each is
     accepted with the probability that what is left of it, after those accepted before it in the block, still
-    warrants: the pivots have the same distribution as if they were drawn one by one.
-
-    Args:
-        engine: gives the columns.
-        rank: columns at most.
-        generator: draws the pivots.
-        enough: stop once the trace left is no more than this.
+    warrants: the pivots have the same distribution as if they were drawn one by one. It ends at `rank` columns, or once
+    the trace left is no more than `enough`.
 
     Example:
         >>> from ridgeformer.kernels import DotProduct
@@ -107,7 +91,8 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
         if len(accepted) == 0:
             left[draws] = 0.0  # nothing but round-off is left of these
             continue
-        lower = torch.linalg.cholesky(_symmetric(core[accepted][:, accepted])).to(F.dtype)
+        chosen = core[accepted][:, accepted]
+        lower = torch.linalg.cholesky((chosen + chosen.T) / 2).to(F.dtype)
         fresh = torch.index_select(rows, 0, accepted, out=F[found : found + len(accepted)])
         del rows
         # fresh' lower' = rows', in place: transposed like this it is in the order that LAPACK wants
@@ -118,8 +103,8 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
             left -= some.to(torch.float64).square().sum(0)
         left.clamp_min_(0)
         left[draws[accepted]] = 0.0
-    chosen = torch.cat(pivots) if pivots else torch.empty(0, dtype=torch.int64, device=engine.device)
-    return PivotedFactor(F[:found], chosen, left)
+    none = torch.empty(0, dtype=torch.int64, device=engine.device)
+    return PivotedFactor(F[:found], torch.cat([none, *pivots]), left)
 
 
 def _accept(core: Tensor, noise: Tensor, generator: torch.Generator) -> Tensor:
@@ -164,18 +149,18 @@ class PivotedCholesky:
 
     def build(self, system: RidgeSystem, generator: torch.Generator) -> Precondition:
         """Return P^-1 for this system; the pivots are drawn from `generator`."""
-        own = system.engine.preconditioner(system.ridge, self.rank or default_rank(system.n), generator)
+        rank = self.rank or default_rank(system.n)
+        own = system.engine.preconditioner(system.ridge, rank, generator)
         if own is not None:
             return own
-        rank = self.rank or default_rank(system.n)
         factor = pivoted_factor(system.engine, rank, generator, enough=ENOUGH * system.ridge)
         if self.block == 0:
-            return _LowRank(factor.F, system.ridge)
+            return _low_rank(factor.F, system.ridge)
         groups = neighbourhoods(factor.F[:SKETCH].T, self.block or default_block(system.n), generator)
         F, order = factor.F, torch.cat(groups)
         for rows in F.split(PROPOSALS):  # in place, by parts: a second factor would be a tenth of all the memory
             rows.copy_(rows.index_select(1, order))
-        return _LowRankAndBlocks(F, groups, _inverses(system, F, groups))
+        return _low_rank_and_blocks(F, groups, _inverses(system, F, groups))
 
 
 def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tensor]:
@@ -201,43 +186,42 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
     return found
 
 
-class _LowRank:
-    """(F'F + ridge I)^-1 by the Woodbury identity."""
+def _low_rank(F: Tensor, ridge: float) -> Precondition:
+    """Return (F'F + ridge I)^-1 by the Woodbury identity."""
+    lower = ridge * torch.eye(len(F), dtype=F.dtype, device=F.device)
+    add_to_lower(lower, F, F.T)
+    core = _inverse(lower.to(torch.float64)).to(F.dtype)
 
-    def __init__(self, F: Tensor, ridge: float) -> None:
-        self.F, self.ridge = F, ridge
-        core = ridge * torch.eye(len(F), dtype=F.dtype, device=F.device)
-        add_to_lower(core, F, F.T)
-        self.core = _inverse(core.to(torch.float64)).to(F.dtype)
+    def precondition(r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        inner = thin_product(core, thin_product(F, r.to(F.dtype)))
+        return (r - transposed_thin_product(F, inner).to(r.dtype)) / ridge
 
-    def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
-        inner = thin_product(self.core, thin_product(self.F, r.to(self.F.dtype)))
-        return (r - transposed_thin_product(self.F, inner).to(r.dtype)) / self.ridge
+    return precondition
 
 
-class _LowRankAndBlocks:
-    """(F'F + D)^-1 = D^-1 - B' (I + F B')^-1 B with B = F D^-1, which takes the place of F, and the blocks of D^-1.
+def _low_rank_and_blocks(F: Tensor, groups: list[Tensor], inverses: list[Tensor]) -> Precondition:
+    """Return (F'F + D)^-1 = D^-1 - B' (I + F B')^-1 B with B = F D^-1, which takes the place of F, and D^-1 by blocks.
 
     Everything here is in the order of the groups, in which blocks are contiguous.
     """
+    order, sizes = torch.cat(groups), [len(group) for group in groups]
+    core = torch.eye(len(F), dtype=F.dtype, device=F.device)
+    for part, inverse in zip(F.split(sizes, dim=1), inverses, strict=True):
+        local = part @ inverse
+        add_to_lower(core, local, part.T)
+        part.copy_(local)
+    core = core.to(torch.float64)  # in the place of the other: memory is tightest here
+    B, core = F, _inverse(core).to(F.dtype)
 
-    def __init__(self, F: Tensor, groups: list[Tensor], inverses: list[Tensor]) -> None:
-        self.order, self.inverses, self.sizes = torch.cat(groups), inverses, [len(group) for group in groups]
-        core = torch.eye(len(F), dtype=F.dtype, device=F.device)
-        for part, inverse in zip(F.split(self.sizes, dim=1), inverses, strict=True):
-            local = part @ inverse
-            add_to_lower(core, local, part.T)
-            part.copy_(local)
-        core = core.to(torch.float64)  # in the place of the other: memory is tightest here
-        self.B, self.core = F, _inverse(core).to(F.dtype)
-
-    def __call__(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
-        working = r.to(self.B.dtype)[self.order]
-        near = torch.cat([thin_product(*pair) for pair in zip(self.inverses, working.split(self.sizes), strict=True)])
-        near -= transposed_thin_product(self.B, thin_product(self.core, thin_product(self.B, working)))
+    def precondition(r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        working = r.to(B.dtype)[order]
+        near = torch.cat([thin_product(*pair) for pair in zip(inverses, working.split(sizes), strict=True)])
+        near -= transposed_thin_product(B, thin_product(core, thin_product(B, working)))
         result = torch.empty_like(r)
-        result[self.order] = near.to(r.dtype)
+        result[order] = near.to(r.dtype)
         return result
+
+    return precondition
 
 
 def _inverse(A: Float[Tensor, "r r"]) -> Float[Tensor, "r r"]:
@@ -267,5 +251,45 @@ def add_to_lower(
         S[rows, :until].addmm_(A[rows], B[:, :until], alpha=alpha)
 
 
-def _symmetric(A: Tensor) -> Tensor:
-    return (A + A.T) / 2
+def neighbourhoods(Z: Float[Tensor, "n k"], size: int, generator: torch.Generator) -> list[Int[Tensor, " _"]]:
+    """Return groups of at most `size` rows of Z that point the same way, their sizes as equal as can be.
+
+    Example:
+        >>> Z = torch.tensor([[1.0, 0.0], [0.0, 9.0], [8.0, 0.0], [0.0, 1.0]])
+        >>> sorted(group.tolist() for group in neighbourhoods(Z, 2, torch.Generator().manual_seed(0)))
+        [[0, 2], [1, 3]]
+    """
+    count = ceil(len(Z) / size)
+    Z = torch.nn.functional.normalize(Z.contiguous(), dim=1)
+    means = Z[torch.randperm(len(Z), generator=generator)[:count].to(Z.device)]
+    for _ in range(ROUNDS if count > 1 else 1):
+        chosen = share_out(Z @ means.T - means.square().sum(1) / 2, ceil(len(Z) / count))
+        members = torch.nn.functional.one_hot(chosen, count).to(Z)
+        means = (members.T @ Z) / members.sum(0)[:, None].clamp_min(1)
+    groups = [(chosen == c).nonzero()[:, 0] for c in range(count)]
+    return [group for group in groups if len(group)]
+
+
+def share_out(score: Float[Tensor, "n c"], room: int) -> Int[Tensor, " n"]:
+    """Return for each row the column it scores best in, of those with room left; each has room for as many rows.
+
+    Where too many want the same column, those with the most to lose by another go first.
+
+    Example:
+        >>> share_out(torch.tensor([[3.0, 1.0], [2.0, 1.9], [5.0, 0.0], [0.0, 1.0]]), 2).tolist()
+        [0, 1, 0, 1]
+    """
+    score = score.clone()
+    chosen = torch.full((len(score),), -1, device=score.device)
+    free = [room] * score.shape[1]
+    while len(rows := (chosen < 0).nonzero()[:, 0]):
+        best = score[rows].max(1)
+        second = score[rows].scatter(1, best.indices[:, None], -torch.inf).max(1).values
+        for column in range(score.shape[1]):
+            wanting = (best.indices == column).nonzero()[:, 0]
+            first = (best.values - second)[wanting].argsort(descending=True, stable=True)[: free[column]]
+            chosen[rows[wanting[first]]] = column
+            free[column] -= len(first)
+            if free[column] == 0:
+                score[:, column] = -torch.inf
+    return chosen
