@@ -235,3 +235,19 @@ def test_the_words_name_method_width_and_guarantee():
     X, y, Xq, _ = task(30, 5, 0)
     said = str(rf.solve(KERNEL, X, y, 0.1).interval(Xq, 0.9))
     assert all(word in said for word in ("jackknife+", "at least 0.8", "exchangeable"))
+
+
+def test_mapie_agrees():
+    """MAPIE refits for every row; its quantiles are NumPy's 'higher' and 'lower' ones, the same order statistics."""
+    from mapie.regression import CrossConformalRegressor
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.model_selection import LeaveOneOut
+
+    X, y, Xq, _ = task(59, 12, 8)
+    theirs = CrossConformalRegressor(
+        KernelRidge(kernel="rbf", gamma=1 / (2 * KERNEL.temperature), alpha=0.1), 0.8, cv=LeaveOneOut(), method="plus"
+    ).fit_conformalize(X.numpy(), y.numpy())
+    _, ends = theirs.predict_interval(Xq.numpy())
+    ours = rf.solve(KERNEL, X, y, 0.1).interval(Xq, 0.8)
+    np.testing.assert_allclose(ours.low, ends[:, 0, 0], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(ours.high, ends[:, 1, 0], rtol=0, atol=1e-10)
