@@ -170,8 +170,21 @@ class Fit:
     @cached_property
     def leave_one_out(self) -> Tensor:
         """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1)."""
-        alpha = self.alpha.reshape(len(self.X), -1)
-        return leave_one_out_residual(alpha, self.inverse_diagonal).reshape(self.alpha.shape)
+        return leave_one_out_residual(self.exact_alpha, self.inverse_diagonal).reshape(self.alpha.shape)
+
+    @property
+    def exact_alpha(self) -> Float[Tensor, "n r"]:
+        """The coefficients as columns, for formulas that hold for the exact fit of all rows only.
+
+        Raises:
+            InputError: the fit has not converged, or is one on centres.
+        """
+        if not self.converged:
+            raise InputError(
+                f"this fit ended as {self.status.value!r}, and leave-one-out needs the exact fit of all rows: solve "
+                "with algorithm='direct', or allow more steps."
+            )
+        return self.alpha.reshape(len(self.X), -1)
 
     # -- uncertainty -------------------------------------------------------------------------------
 

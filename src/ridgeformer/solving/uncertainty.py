@@ -19,7 +19,6 @@ from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.intervals import Interval, Posterior, PredictionSet
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma
-from ridgeformer.solving.run import Status
 
 if TYPE_CHECKING:
     from ridgeformer.solving.fit import Fit
@@ -27,16 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["fit_interval", "fit_posterior", "fit_set"]
 
 FOLDS = 10
-
-
-def _exact(fit: Fit) -> Tensor:
-    """Return alpha as columns; refuse a fit whose leave-one-out residuals the closed form does not give."""
-    if fit.status is not Status.CONVERGED:
-        raise InputError(
-            f"this fit ended as {fit.status.value!r}, and leave-one-out needs the exact fit of all rows: solve with "
-            "algorithm='direct', or raise the number of steps."
-        )
-    return fit.alpha.reshape(len(fit.X), -1)
 
 
 def _blocks(fit: Fit, Xq: Tensor, columns: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
@@ -55,7 +44,7 @@ def fit_interval(
     seed: int,
 ) -> Interval:
     """Return what `Fit.interval` documents."""
-    Xq, alpha = as_query(Xq, fit.X), _exact(fit)
+    Xq, alpha = as_query(Xq, fit.X), fit.exact_alpha
     intervals.rows_needed(level)
     if method not in intervals.GUARANTEES:
         raise unknown_name("method", method, intervals.GUARANTEES)
@@ -143,7 +132,7 @@ def _calibrated(fit: Fit, Xq: Tensor, level: float, normalised: bool, Xc: ArrayL
 
 def fit_set(fit: Fit, Xq: ArrayLike, level: float, per_class: bool) -> PredictionSet:
     """Return what `Fit.prediction_set` documents."""
-    Xq, alpha = as_query(Xq, fit.X), _exact(fit)
+    Xq, alpha = as_query(Xq, fit.X), fit.exact_alpha
     if alpha.shape[1] < 2:
         raise InputError("the fit has one output; a column of targets for each class was expected (+1 and -1, say).")
     residuals = alpha / fit.inverse_diagonal[:, None]
