@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil, inf, sqrt
+from math import ceil, exp, inf, sqrt
 
 import torch
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from torch import Tensor
 from ridgeformer.algorithms import Algorithm
 from ridgeformer.core.checks import ArrayLike, as_query
 from ridgeformer.core.errors import InputError
+from ridgeformer.intervals import Interval, Posterior, PredictionSet, log_likelihood
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
 from ridgeformer.solving.direct import factorise_in_place, inverse_diagonal, solve_with_factor
@@ -21,6 +22,7 @@ from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.run import Run, Status
 from ridgeformer.solving.system import check_memory
+from ridgeformer.solving.uncertainty import FOLDS, fit_interval, fit_posterior, fit_set
 
 __all__ = ["Fit", "Inverse", "Predictions", "UnansweredWarning", "leave_one_out_residual"]
 
@@ -172,8 +174,73 @@ class Fit:
     @cached_property
     def leave_one_out(self) -> Tensor:
         """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1)."""
-        alpha = self.alpha.reshape(len(self.X), -1)
-        return leave_one_out_residual(alpha, self.inverse_diagonal).reshape(self.alpha.shape)
+        return leave_one_out_residual(self.exact_alpha, self.inverse_diagonal).reshape(self.alpha.shape)
+
+    @property
+    def exact_alpha(self) -> Float[Tensor, "n r"]:
+        """The coefficients as columns, for formulas that hold for the exact fit of all rows only.
+
+        Raises:
+            InputError: the fit has not converged, or is one on centres.
+        """
+        if not self.converged:
+            raise InputError(
+                f"this fit ended as {self.status.value!r}, and leave-one-out needs the exact fit of all rows: solve "
+                "with algorithm='direct', or allow more steps."
+            )
+        return self.alpha.reshape(len(self.X), -1)
+
+    # -- uncertainty -------------------------------------------------------------------------------
+
+    def interval(
+        self,
+        Xq: ArrayLike,
+        level: float = 0.9,
+        method: str = "jackknife+",
+        *,
+        calibration: tuple[ArrayLike, ArrayLike] | None = None,
+        folds: int = FOLDS,
+        seed: int = 0,
+    ) -> Interval:
+        """Return an interval for a new target at every query, with what is guaranteed about its coverage.
+
+        Args:
+            Xq: queries.
+            level: the nominal coverage.
+            method: "jackknife+", "cv+" or "full" from exact leave-one-out of the training rows, "split" or "normalised"
+                from calibration rows. The sentences in `intervals.GUARANTEES` say what each promises.
+            calibration: (X, y) for the last two, which the fit has not seen.
+            folds: of "cv+", drawn with `seed`.
+            seed: of the folds.
+
+        Raises:
+            InputError: too few rows for the level, or a fit that is not exact.
+        """
+        return fit_interval(self, Xq, level, method, calibration, folds, seed)
+
+    def prediction_set(self, Xq: ArrayLike, level: float = 0.9, *, per_class: bool = False) -> PredictionSet:
+        """Return the classes that each query may have, one output a class (`intervals.jackknife_plus_set`)."""
+        return fit_set(self, Xq, level, per_class)
+
+    def posterior(self, Xq: ArrayLike, *, scale: float = 1.0, covariance: bool = False) -> Posterior:
+        """Return mean and variance of f(x) under the Gaussian process with kernel `scale` k and noise `scale` ridge.
+
+        The variance comes with a proved interval, and is never negative. `most_likely_scale` is one choice of `scale`.
+        """
+        return fit_posterior(self, Xq, scale, covariance)
+
+    @property
+    def most_likely_scale(self) -> float:
+        """y'(K + ridge I)^-1 y / n over all outputs: the scale of greatest marginal likelihood."""
+        return float((self.y.double() * self.alpha.double()).mean()) * exp(-self.log_scale)
+
+    def log_likelihood(self, *, scale: float = 1.0, leave_one_out: bool = False) -> float:
+        """Return the log marginal likelihood of the targets, or the sum of leave-one-out log densities."""
+        n, unit = len(self.X), scale * exp(self.log_scale)
+        determinant = 2 * self.factor.diagonal().log().sum()
+        diagonal = self.inverse_diagonal if leave_one_out else None
+        y, alpha = (one.reshape(n, -1).double() for one in (self.y, self.alpha))
+        return float(log_likelihood(y, alpha, determinant, diagonal, scale=unit))
 
     # -- bounds and predictions --------------------------------------------------------------------
 
