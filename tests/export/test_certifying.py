@@ -17,9 +17,9 @@ def test_the_proof_is_about_the_stock_class(target, route, steps, dtype):
     assert found.accurate == ours.accurate == (steps == 8)
     X, y, Xq = (part.double() for part in given)
     K, k = (torch.exp(rows @ X.T / 0.5) for rows in (X, Xq))
-    exact = k @ torch.linalg.solve(K + 0.1 * torch.eye(len(X)), y)
+    exact = k @ torch.linalg.solve(K + 0.1 * torch.eye(len(X), dtype=X.dtype), y)
     distance = (torch.stack(export(*given))[0, :, 0].double() - exact).abs()
-    assert bool((distance <= torch.from_numpy(found.proved[0, :, 0])).all())
+    assert bool((distance <= torch.from_numpy(found.proved[0, :, 0]) * (1 + 1e-9)).all())  # the solve above rounds too
     assert found["leakage"].holds
     assert found["weights"].holds
     assert isinstance(found, certificate.Certificate)

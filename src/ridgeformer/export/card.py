@@ -119,7 +119,7 @@ def model_card(exported: Export) -> str:
 
 
 def _depth(exported: Export) -> int:
-    return int(exported.model.config.num_hidden_layers)  # type: ignore[union-attr,arg-type]
+    return int(exported.model.config.num_hidden_layers)
 
 
 def _accuracy(exported: Export) -> str:

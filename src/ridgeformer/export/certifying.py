@@ -47,8 +47,10 @@ def _check_export(exported: Export) -> TaskCheck:
     """Return the finding that every weight is, bit by bit, the one that the specification exports to."""
     io = exported.io
     model = assemble(io.spec, io.carried, io.unsketched)
-    options = {"max_tokens": io.max_tokens, "rotate": io.rotate}
-    again = to_transformer_lens(model, **options) if io.target == "lens" else to_hf(model, io.target, **options)
+    if io.target == "lens":
+        again = to_transformer_lens(model, max_tokens=io.max_tokens, rotate=io.rotate)
+    else:
+        again = to_hf(model, io.target, max_tokens=io.max_tokens, rotate=io.rotate)
     found, expected = exported.model.state_dict(), again.model.state_dict()
     changed = [name for name in expected if name not in found or not torch.equal(found[name], expected[name])]
     changed += [name for name in found if name not in expected]

@@ -118,7 +118,8 @@ def draw_circuit(lowered: Lowered) -> Circuit:
             assert isinstance(sublayer, AttentionSublayer)
             for index, head in enumerate(sublayer.heads):
                 spoken = next((h for h in instruction.heads if head.startswith(h.name)), None)
-                reads, writes, meaning = instruction.clear, (), f"clears {', '.join(instruction.clear)}"
+                reads, meaning = instruction.clear, f"clears {', '.join(instruction.clear)}"
+                writes: tuple[str, ...] = ()
                 if spoken is not None:
                     reads, meaning = tuple(sorted(spoken.reads)), instruction.caption
                     writes = tuple(sorted({to for to, _, _ in spoken.values}))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ridgeformer.compiler import Certificate, CompiledTransformer
 from ridgeformer.core.checks import ArrayLike, whole
@@ -43,7 +43,7 @@ class Export:
         io: How to call it and how to read it.
     """
 
-    model: nn.Module
+    model: Any
     io: Interface
 
     def __call__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -107,9 +108,10 @@ class Interface:
         Raises:
             InputError: what the compiled model refuses, too many tokens, or logits that a mask cannot exceed.
         """
-        lists = isinstance(X, list) and len(X) > 0 and isinstance(X[0], Tensor)
-        tasks = [self._check(*task) for task in zip(X, y, Xq, strict=True)] if lists else [self._check(X, y, Xq)]  # type: ignore[arg-type]
-        streams = [stream for task in tasks for stream in self._streams(task)]
+        tasks: list[tuple[Any, Any, Any]] = [(X, y, Xq)]
+        if isinstance(X, list) and X and isinstance(X[0], Tensor):
+            tasks = list(zip(X, list(y), list(Xq), strict=True))  # type: ignore[arg-type]
+        streams = [stream for task in tasks for stream in self._streams(self._check(*task))]
         lengths = [len(stream) for stream in streams]
         if max(lengths) > self.max_tokens:
             raise InputError(
@@ -128,7 +130,7 @@ class Interface:
             given["attention_mask"] = kept.long()
         return given
 
-    def _check(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> TokenInput:
+    def _check(self, X: Any, y: Any, Xq: Any) -> TokenInput:
         task = check_task(self.spec, X, y, Xq, self.carried.to(self.spec.torch_dtype))
         kernel, limit = self.spec.kernel, MASKED[self.spec.torch_dtype] - UNDERFLOW[self.spec.torch_dtype]
         rows = [part.detach() @ self.carried.to(part.dtype) for part in (task.X, task.Xq)]

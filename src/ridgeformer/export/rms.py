@@ -90,4 +90,4 @@ def blank(model: PreTrainedModel, dtype: torch.dtype) -> None:
         parameter.zero_()
     for module in model.modules():
         if hasattr(module, "variance_epsilon") or isinstance(module, torch.nn.LayerNorm):
-            module.weight.fill_(GAIN)  # type: ignore[operator]
+            module.weight.fill_(GAIN)

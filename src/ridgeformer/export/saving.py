@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -64,7 +66,8 @@ def save_export(exported: Export, directory: str | Path) -> Path:
         tensors |= {f"read.{name}": found.read, f"write.{name}": found.write}
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        exported.model.save_pretrained(directory)
+        with _quiet():
+            exported.model.save_pretrained(directory)
         content = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
         (directory / TENSORS).write_bytes(content)
         (directory / FACTS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
@@ -91,12 +94,25 @@ def load_export(directory: str | Path) -> Export:
             raise DataFileError(f"{directory / FACTS} does not describe a {FORMAT}: give a directory made by save.")
         io = _interface(facts, safetensors.torch.load(read_regular(directory / TENSORS, MOST_BYTES)))
         kind = {"t5": "T5EncoderModel", "llama": "LlamaModel", "bert": "BertModel", "albert": "AlbertModel"}
-        model = getattr(transformers, kind.get(io.target, "GPT2Model")).from_pretrained(
-            directory, dtype=io.spec.torch_dtype, attn_implementation="eager", use_safetensors=True,
-            local_files_only=True,
-            **({"add_pooling_layer": False} if io.target in ("bert", "albert") else {}),
-        )  # fmt: skip
+        options = {"add_pooling_layer": False} if io.target in ("bert", "albert") else {}
+        with _quiet():
+            model = getattr(transformers, kind.get(io.target, "GPT2Model")).from_pretrained(
+                directory, dtype=io.spec.torch_dtype, attn_implementation="eager", use_safetensors=True,
+                local_files_only=True, **options,
+            )  # fmt: skip
     return Export(model.eval().requires_grad_(False), io)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let the library show no progress bar."""
+    shown = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers.utils.logging.enable_progress_bar()
 
 
 def _interface(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Interface:

@@ -216,7 +216,7 @@ def test_softmax_cg_takes_75_gated_layers_a_step_at_full_accuracy():
     model = build(**options)
     assert model.budget.gated_per_step == 75
     K, k = ((rows @ X.T / 0.5).exp() for rows in (X, Xq))
-    exact = k @ torch.linalg.solve(K + 0.1 * torch.eye(12), y)
+    exact = k @ torch.linalg.solve(K + 0.1 * torch.eye(12, dtype=K.dtype), y)
     assert difference(model(X, y, Xq), exact) < 1e-8
     assert difference(model(X, y, Xq), build(**{**options, "primitives": "exact"})(X, y, Xq)) < 1e-9
 

@@ -180,8 +180,8 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any, run: Run | None 
         problem = pose(spec, carried, rows[i], targets[i], queries[i])
         true = problem if full is carried else pose(spec, full, rows[i], targets[i], queries[i])
         kept = {name: value[:, i] for name, value in values.items()}
-        run = (predictions[i], kept, eta[i])
-        found.append(RunEvidence(spec, model.program, problem, true, rows[i], queries[i], projection, *run))
+        seen = (predictions[i], kept, eta[i])
+        found.append(RunEvidence(spec, model.program, problem, true, rows[i], queries[i], projection, *seen))
     return found
 
 
