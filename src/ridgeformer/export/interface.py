@@ -109,7 +109,7 @@ class Interface:
             InputError: what the compiled model refuses, too many tokens, or logits that a mask cannot exceed.
         """
         tasks: list[tuple[Any, Any, Any]] = [(X, y, Xq)]
-        if isinstance(X, list) and X and isinstance(X[0], Tensor):
+        if isinstance(X, list) and X and getattr(X[0], "ndim", 0) == 2:
             tasks = list(zip(X, list(y), list(Xq), strict=True))  # type: ignore[arg-type]
         streams = [stream for task in tasks for stream in self._streams(self._check(*task))]
         lengths = [len(stream) for stream in streams]
