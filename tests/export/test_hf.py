@@ -193,7 +193,8 @@ def test_rotated_vanilla_of_500_layers_and_conjugate_gradients_of_6_steps():
         (lambda: to_hf(compiled("cg", 2), "opt"), "unknown target"),
         (lambda: to_hf(compiled("cg", 2, "float32"), "t5", rotate=0), "float32 then loses the small residuals"),
         (lambda: to_hf(compiled("cg", 2), max_tokens=0), "max_tokens"),
-        (lambda: to_hf(rf.compile(rf.Exponential(1), rf.Richardson(steps=2), features=2, ridge=1, primitives="swiglu")),
+        (lambda: to_hf(rf.compile(
+            rf.Exponential(1.0), rf.Richardson(steps=2), features=2, ridge=1.0, primitives="swiglu")),
          "logits of any size"),
         (lambda: to_hf(compiled("vanilla", 5, tied=False), "albert"), "tied=True"),
     ],
