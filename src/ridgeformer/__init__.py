@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ridgeformer import algorithms, bounds, claims, datasets, influence, intervals, kernels, regime, studies
+    from ridgeformer import algorithms, bounds, claims, datasets, export, influence, intervals, kernels, regime, studies
     from ridgeformer.algorithms import (
         Auto,
         Centres,
@@ -79,6 +79,7 @@ __all__ = [
     "compile",
     "datasets",
     "errors",
+    "export",
     "influence",
     "intervals",
     "kernels",

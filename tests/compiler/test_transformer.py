@@ -374,3 +374,33 @@ def test_the_budget_counts_what_is_there():
     assert model("vanilla").budget.beyond_stock == ()
     assert model("vanilla").budget.width == 2 * 3 + 6
     assert model("softmax richardson, given step").budget.overhead <= 8
+
+
+def test_records_say_after_which_sublayer_they_read():
+    X, y, Xq = (torch.randn(*shape, dtype=torch.float64) for shape in ((5, 3), (5,), (2, 3)))
+    model = compiled("softmax", features=3, ridge=0.5, steps=2)
+    streams = [model.stream(X, y[:, None], Xq)]
+    model.run_with_hook(lambda place, sublayer, before, after: streams.append(after), X, y, Xq)
+    assert len(streams) == len(model.sublayers) + 1
+    trace, tokens = model.trace(X, y, Xq), model.tokens(5, 2)
+    (section, record, after) = next(found for found in reversed(model.records) if found[1].name == "f")
+    found = record.scale * model.channel(record.channel, streams[after], record.role, tokens)
+    assert section == "step 2"
+    torch.testing.assert_close(found, trace.f[-1])
+
+
+def test_a_channel_is_zero_outside_its_life():
+    X, y, Xq = (torch.randn(*shape, dtype=torch.float64) for shape in ((5, 3), (5,), (2, 3)))
+    model = compiled("softmax", features=3, ridge=0.5, steps=2, share_channels=False)
+    streams = [model.stream(X, y[:, None], Xq)]
+    model.run_with_hook(lambda place, sublayer, before, after: streams.append(after), X, y, Xq)
+    for name in model.program.channels:
+        held = {number for life in model.life(name) for number in life}
+        filled = [
+            number for number, stream in enumerate(streams) if stream[..., list(model.layout.columns[name])].any()
+        ]
+        assert set(filled) <= held, name
+    assert len(model.life("gamma")) == 2
+    assert model.life("phi") == (range(len(streams)),)
+    with pytest.raises(errors.UnknownNameError, match="unknown channel"):
+        model.life("beta_")

@@ -14,6 +14,7 @@ from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import certify, compile_, explain, run
 from ridgeformer.cli.data import data
 from ridgeformer.cli.diagnose import audit, influence, regime
+from ridgeformer.cli.export import export
 from ridgeformer.cli.solve import solve
 from ridgeformer.cli.studies import reproduce, studies
 from ridgeformer.core.errors import RidgeformerError
@@ -51,7 +52,7 @@ app = typer.Typer(
 app.command("audit")(audit)
 app.command("solve")(solve)
 app.command("compile")(compile_)
-for command in (run, explain, certify, claims, regime, influence, explore, reproduce):
+for command in (run, explain, certify, export, claims, regime, influence, explore, reproduce):
     app.command()(command)
 app.add_typer(studies, name="studies")
 app.add_typer(data, name="data")

@@ -14,13 +14,14 @@ from ridgeformer.cli import importing
 from ridgeformer.core.errors import ShapeError
 
 if TYPE_CHECKING:
-    from ridgeformer.compiler import CompiledTransformer
+    from ridgeformer.compiler import CompiledTransformer, Specification
     from ridgeformer.datasets import Split
     from ridgeformer.kernels import Kernel
 
 __all__ = ["certify", "compile_", "explain", "run"]
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="A model saved by `ridgeformer compile`.")]
+AnyDirectory = Annotated[str, typer.Argument(metavar="DIR", help="A model saved by `ridgeformer compile` or `export`.")]
 
 STEPS = 20
 
@@ -156,7 +157,7 @@ def run(
         from ridgeformer.compiler import load_model
 
     model = load_model(directory)
-    split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
+    split = _prepare_for(model.spec, data, target, preprocessing, max_rows, seed)
     facts = _answers(model, split)
     if html is not None:
         from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
@@ -168,7 +169,7 @@ def run(
 
 
 def _prepare_for(
-    model: CompiledTransformer, data: str, target: str | None, preprocessing: str, max_rows: int, seed: int
+    spec: Specification, data: str, target: str | None, preprocessing: str, max_rows: int, seed: int
 ) -> Split:
     """Return the data, prepared; they must have the model's numbers of features and outputs."""
     from ridgeformer import datasets
@@ -176,8 +177,8 @@ def _prepare_for(
     dataset = datasets.load(data, target=target)
     split = datasets.Split.of(dataset, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
     for what, option, found, compiled in (
-        ("features", "--features", split.X.shape[1], model.spec.features),
-        ("outputs", "--outputs", split.y.shape[1], model.spec.outputs),
+        ("features", "--features", split.X.shape[1], spec.features),
+        ("outputs", "--outputs", split.y.shape[1], spec.outputs),
     ):
         if found != compiled:
             raise ShapeError(
@@ -241,7 +242,7 @@ def _show_answers(facts: dict[str, Any]) -> None:
 
 
 def certify(
-    directory: Directory,
+    directory: AnyDirectory,
     data: ui.Data,
     target: ui.Target = None,
     preprocessing: ui.Preprocessing = "auto",
@@ -255,15 +256,23 @@ def certify(
 ) -> None:
     """Bound the distance between a compiled model and exact ridge regression; exit code 1 if a check fails.
 
+    An exported directory is certified from the hidden states of its stock class.
+
     Example: ridgeformer certify model digits
     """
     with importing():
         from ridgeformer.compiler import certify as run_certify
         from ridgeformer.compiler import load_model
+        from ridgeformer.export import FACTS, certify_export, load_export
 
-    model = load_model(directory)
-    split = _prepare_for(model, data, target, preprocessing, max_rows, seed)
-    certificate = run_certify(model, split.X, split.y, split.Xt, tolerance=tolerance)
+    if (Path(directory) / FACTS).exists():
+        exported = load_export(directory)
+        split = _prepare_for(exported.io.spec, data, target, preprocessing, max_rows, seed)
+        certificate = certify_export(exported, split.X, split.y, split.Xt, tolerance=tolerance)
+    else:
+        model = load_model(directory)
+        split = _prepare_for(model.spec, data, target, preprocessing, max_rows, seed)
+        certificate = run_certify(model, split.X, split.y, split.Xt, tolerance=tolerance)
     if json:
         facts: dict[str, Any] = {"data": split.dataset.name, **certificate.as_dict()}
         ui.print_json(facts if curves else {key: value for key, value in facts.items() if key != "curves"})

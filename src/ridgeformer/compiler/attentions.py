@@ -20,7 +20,7 @@ from ridgeformer.core.errors import InputError, LogitRangeError, NotPositiveSemi
 from ridgeformer.kernels import CentredDotProduct, DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.kernels.base import LogitKernel
 from ridgeformer.language.program import KernelAttention, Program
-from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, own, reads
+from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, reads
 
 __all__ = ["CompiledAttention", "ImitatedAttention", "LinearAttention", "SoftmaxAttention", "checked_sink"]
 
@@ -232,10 +232,13 @@ class SoftmaxAttention(CompiledAttention):
     def scratch(self, net: Program) -> None:
         """Declare what a head returns."""
         net.state({"o": "attention output"})
-        net.state({"a": "weight of the sink"}, "one")
+        net.state({"a": "weight of the sink"}, "one", most=1.0)
 
     def product(self, net: Program, v: str, *, minus: str | None = None, ahead: str | None = None) -> None:
-        """Add one head and one gated sublayer."""
+        """Add one head and one gated sublayer.
+
+        The aggregator reads like a query at the origin: a softmax cannot read nobody, and its weight would be zero.
+        """
         values = {"o": v, "a": "agg"}
         both, shown, clear = f"ridge * {v}", {}, "o a"
         if ahead is not None:
@@ -243,7 +246,7 @@ class SoftmaxAttention(CompiledAttention):
                 net.state({"o_ahead": "attention output of the last change"})
             values["o_ahead"], shown, clear = ahead, {"f": "o / a"}, "o o_ahead a"
             both = f"look * o_ahead / a + {both} + ridge * look * {ahead}"
-        head = net.head("kernel product", self.scores, values, reads((SUPPORT, QUERY), (SUPPORT, AGGREGATOR)))
+        head = net.head("kernel product", self.scores, values, reads(net.roles, (SUPPORT, AGGREGATOR)))
         of = v if ahead is None else f"{v}, {ahead}"
         net.attend("kernel product", f"{', '.join(values)} = softmax attention to {of} and to the sink", head)
         rest = "" if minus is None else f" - {minus}"
@@ -256,8 +259,8 @@ class SoftmaxAttention(CompiledAttention):
             return
         if "pool" not in net.channels:
             net.state({"pool": "what the aggregator has averaged"})
-        pool = net.head("pool", {}, {"pool": "w"}, reads((AGGREGATOR,), (SUPPORT,)))
-        net.attend(f"pool {what}", "pool = mean w, on the aggregator", pool)
+        pool = net.head("pool", {}, {"pool": "w"}, net.everyone_reads_supports())
+        net.attend(f"pool {what}", "pool = mean w", pool)
         broadcast = net.head("broadcast", {}, {"s": "pool"}, reads(net.roles, (AGGREGATOR,)))
         net.attend(f"broadcast {what}", "s = pool, read from the aggregator", broadcast, clear="pool")
 
@@ -265,19 +268,19 @@ class SoftmaxAttention(CompiledAttention):
         """Add eta = 1 / (ridge + largest row sum), the maximum taken by a sharp softmax and rounded up (Gershgorin)."""
         net.constant("sup", "1 on supports", on=(SUPPORT,))
         net.state({"z": "row sum of K", "bound": "ridge + largest row sum", "eta": "step size, on supports"}, "one")
-        sums = net.head("row sums", self.scores, {"z": "sup", "a": "agg"}, reads((SUPPORT,), (SUPPORT, AGGREGATOR)))
+        sums = net.head("row sums", self.scores, {"z": "sup", "a": "agg"}, reads(net.roles, (SUPPORT, AGGREGATOR)))
         net.attend("row sums", "z, a = softmax attention to 1 and to the sink", sums)
         net.gate("undo normalisation", eta="z / a", clear="z a")
-        sharp = net.head("soft maximum", {("one", "eta"): SHARPNESS}, {"bound": "eta"}, reads((SUPPORT,), (SUPPORT,)))
+        sharp = net.head("soft maximum", {("one", "eta"): SHARPNESS}, {"bound": "eta"}, net.everyone_reads_supports())
         margin = net.constants["ridge"] + log(MOST_SUPPORTS) / SHARPNESS
-        shift = net.head("round up", {}, {"bound": ("one", margin)}, own(SUPPORT))
+        shift = net.head("round up", {}, {"bound": ("one", margin)}, reads(net.roles, (AGGREGATOR,)))
         net.attend("largest row sum", "bound = soft maximum of z, rounded up, + ridge", sharp, shift, clear="eta")
         net.gate("step size", eta="sup / bound", clear="bound")
 
     def average(self, net: Program, target: str, source: str) -> None:
         """Add one head without a sink: softmax itself."""
         scores = {pair: scale for pair, scale in self.scores.items() if pair[1] != "agg"}
-        head = net.head("average", scores, {target: source}, reads((QUERY,), (SUPPORT,)))
+        head = net.head("average", scores, {target: source}, net.everyone_reads_supports())
         net.attend("average", f"{target} = softmax-weighted mean of {source}", head)
 
     def check_rows(self, X: Tensor, Xq: Tensor) -> None:
@@ -354,8 +357,9 @@ class ImitatedAttention(CompiledAttention):
         net.features("phi", "features", on=(SUPPORT, QUERY))
         net.constant("one", "the constant 1", on=roles)
         net.constant("agg", "1 on the aggregator", on=(AGGREGATOR,))
-        net.state({"gain": "supports / epsilon", "share": "1 / (supports + 1)"}, "one")
-        centre = net.head("centre", {}, {"phi": ("phi", -1.0)}, reads((SUPPORT, QUERY), (SUPPORT,)))
+        net.state({"gain": "supports / epsilon"}, "one")
+        net.state({"share": "1 / (supports + 1)"}, "one", most=1.0)
+        centre = net.head("centre", {}, {"phi": ("phi", -1.0)}, net.everyone_reads_supports())
         count = net.head("count", {}, {"share": "agg"}, reads(roles, (SUPPORT, AGGREGATOR)))
         net.attend("centre and count", "phi -= mean phi, share = 1 / (n + 1)", centre, count)
         net.gate("number of supports", gain="one / epsilon / share - one / epsilon", clear="share")
@@ -367,7 +371,7 @@ class ImitatedAttention(CompiledAttention):
 
     def product(self, net: Program, v: str, *, minus: str | None = None, ahead: str | None = None) -> None:
         """Add two heads and one gated sublayer."""
-        mask = reads((SUPPORT, QUERY), (SUPPORT,))
+        mask = net.everyone_reads_supports()
         tilted = net.head("tilted head", {("phi", "phi"): self.epsilon}, {"o": v}, mask)
         flat = net.head("flat head", {}, {"o": (v, -1.0)}, mask)
         net.attend("kernel product", f"o = softmax(eps S) {v} - mean {v}", tilted, flat)

@@ -22,7 +22,7 @@ from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.errors import DtypeError, unknown_name
 from ridgeformer.language.interpreter import unroll
-from ridgeformer.language.program import Instruction, Program, Record
+from ridgeformer.language.program import Attend, Gate, Instruction, Program, Record
 from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens
 
 __all__ = ["CompiledTransformer"]
@@ -213,6 +213,51 @@ class CompiledTransformer(nn.Module):
             assert sublayer is None or isinstance(sublayer, AttentionSublayer | GatedMLP)
             found.append((section, instruction, sublayer))
         return tuple(found)
+
+    @cached_property
+    def sublayers(self) -> tuple[tuple[str, Attend | Gate, AttentionSublayer | GatedMLP], ...]:
+        """(section, instruction, sublayer) of everything a token passes through, in order."""
+        return tuple(
+            (section, instruction, sublayer)
+            for section, instruction, sublayer in self.schedule
+            if sublayer is not None and not isinstance(instruction, Record)
+        )
+
+    @cached_property
+    def records(self) -> tuple[tuple[str, Record, int], ...]:
+        """(section, record, n): what the trace reads, and the number of sublayers after which it reads it.
+
+        Example:
+            >>> from ridgeformer import Exponential, NadarayaWatson, compile
+            >>> [(r.name, n) for _, r, n in compile(Exponential(1.0), NadarayaWatson(), features=2, ridge=1.0).records]
+            [('f', 1)]
+        """
+        passed, found = 0, []
+        for section, instruction, sublayer in self.schedule:
+            passed += sublayer is not None
+            if isinstance(instruction, Record):
+                found.append((section, instruction, passed))
+        return tuple(found)
+
+    def life(self, channel: str) -> tuple[range, ...]:
+        """Return after which numbers of sublayers the stream holds a channel: 0 is the embedding.
+
+        Between these its columns hold zero, or another channel that shares them.
+
+        Raises:
+            UnknownNameError: no such channel.
+        """
+        if channel not in self.program.channels:
+            raise unknown_name("channel", channel, self.program.channels)
+        born = None if self.program.channels[channel].source is None else 0
+        found = []
+        for number, (_, instruction, _) in enumerate(self.sublayers, start=1):
+            if channel in instruction.writes:
+                born = number if born is None else born
+            elif channel in instruction.clear and born is not None:
+                found.append(range(born, number))
+                born = None
+        return tuple(found if born is None else [*found, range(born, len(self.sublayers) + 1)])
 
     def _section(self, section: str) -> nn.ModuleList:
         if not section.startswith("step"):

@@ -31,6 +31,7 @@ class Channel:
         source: What the embedding writes into it: the features, the targets, half the squared length of the features,
             or a constant.
         on: Roles whose tokens get it.
+        most: An upper bound on its values, where the program has one: a weight of a softmax is at most 1.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Channel:
     meaning: str
     source: Literal["features", "targets", "half squares"] | float | None = None
     on: tuple[Role, ...] = ()
+    most: float | None = None
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,10 @@ class Program:
         """Declare a channel that holds a constant on some roles and zero elsewhere."""
         self.channels[name] = Channel(name, "one", meaning, value, on)
 
-    def state(self, meanings: Mapping[str, str], size: Size = "outputs") -> None:
-        """Declare channels that start at zero."""
+    def state(self, meanings: Mapping[str, str], size: Size = "outputs", most: float | None = None) -> None:
+        """Declare channels that start at zero and hold at most `most`, where that is known."""
         for name, meaning in meanings.items():
-            self.channels[name] = Channel(name, size, meaning)
+            self.channels[name] = Channel(name, size, meaning, most=most)
 
     # -- sections ----------------------------------------------------------------------------------
 

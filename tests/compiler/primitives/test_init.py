@@ -102,10 +102,10 @@ def test_a_foreign_configuration_is_refused(entry, value, message, tmp_path):
         load_model(directory)
 
 
-def test_a_width_that_exact_units_fit_into_leaves_swiglu_a_feature_less():
+def test_a_width_that_exact_units_more_than_fit_into_leaves_swiglu_a_feature_less():
     widths = {name: build(primitives=name).budget.width for name in PRIMITIVES}
-    assert widths == {"exact": 15, "swiglu": 16, "relu": 16}
-    squeezed = build(primitives="swiglu", width=15, sketch="orthogonal")
+    assert widths == {"exact": 15, "swiglu": 19, "relu": 16}
+    squeezed = build(primitives="swiglu", width=18, sketch="orthogonal")
     assert squeezed.spec.carried == 3
     assert bool(torch.isfinite(squeezed(*problem())).all())
 

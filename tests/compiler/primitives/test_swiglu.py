@@ -6,7 +6,7 @@ from ridgeformer.compiler.primitives import Operand, SwiGLU, newton_error, newto
 from ridgeformer.compiler.sublayers import GatedMLP
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.interpreter import interpret, read
-from ridgeformer.language.program import Gate, Record
+from ridgeformer.language.program import Channel, Gate, Record
 
 from .problems import build, difference, problem
 from .sublayers import run_gate, spread
@@ -165,15 +165,16 @@ def test_zero_targets_stay_zero():
 def test_scratch_is_exactly_zero_between_inversions():
     X, y, Xq = problem()
     model = build(primitives="swiglu", share_channels=False, reciprocal_range=NARROW)
-    scratch = [c for name, cs in model.layout.columns.items() if name.startswith(("inverse_", "missing_")) for c in cs]
+    names = ("missing_", "inverse_s", "inverse_rho")
+    scratch = [c for name, cs in model.layout.columns.items() if name.startswith(names) for c in cs]
     seen = []
 
     def look(place, sublayer, before, after):
-        if place.endswith((".move", ".turn", ".curvature")):
+        if place.endswith((".direction ratio", ".turn", ".curvature")):
             seen.append(after[..., scratch])
 
     model.run_with_hook(look, X, y, Xq)
-    assert len(scratch) == 6
+    assert len(scratch) == 5
     assert len(seen) == 3 * model.spec.steps
     assert all(torch.equal(values, torch.zeros_like(values)) for values in seen)
 
@@ -202,11 +203,39 @@ def test_the_interpreter_runs_the_sweeps_and_agrees():
 def test_what_it_costs_is_in_the_budget():
     exact, swiglu = build().budget, build(primitives="swiglu", reciprocal_range=(1e-4, 1.0)).budget
     inversion = 1 + 19 + 3  # start, sweeps, and what is missing measured before sweeps 9, 17 and 19
-    assert swiglu.gated_per_step == exact.gated_per_step + 3 * inversion
+    assert swiglu.gated_per_step == exact.gated_per_step + inversion  # of s and rho, side by side
     assert swiglu.attention_per_step == exact.attention_per_step
-    assert swiglu.sublayers - exact.sublayers == 5 * 3 * inversion
-    assert swiglu.overhead <= exact.overhead + 1
-    assert swiglu.widest_gated <= 8
+    assert swiglu.sublayers - exact.sublayers == 5 * inversion + 1 + inversion  # a is inverted once, before the steps
+    assert swiglu.overhead <= exact.overhead + 4  # inverses of a, s and rho, and what two of them miss
+    assert swiglu.widest_gated <= 12
+
+
+def test_softmax_cg_takes_75_gated_layers_a_step_at_full_accuracy():
+    X, y, Xq = problem(1, 12, 3)
+    options = {"primitives": "swiglu", "reciprocal_range": None, "ridge": 0.1, "temperature": 0.5, "steps": 12}
+    model = build(**options)
+    assert model.budget.gated_per_step == 75
+    K, k = ((rows @ X.T / 0.5).exp() for rows in (X, Xq))
+    exact = k @ torch.linalg.solve(K + 0.1 * torch.eye(12, dtype=K.dtype), y)
+    assert difference(model(X, y, Xq), exact) < 1e-8
+    assert difference(model(X, y, Xq), build(**{**options, "primitives": "exact"})(X, y, Xq)) < 1e-9
+
+
+def test_a_weight_is_inverted_up_to_1_and_once():
+    program = build(primitives="swiglu", reciprocal_range=None).program
+    assert "inverse_a" in program.channels
+    assert "by 45 Newton sweeps" in program.channels["inverse_a"].meaning
+    assert not any("a" in instruction.writes for instruction in program.steps[0] if not isinstance(instruction, Record))
+    assert SwiGLU((1e-2, 10.0)).range_of(Channel("b", "one", "")) == (1e-2, 10.0)
+    assert SwiGLU((1e-2, 10.0)).range_of(Channel("b", "one", "", most=1.0)) == (1e-2, 1.0)
+    assert SwiGLU((2.0, 10.0)).range_of(Channel("b", "one", "", most=1.0)) == (2.0, 10.0)
+
+
+@pytest.mark.parametrize("algorithm", ["richardson", "cg"])
+def test_a_step_that_divides_by_what_the_prelude_divided_by_inverts_it_once(algorithm):
+    program = build(primitives="swiglu", algorithm=algorithm, reciprocal_range=NARROW).program
+    gates = [gate.name for _, gate in program.timeline() if isinstance(gate, Gate)]
+    assert gates.count("1/a: start") == 1
 
 
 def test_the_overhead_does_not_depend_on_the_range_or_the_features():
@@ -228,7 +257,8 @@ def test_explain_shows_the_sweeps_in_few_lines():
     text = build(primitives="swiglu", reciprocal_range=None).explain()
     assert "inverse_rho 1 / rho, by 59 Newton sweeps" in text
     assert "missing_a = 1 - a * inverse_a" in text
-    assert "u = o * inverse_a + ridge * p   [clears o, a, inverse_a]" in text
+    assert "u = o * inverse_a + ridge * p   [clears o]" in text
+    assert "o = softmax attention to p and to the sink" in text
     assert "[8 times]" in text
     assert len(text.splitlines()) < 110
 

@@ -33,7 +33,9 @@ def sentence(name, place):
 
 
 def test_sentences_say_who_reads_whom():
-    assert sentence("softmax cg, aggregator", "step 1.pool curvature").startswith("The aggregator reads supports, all ")
+    assert sentence("softmax cg, aggregator", "step 1.pool curvature").startswith(
+        "Supports, the aggregator and queries read supports, all with equal weight"
+    )
     assert sentence("linear cg", "step 1.move").startswith("Supports and queries read only themselves, weighted by")
     assert sentence("linear pcg", "step 1.turn").startswith("3 heads (beta p, new part, r'z) work at once: p = z")
     assert sentence("softmax cg", "step 1.step size").endswith("gamma (step size); s and w are cleared.")

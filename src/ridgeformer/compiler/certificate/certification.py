@@ -30,7 +30,7 @@ from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.checks import positive
 
-__all__ = ["certify", "promise_of"]
+__all__ = ["certify", "conclude", "promise_of"]
 
 
 def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any, *, tolerance: Any = 0.01) -> Certificate:
@@ -72,6 +72,13 @@ def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any, *, tolerance: A
     whole = [weights, leakage]
     if model.spec.primitives != "exact":
         whole.append(check_ranges(model, X, y, Xq))
+    return conclude(model, evidence, whole, tolerance)
+
+
+def conclude(
+    model: CompiledTransformer, evidence: list[RunEvidence], whole: list[TaskCheck], tolerance: float
+) -> Certificate:
+    """Return the certificate of a run: what its evidence proves, and findings about the model, its weights first."""
     proofs = [prove(task) for task in evidence]
     checks, curves = merge(
         [[check_accuracy(p, tolerance), *_examine(e)] for e, p in zip(evidence, proofs, strict=True)]

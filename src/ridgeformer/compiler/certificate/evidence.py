@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, nan
@@ -138,10 +139,21 @@ class RunEvidence:
         return solving + FLOOR * self.relative_eps * summing
 
 
-def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[RunEvidence]:
+Run = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]
+"""Called with checked supports, targets and queries; returns the predictions and the channels of the trace."""
+
+
+def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any, run: Run | None = None) -> list[RunEvidence]:
     """Run the model and return the evidence of every task; inputs are checked as the model checks them.
 
     What it should have solved comes from the specification, and from no weight.
+
+    Args:
+        model: Made by `compile`.
+        X: Supports.
+        y: Targets.
+        Xq: Queries.
+        run: Runs something else in its place: the model in a class of another library.
     """
     spec = model.spec
     carried = carried_features(model)
@@ -151,8 +163,11 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[RunEvide
     check_squares(targets)  # norms of the targets are in every bound
     with torch.no_grad():
         given = model._check(X, y, Xq).given  # as a user runs it: a batch of one rounds otherwise
-        ((_, _, answer),) = model.answer(*given)
-        trace = collect(model.readings(*given), spec.steps).values
+        if run is None:
+            ((_, _, answer),) = model.answer(*given)
+            trace = collect(model.readings(*given), spec.steps).values
+        else:
+            answer, trace = run(*given)
         eta = _step_sizes(model, rows, targets, queries)
     lone = task.X.ndim == 2
     predictions = (answer[None] if lone else answer).to(torch.float64)
@@ -165,8 +180,8 @@ def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> list[RunEvide
         problem = pose(spec, carried, rows[i], targets[i], queries[i])
         true = problem if full is carried else pose(spec, full, rows[i], targets[i], queries[i])
         kept = {name: value[:, i] for name, value in values.items()}
-        run = (predictions[i], kept, eta[i])
-        found.append(RunEvidence(spec, model.program, problem, true, rows[i], queries[i], projection, *run))
+        seen = (predictions[i], kept, eta[i])
+        found.append(RunEvidence(spec, model.program, problem, true, rows[i], queries[i], projection, *seen))
     return found
 
 

@@ -71,12 +71,17 @@ class SwiGLU(Primitives):
 
     @property
     def sweeps(self) -> int:
-        """Newton sweeps of one reciprocal."""
+        """Newton sweeps of a reciprocal over the whole range."""
         return newton_sweeps(*self.reciprocal_range)
+
+    def range_of(self, divisor: Channel) -> tuple[float, float]:
+        """Return the range in which a divisor is inverted: no further than the program bounds it."""
+        low, high = self.reciprocal_range
+        return (low, high) if divisor.most is None or divisor.most <= low else (low, min(high, divisor.most))
 
     def rewrite(self, program: Program) -> Program:
         """Return the program with every quotient as Newton sweeps and a product."""
-        return invert_before_dividing(program, self._invert, native=lambda term: False)
+        return invert_before_dividing(program, self._invert, native=lambda term: False, early=True)
 
     def move(self, parts: Sequence[Entry], one: int) -> list[Unit]:
         """Return one unit whose gate is held open at 64: x * silu(64) / 64 = x, bit for bit."""
@@ -102,20 +107,21 @@ class SwiGLU(Primitives):
         They are Newton's x <- x (2 - b x), as m = 1 - b x throughout, at one sublayer a sweep. What is missing is
         measured afresh after every block and before the last sweep: that is what makes Newton correct itself.
         """
-        b, high = divisor.name, self.reciprocal_range[1]
+        b, (low, high) = divisor.name, self.range_of(divisor)
+        sweeps = newton_sweeps(low, high)
         x, m = f"inverse_{b}", f"missing_{b}"
         double, square = (Term(1.0, (x,)), Term(1.0, (x, m))), (Term(1.0, (m, m)),)
         measured = (Term(1.0, ("one",)), Term(-1.0, (b, x)))
         first = ((x, (Term(1 / high, ("one",)),)), (m, (Term(1.0, ("one",)), Term(-1 / high, (b,)))))
         gates = [Gate(f"1/{b}: start", f"{x} = 1 / {high:g}, {m} = 1 - {b} / {high:g}", first)]
-        for sweep in range(1, self.sweeps):
+        for sweep in range(1, sweeps):
             if sweep > 1 and sweep % BLOCK == 1:
                 gates.append(Gate(f"1/{b}: measure {sweep}", f"{m} = 1 - {b} * {x}", ((m, measured),)))
             caption = f"{x} += {x} * {m}, {m} = {m} * {m}"
             gates.append(Gate(f"1/{b}: sweep {sweep}", caption, ((x, double), (m, square))))
         gates += [
-            Gate(f"1/{b}: measure {self.sweeps}", f"{m} = 1 - {b} * {x}", ((m, measured),)),
-            Gate(f"1/{b}: sweep {self.sweeps}", f"{x} += {x} * {m}", ((x, double),), (m,)),
+            Gate(f"1/{b}: measure {sweeps}", f"{m} = 1 - {b} * {x}", ((m, measured),)),
+            Gate(f"1/{b}: sweep {sweeps}", f"{x} += {x} * {m}", ((x, double),), (m,)),
         ]
-        inverse = Channel(x, divisor.size, f"1 / {b}, by {self.sweeps} Newton sweeps")
+        inverse = Channel(x, divisor.size, f"1 / {b}, by {sweeps} Newton sweeps")
         return Inversion(inverse, (Channel(m, divisor.size, f"1 - {b} * {x}"),), tuple(gates))

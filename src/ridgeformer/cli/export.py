@@ -1,0 +1,54 @@
+"""`ridgeformer export`: a compiled model as a directory that plain `from_pretrained` opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ridgeformer.cli import console as ui
+from ridgeformer.cli import importing
+from ridgeformer.cli.compile import Directory
+
+__all__ = ["export"]
+
+
+def export(
+    directory: Directory,
+    to: Annotated[str, typer.Option(help="t5, llama (float32), or for vanilla models albert, bert, gpt2.")],
+    into: Annotated[Path, typer.Option("--out", help="Where the model directory goes.")],
+    max_tokens: Annotated[int, typer.Option(help="The longest sequence.", min=4)] = 256,
+    rotate: Annotated[int | None, typer.Option(help="Seed of a rotation that hides the channels.", min=0)] = None,
+    json: ui.Json = False,
+) -> None:
+    """Export a compiled model to an unmodified Hugging Face class, with its circuit and a model card.
+
+    Example: ridgeformer export model --to t5 --out model-t5
+    """
+    with importing():
+        from ridgeformer.compiler import load_model
+        from ridgeformer.export import to_hf
+
+    exported = to_hf(load_model(directory), to, max_tokens=max_tokens, rotate=rotate)
+    exported.save(into)
+    io, kind = exported.io, type(exported.model).__name__
+    facts = {
+        "directory": str(into),
+        "class": kind,
+        "layers": len({node.layer for node in io.circuit.nodes}) - 2,
+        "parameters": sum(parameter.numel() for parameter in exported.model.parameters()),
+        "heads_and_gated_layers": len(io.circuit.nodes) - 2,
+        "edges": len(io.circuit.edges),
+    }
+    if json:
+        ui.print_json(facts)
+        return
+    ui.out().print(f"\n[bold]{kind}.from_pretrained opens it; ridgeformer is not needed.[/bold]", soft_wrap=True)
+    lines = {
+        "layers": f"{facts['layers']:,}, of {facts['heads_and_gated_layers']:,} heads and gated sublayers",
+        "weights": f"{facts['parameters']:,}",
+        "circuit": f"{facts['edges']:,} edges, in {into / 'ridgeformer.json'}",
+        "card": str(into / "README.md"),
+    }
+    ui.print_facts(lines, 12)

@@ -1,0 +1,140 @@
+"""Saving an export as an ordinary model directory, with its interface and a model card; loading it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+import transformers
+
+from ridgeformer.compiler import Specification
+from ridgeformer.core.errors import DataFileError, InputError, RidgeformerError
+from ridgeformer.core.reading import explained, read_regular
+from ridgeformer.export.card import model_card
+from ridgeformer.export.circuit import Circuit
+from ridgeformer.export.hf import FACTS, TARGETS, Export
+from ridgeformer.export.interface import Direction, Interface, LayerRecord
+from ridgeformer.language.roles import Role
+
+__all__ = ["load_export", "save_export"]
+
+FORMAT = "ridgeformer export"
+TENSORS, CARD = "io.safetensors", "README.md"
+MOST_BYTES = 2**28
+
+
+def save_export(exported: Export, directory: str | Path) -> Path:
+    """Write the class by its own `save_pretrained`, then `ridgeformer.json`, `io.safetensors` and the model card.
+
+    Raises:
+        InputError: TransformerLens has no model directory.
+        RidgeformerError: the directory cannot be written to.
+    """
+    io, directory = exported.io, Path(directory)
+    if io.target == "lens":
+        raise InputError("TransformerLens has no model directories: save the export of to_hf, and open that with it.")
+    assert isinstance(exported.model, transformers.PreTrainedModel)
+    answer = next(record for record in reversed(io.records) if record.name == "f")
+    facts = {
+        "format": FORMAT,
+        "version": version("ridgeformer"),
+        "transformers": transformers.__version__,
+        "class": type(exported.model).__name__,
+        **{name: getattr(io, name) for name in ("target", "max_tokens", "hidden", "causal", "rotate", "roles")},
+        "takes_squares": len(io.embed[Role.SUPPORT]) > io.spec.features + io.spec.outputs + 1,
+        "answer": {"channel": answer.channel, "scale": answer.scale},
+        "specification": io.spec.as_dict(),
+        "records": [asdict(record) for record in io.records],
+        "layers": {name: list(place) for name, place in io.layers.items()},
+        "directions": {
+            name: {"meaning": found.meaning, "life": [[life.start, life.stop] for life in found.life]}
+            for name, found in io.directions.items()
+        },
+        "circuit": io.circuit.as_dict(),
+    }
+    tensors = {"carried": io.carried} | ({} if io.unsketched is None else {"unsketched": io.unsketched})
+    for kind, parts in (("embed", io.embed), ("numbers", io.numbers)):
+        tensors |= {f"{kind}.{role.value}": tensor for role, tensor in parts.items()}
+    for name, found in io.directions.items():
+        tensors |= {f"read.{name}": found.read, f"write.{name}": found.write}
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _quiet():
+            exported.model.save_pretrained(directory)
+        content = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
+        (directory / TENSORS).write_bytes(content)
+        (directory / FACTS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+        (directory / CARD).write_text(model_card(exported), encoding="utf-8")
+    except OSError as error:
+        raise RidgeformerError(
+            f"cannot write an export into {directory} ({error.strerror or error}): choose another directory."
+        ) from None
+    return directory
+
+
+def load_export(directory: str | Path) -> Export:
+    """Return the export that `Export.save` wrote: the class by its own `from_pretrained`, and the interface.
+
+    Raises:
+        DataFileError: missing, damaged or foreign files; nothing in them is ever run as code.
+    """
+    directory = Path(directory)
+    if not (directory / FACTS).exists():
+        raise DataFileError(f"{directory} is not an exported model: it has no {FACTS}.")
+    with explained(directory, "cannot be read as an exported model", "export the model again"):
+        facts: Any = json.loads(read_regular(directory / FACTS, MOST_BYTES))
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT or facts.get("target") not in TARGETS:
+            raise DataFileError(f"{directory / FACTS} does not describe a {FORMAT}: give a directory made by save.")
+        io = _interface(facts, safetensors.torch.load(read_regular(directory / TENSORS, MOST_BYTES)))
+        kind = {"t5": "T5EncoderModel", "llama": "LlamaModel", "bert": "BertModel", "albert": "AlbertModel"}
+        options = {"add_pooling_layer": False} if io.target in ("bert", "albert") else {}
+        with _quiet():
+            model = getattr(transformers, kind.get(io.target, "GPT2Model")).from_pretrained(
+                directory, dtype=io.spec.torch_dtype, attn_implementation="eager", use_safetensors=True,
+                local_files_only=True, **options,
+            )  # fmt: skip
+    return Export(model.eval().requires_grad_(False), io)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let the library show no progress bar."""
+    shown = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers.utils.logging.enable_progress_bar()
+
+
+def _interface(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Interface:
+    """Return the interface that the two files describe."""
+
+    def parts(kind: str) -> dict[Role, torch.Tensor]:
+        return {Role(name.partition(".")[2]): t for name, t in tensors.items() if name.startswith(f"{kind}.")}
+
+    directions = {
+        name: Direction(
+            found["meaning"],
+            tensors[f"read.{name}"],
+            tensors[f"write.{name}"],
+            tuple(range(*life) for life in found["life"]),
+        )
+        for name, found in facts["directions"].items()
+    }
+    records = tuple(LayerRecord(**{**record, "role": Role(record["role"])}) for record in facts["records"])
+    return Interface(
+        Specification.from_dict(facts["specification"]), facts["target"], facts["max_tokens"], facts["hidden"],
+        facts["causal"], facts["rotate"], tuple(Role(role) for role in facts["roles"]), parts("embed"),
+        parts("numbers"), tensors["carried"], tensors.get("unsketched"), directions,
+        {name: (layer, part) for name, (layer, part) in facts["layers"].items()}, records,
+        Circuit.from_dict(facts["circuit"]),
+    )  # fmt: skip

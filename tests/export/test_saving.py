@@ -1,0 +1,109 @@
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from ridgeformer import errors
+from ridgeformer.export import load_export, to_transformer_lens
+from tests.export.exported_models import compiled, exported, task
+
+BARRED = "import sys; sys.modules['ridgeformer'] = None; sys.argv[0] = sys.argv.pop(1); exec(open(sys.argv[0]).read())"
+"""Runs a file where importing ridgeformer fails."""
+
+CASES = [
+    ("t5", "cg", 2, "float64", {}),
+    ("t5", "vanilla", 10, "float64", {"kernel": "gaussian"}),
+    ("albert", "vanilla", 10, "float64", {}),
+    ("gpt2", "vanilla", 10, "float64", {"outputs": 2}),
+    ("llama", "cg", 2, "float32", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Directories of saved exports, each written once."""
+    found = {}
+
+    def save(target, route, steps, dtype="float64", rotate=None, **options):
+        key = (target, route, steps, dtype, rotate, *options.items())
+        if key not in found:
+            export = exported(target, route, steps, dtype, rotate=rotate, **options)
+            found[key] = export.save(tmp_path_factory.mktemp("export"))
+        return found[key]
+
+    return save
+
+
+@pytest.mark.parametrize(("target", "route", "steps", "dtype", "options"), CASES)
+def test_the_snippet_of_the_card_runs_where_ridgeformer_is_not_installed(
+    saved, target, route, steps, dtype, options, tmp_path
+):
+    directory = saved(target, route, steps, dtype, **options)
+    (snippet,) = re.findall(r"```python\n(.*?)```", (directory / "README.md").read_text(), re.S)
+    assert len(snippet.splitlines()) <= 31 + 2 * (target in ("llama", "gpt2"))
+    (tmp_path / "snippet.py").write_text(snippet)
+    ran = subprocess.run(
+        [sys.executable, "-c", BARRED, str(tmp_path / "snippet.py"), str(directory)],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    found = torch.tensor(json.loads(ran.stdout.splitlines()[-1]), dtype=torch.float64)
+    model = compiled(route, steps, dtype, **options)
+    rows = torch.randn(15, 4, generator=torch.Generator().manual_seed(0), dtype=model.spec.torch_dtype)
+    X, Xq = torch.nn.functional.normalize(rows).split([12, 3])
+    expected = model(X, X[:, :1].expand(12, model.spec.outputs), Xq).double()
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13 if dtype == "float64" else 2e-6)
+
+
+@pytest.mark.parametrize(("target", "route", "steps", "dtype", "options"), CASES)
+def test_what_was_saved_is_loaded_bit_for_bit(saved, target, route, steps, dtype, options):
+    before, after = (
+        exported(target, route, steps, dtype, **options),
+        load_export(saved(target, route, steps, dtype, **options)),
+    )
+    assert type(before.model) is type(after.model)
+    weights = after.model.state_dict()
+    for name, weight in before.model.state_dict().items():
+        assert weights[name].dtype == weight.dtype
+        assert torch.equal(weights[name], weight), name
+    assert after.io.circuit == before.io.circuit
+    assert after.io.records == before.io.records
+    given = task(dtype=before.io.spec.torch_dtype, outputs=options.get("outputs"))
+    assert torch.equal(torch.stack(after(*given)), torch.stack(before(*given)))
+
+
+def test_albert_stores_one_layer_whatever_the_depth(saved):
+    deep, flat = (saved("albert", "vanilla", steps) / "model.safetensors" for steps in (50, 10))
+    assert deep.stat().st_size == flat.stat().st_size
+
+
+def test_no_custom_code_is_asked_for(saved):
+    config = json.loads((saved("t5", "cg", 2) / "config.json").read_text())
+    assert "auto_map" not in config
+    assert config["architectures"] == ["T5EncoderModel"]
+
+
+def test_the_card_says_what_is_proved(saved):
+    card = (saved("t5", "cg", 2) / "README.md").read_text()
+    assert re.search(r"proved to be within a relative distance of\s+\d\.\d+e[+-]\d+", card)
+    assert "RMSNorm with epsilon 2^126" in card
+    assert "seed" not in card.split("## Run it")[0]
+    assert "A random rotation (seed 3)" in (saved("t5", "vanilla", 10, rotate=3) / "README.md").read_text()
+
+
+def test_foreign_and_damaged_directories_are_refused(saved, tmp_path):
+    with pytest.raises(errors.DataFileError, match=r"has no ridgeformer\.json"):
+        load_export(tmp_path)
+    (tmp_path / "ridgeformer.json").write_text("{}")
+    with pytest.raises(errors.DataFileError, match="give a directory made by save"):
+        load_export(tmp_path)
+    (tmp_path / "ridgeformer.json").write_text("{")
+    with pytest.raises(errors.DataFileError, match="export the model again"):
+        load_export(tmp_path)
+
+
+def test_transformer_lens_has_no_directories(tmp_path):
+    with pytest.raises(errors.InputError, match=r"save the export of to_hf"):
+        to_transformer_lens(compiled("vanilla", 2)).save(tmp_path)
