@@ -21,10 +21,16 @@ def digits():
     return X[:110], data.y[:110], X[110:], data.y[110:]
 
 
+def with_bias(X, rows):
+    """Rows with the constant feature of the head: the root mean square length of the training rows."""
+    return np.hstack([rows, np.full((len(rows), 1), np.sqrt((X**2).sum() / len(X)))])
+
+
 def exact_scores(X, y, Xq, yq, ridge):
     """Leave-one-out of the true class's output, by a plain inverse."""
     classes = np.unique(y)
     targets = np.where(y[:, None] == classes, 1.0, -1.0)
+    X, Xq = with_bias(X, X), with_bias(X, Xq)
     R = np.linalg.inv(X @ X.T + ridge * np.eye(len(X)))
     effect = (R @ X @ Xq.T)[:, :, None] * ((R @ targets) / np.diag(R)[:, None])[:, None]
     return np.take_along_axis(effect, np.searchsorted(classes, yq)[None, :, None], 2)[:, :, 0]
@@ -43,6 +49,7 @@ def test_removal_is_that_of_refits(digits):
     X, y, Xq, yq = digits
     scores = exact_scores(*digits, 0.5)
     report = judge_scores(scores, *digits, ridge=0.5, subsets=5)
+    X, Xq = with_bias(X, X), with_bias(X, Xq)
     classes = np.unique(y)
     targets = np.where(y[:, None] == classes, 1.0, -1.0)
 

@@ -116,8 +116,8 @@ def _targets(labels: ArrayLike, query_labels: ArrayLike) -> tuple[Tensor, Tensor
     values = np.unique(one)
     discrete = one.dtype.kind in "iubUSO" and len(values) <= FEW_CLASSES
     if not discrete:
-        y = as_tensor(one, "labels").double()
-        return (y - y.mean())[:, None], (as_tensor(other, "query labels").double() - y.mean())[:, None], False
+        y, yq = (as_tensor(side, name).double() for side, name in ((one, "labels"), (other, "query labels")))
+        return y[:, None], yq[:, None], False
     strange = np.setdiff1d(other, values)
     if len(strange):
         raise InputError(f"query labels have the class {strange[0]!r}, which no training row has: leave those out.")
@@ -143,8 +143,9 @@ def judge_scores(
 ) -> AttributionReport:
     """Judge attribution scores by what a ridge head on the same features does when rows are really removed.
 
-    The truth is exact: the head is refitted in closed form on every subset. It is the truth about the *head*; scores
-    computed for the whole network are judged as far as its last layer.
+    The truth is exact: the head, linear in the features and a constant one of their root mean square length, is
+    refitted in closed form on every subset. It is the truth about the *head*; scores computed for the whole network
+    are judged as far as its last layer.
 
     Args:
         scores: (n, q), how much each training row adds to the output of each query's own class (or to the prediction).
@@ -178,7 +179,8 @@ def judge_scores(
     if head.classes:
         quality = float((predicted.argmax(1) == head.targets.argmax(1)).double().mean())
     else:
-        quality = 1 - float((predicted - head.targets).square().sum() / head.targets.square().sum())
+        spread = (head.targets - fit.y.mean()).square().sum()
+        quality = 1 - float((predicted - head.targets).square().sum() / spread)
     duplicates = n - len(torch.unique(fit.X, dim=0))
     report = AttributionReport((), methods, counts, n, q, subsets, fit.ridge, quality, duplicates)
     return AttributionReport(
@@ -195,6 +197,8 @@ def _fit_head(
     for side, rows, called in ((y, X, "labels"), (yq, Xq, "query labels")):
         if len(side) != len(rows):
             raise ShapeError(f"{len(side)} {called} were given for {len(rows)} rows: give one a row.")
+    bias = X.norm() / len(X) ** 0.5
+    X, Xq = (torch.cat([rows, bias.expand(len(rows), 1)], 1) for rows in (X, Xq))
     kernel = DotProduct()
     chosen = choose_ridge(kernel, X, y, rule=least).ridge if ridge is None else ridge
     return _Head(solve(kernel, X, y, chosen, algorithm="direct"), Xq, yq, classes)
