@@ -10,6 +10,7 @@ import typer
 
 from ridgeformer.cli import INTERRUPTED, importing
 from ridgeformer.cli import console as ui
+from ridgeformer.cli.attribution import attribution
 from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import certify, compile_, explain, run
 from ridgeformer.cli.data import data
@@ -54,6 +55,7 @@ app.command("solve")(solve)
 app.command("compile")(compile_)
 for command in (run, explain, certify, export, claims, regime, influence, explore, reproduce):
     app.command()(command)
+app.add_typer(attribution, name="attribution")
 app.add_typer(studies, name="studies")
 app.add_typer(data, name="data")
 

@@ -9,6 +9,7 @@ says what that does to the influences, beside its controls, and `smallest_flippi
 
 from ridgeformer.influence import attacks
 from ridgeformer.influence.answer import Answer, ask, ask_network
+from ridgeformer.influence.attribution import AttributionReport, judge_scores, score_malleability
 from ridgeformer.influence.baseline import Comparison, compare
 from ridgeformer.influence.estimators import nystrom_influence, pcg_influence, stochastic_influence
 from ridgeformer.influence.exact import (
@@ -38,10 +39,20 @@ from ridgeformer.influence.malleable import (
     malleability,
     network_malleability,
 )
+from ridgeformer.influence.oracle import (
+    draw_subsets,
+    largest_group,
+    linear_datamodeling_score,
+    nearest_neighbour_shapley,
+    removal_effects,
+    shapley_values,
+    subset_predictions,
+)
 
 __all__ = [
     "Answer",
     "AttentionFeatures",
+    "AttributionReport",
     "Comparison",
     "FlippingEps",
     "Influence",
@@ -58,6 +69,7 @@ __all__ = [
     "attacks",
     "compare",
     "cross_entropy",
+    "draw_subsets",
     "feature_change",
     "fit",
     "group_influence",
@@ -65,14 +77,22 @@ __all__ = [
     "influence_of",
     "influence_over_time",
     "intervene",
+    "judge_scores",
     "label_change",
+    "largest_group",
     "leave_group_out",
     "leave_one_out",
+    "linear_datamodeling_score",
     "malleability",
+    "nearest_neighbour_shapley",
     "network_malleability",
     "nystrom_influence",
     "pcg_influence",
+    "removal_effects",
+    "score_malleability",
+    "shapley_values",
     "smallest_flipping_eps",
     "squared_loss",
     "stochastic_influence",
+    "subset_predictions",
 ]
