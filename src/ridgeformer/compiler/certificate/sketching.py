@@ -46,28 +46,26 @@ def measure_sketch(evidence: RunEvidence) -> Sketch:
     resolvent = bounds.resolvent_error_bound(s, true.ridge)
     moved = (true.cross - kept.cross).norm(dim=1).numpy() / true.ridge
     predictions = np.outer(true.cross.norm(dim=1).numpy() * resolvent + moved, size)
-    leading = isinstance(evidence.spec.kernel, DotProduct) and _keeps_leading(evidence)
-    if leading:
-        predictions = np.minimum(predictions, _leading_bound(evidence))
+    leading = _leading_bound(evidence) if isinstance(evidence.spec.kernel, DotProduct) else None
+    if leading is not None:
+        predictions = np.minimum(predictions, leading)
     rounding = FLOOR * evidence.relative_eps / evidence.eps * 2.0**-52 * true.kappa
-    return Sketch(difference, s, resolvent * size, predictions, leading, rounding)
+    return Sketch(difference, s, resolvent * size, predictions, leading is not None, rounding)
 
 
-def _keeps_leading(evidence: RunEvidence) -> bool:
-    """Whether Kh is the best rank-m part of K and the queries are projected along with it."""
-    true, kept = evidence.true, evidence.problem
+def _leading_bound(evidence: RunEvidence) -> Array | None:
+    """Return W3's bound for the supports' own leading directions.
+
+    None unless Kh is the best rank-m part of K and the queries are projected along with it.
+    """
+    true, kept, m = evidence.true, evidence.problem, evidence.spec.carried
     values, Q = torch.linalg.eigh(true.K)
-    top = Q[:, -evidence.spec.carried :]
-    best = (top * values[-evidence.spec.carried :]) @ top.T
+    top = Q[:, -m:]
+    best = (top * values[-m:]) @ top.T
     same = float((kept.K - best).abs().max()) <= 1e-10 * float(values[-1])
     projected = float((kept.cross - true.cross @ top @ top.T).abs().max()) <= 1e-10 * float(true.cross.abs().max())
-    return same and projected and bool((true.own - kept.own >= -1e-10 * true.own).all())
-
-
-def _leading_bound(evidence: RunEvidence) -> Array:
-    """Return W3's bound for the supports' own leading directions."""
-    true, m = evidence.true, evidence.spec.carried
-    values, Q = torch.linalg.eigh(true.K)
-    outside = Q[:, :-m].T @ true.y
-    lost = (true.own - evidence.problem.own).clamp_min(0).sqrt()
-    return bounds.pca_prediction_bound(values.clamp_min(0), m, true.ridge, lost, outside.norm(dim=0))
+    if not (same and projected and bool((true.own - kept.own >= -1e-10 * true.own).all())):
+        return None
+    lost = (true.own - kept.own).clamp_min(0).sqrt()
+    outside = (Q[:, :-m].T @ true.y).norm(dim=0)
+    return bounds.pca_prediction_bound(values.clamp_min(0), m, true.ridge, lost, outside)
