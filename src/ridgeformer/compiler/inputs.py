@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +31,7 @@ class TokenInput:
         return self.X, self.y, self.Xq
 
 
-def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) -> TokenInput:
+def check_task(spec: Specification, X: object, y: object, Xq: object, embedding: Tensor) -> TokenInput:
     """Return the input as tensors of the model's dtype.
 
     Raises:
@@ -41,29 +40,32 @@ def check_task(spec: Specification, X: Any, y: Any, Xq: Any, embedding: Tensor) 
             algorithm needs them; a Neumann series that cannot converge on these supports.
         LogitRangeError: logits the precision cannot hold beside the sink's.
     """
-    X, Xq = (_rows(value, name, spec) for value, name in ((X, "X"), (Xq, "Xq")))
-    given = as_tensor(y, "y")
-    targets = cast(given, X, "y")
-    flat = targets.ndim == X.ndim - 1
+    supports, queries, given = _rows(X, "X", spec), _rows(Xq, "Xq", spec), as_tensor(y, "y")
+    shape, flat = tuple(given.shape), given.ndim == supports.ndim - 1
     if flat:
-        given, targets = given[..., None], targets[..., None]
-    if X.shape[:-2] != Xq.shape[:-2]:
-        raise ShapeError(f"X has shape {tuple(X.shape)} and Xq {tuple(Xq.shape)}: give both the same number of tasks.")
-    if targets.shape != (*X.shape[:-1], spec.outputs):
+        given = given[..., None]
+    targets = cast(given, supports, "y")
+    if supports.shape[:-2] != queries.shape[:-2]:
         raise ShapeError(
-            f"y has shape {tuple(as_tensor(y, 'y').shape)}; {(*X.shape[:-1], spec.outputs)} was expected: one row per "
-            f"support and {spec.outputs} output(s), as compiled."
+            f"X has shape {tuple(supports.shape)} and Xq {tuple(queries.shape)}: give both the same number of tasks."
         )
-    _check_sizes(given.detach(), targets.dtype)
+    if targets.shape != (*supports.shape[:-1], spec.outputs):
+        raise ShapeError(
+            f"y has shape {shape}; {(*supports.shape[:-1], spec.outputs)} was expected: one row per support and "
+            f"{spec.outputs} output(s), as compiled."
+        )
+    largest, least = given.detach().abs().amax(-2), torch.finfo(targets.dtype).tiny / torch.finfo(targets.dtype).eps
+    lost = (largest > 0) & (largest < least)
+    _refuse(largest[lost], targets.dtype, f"all digits of numbers from {least:.1g} on")
     if spec.algorithm.inner_products:
         check_squares(targets.detach())
-    rows, queries = X.detach() @ embedding, Xq.detach() @ embedding
-    spec.attention.check_rows(rows, queries)
+    rows = supports.detach() @ embedding
+    spec.attention.check_rows(rows, queries.detach() @ embedding)
     _check_convergence(spec, rows)
-    return TokenInput(X, targets, Xq, flat)
+    return TokenInput(supports, targets, queries, flat)
 
 
-def _rows(value: Any, name: str, spec: Specification) -> Tensor:
+def _rows(value: object, name: str, spec: Specification) -> Tensor:
     rows = as_tensor(value, name)
     rows = cast(rows, rows.new_empty(0, dtype=spec.torch_dtype), name)
     if rows.ndim not in (2, 3):
@@ -78,18 +80,6 @@ def _rows(value: Any, name: str, spec: Specification) -> Tensor:
             "features of your data."
         )
     return rows
-
-
-def _check_sizes(y: Tensor, dtype: torch.dtype) -> None:
-    """Refuse targets (..., k, outputs) of an output that are so small that the model's precision loses them."""
-    largest, least = y.abs().amax(-2), torch.finfo(dtype).tiny / torch.finfo(dtype).eps
-    lost = (largest > 0) & (largest < least)
-    if bool(lost.any()):
-        name = str(dtype).removeprefix("torch.")
-        raise InputError(
-            f"the targets of an output reach {float(largest[lost][0]):.3g}, and {name} holds all digits of numbers "
-            f"from {least:.1g} on: divide y by a constant near that, and multiply the predictions by it."
-        )
 
 
 def check_squares(y: Tensor) -> None:
@@ -108,12 +98,15 @@ def check_squares(y: Tensor) -> None:
         return
     largest = y.abs().amax(-2)
     bad = ~torch.isfinite(squares) | ((squares < least) & (largest > 0))
-    if bool(bad.any()):
-        dtype = str(y.dtype).removeprefix("torch.")
+    _refuse(largest[bad], y.dtype, f"the squares of numbers from {least**0.5:.1g} to {limits.max**0.5:.1g}")
+
+
+def _refuse(largest: Tensor, dtype: torch.dtype, held: str) -> None:
+    """Refuse targets if there are outputs, given by their largest one, that the precision does not hold."""
+    if largest.numel():
         raise InputError(
-            f"the targets of an output reach {float(largest[bad][0]):.3g}, and {dtype} holds the squares of numbers "
-            f"from {least**0.5:.1g} to {limits.max**0.5:.1g}: divide y by a constant near that, and multiply the "
-            "predictions by it."
+            f"the targets of an output reach {float(largest[0]):.3g}, and {str(dtype).removeprefix('torch.')} holds "
+            f"{held}: divide y by a constant near that, and multiply the predictions by it."
         )
 
 
@@ -127,15 +120,12 @@ def _check_convergence(spec: Specification, rows: Tensor) -> None:
             f"X times the model's embedding is not finite in {spec.dtype}: shorten the rows, or, if a weight of the "
             "embedding is NaN or infinite, compile the model again."
         )
-    norm = max(_kernel_norm(spec, task) for task in rows.reshape(-1, *rows.shape[-2:]))
+    norm = 0.0
+    for task in rows.reshape(-1, *rows.shape[-2:]):
+        K = spec.kernel.dense(task, task)  # no decomposition takes one with entries that overflow
+        norm = max(norm, float(torch.linalg.matrix_norm(K, ord=2)) if bool(torch.isfinite(K).all()) else inf)
     if not norm < limit:
         raise InputError(
             f"the {spec.algorithm.family} needs ||K|| < ridge, and ||K|| is {norm:.4g} with ridge {spec.ridge:.4g}: "
             f"use ConjugateGradients, or compile with a ridge above {norm:.4g}."
         )
-
-
-def _kernel_norm(spec: Specification, rows: Tensor) -> float:
-    """Return ||K||, infinite where an entry overflows: no decomposition takes such a matrix."""
-    K = spec.kernel.dense(rows, rows)
-    return float(torch.linalg.matrix_norm(K, ord=2)) if bool(torch.isfinite(K).all()) else inf

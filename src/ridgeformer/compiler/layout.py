@@ -47,28 +47,26 @@ class Layout:
 def arrange(program: Program, features: int, outputs: int, *, share: bool, width: int | None = None) -> Layout:
     """Give every channel its columns; with `share`, channels with disjoint lives get the same ones."""
     sizes = {"features": features, "outputs": outputs, "one": 1}
-    alive = lives(program)
+    channels, alive = program.channels, lives(program)
     columns: dict[str, tuple[int, ...]] = {}
-    busy: list[set[int] | None] = []  # the positions at which a column is in use; None: always
-    for name, channel in sorted(program.channels.items(), key=lambda item: alive[item[0]] is not None):
-        life = alive[name]
-        free = [
-            c for c, used in enumerate(busy) if share and life is not None and used is not None and not used & life.held
-        ]
-        wanted = sizes[channel.size]
-        chosen = free[:wanted]
-        chosen += range(len(busy), len(busy) + wanted - len(chosen))
-        for column in chosen:
-            if column == len(busy):
-                busy.append(None if life is None else set())
-            used = busy[column]
-            if used is not None and life is not None:
-                used |= life.held
-        columns[name] = tuple(chosen)
-    declared = sum(sizes["features"] for channel in program.channels.values() if channel.size == "features")
-    per_output = frozenset(name for name, channel in program.channels.items() if channel.size == "outputs")
-    constants = {name: c.source for name, c in program.channels.items() if isinstance(c.source, float) and c.source}
-    return Layout(columns, max(width or 0, len(busy)), declared, per_output, constants)
+    busy: list[set[int]] = []  # the positions at which each column that may be shared is in use
+    kept = 0  # columns that are always in use, which come first
+    for name in sorted(channels, key=lambda name: alive[name] is not None):
+        life, wanted = alive[name], sizes[channels[name].size]
+        if life is None:
+            columns[name] = tuple(range(kept, kept + wanted))
+            kept += wanted
+            continue
+        free = [c for c, used in enumerate(busy) if share and not used & life.held][:wanted]
+        free += range(len(busy), len(busy) + wanted - len(free))
+        busy += [set() for _ in range(free[-1] + 1 - len(busy))]
+        for column in free:
+            busy[column] |= life.held
+        columns[name] = tuple(kept + column for column in free)
+    declared = features * sum(channel.size == "features" for channel in channels.values())
+    per_output = frozenset(name for name, channel in channels.items() if channel.size == "outputs")
+    constants = {name: c.source for name, c in channels.items() if isinstance(c.source, float) and c.source}
+    return Layout(columns, max(width or 0, kept + len(busy)), declared, per_output, constants)
 
 
 @dataclass(frozen=True)

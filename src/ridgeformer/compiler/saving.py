@@ -61,32 +61,32 @@ def load_model(directory: str | Path) -> CompiledTransformer:
         DataFileError: missing, damaged or foreign files; nothing in them is ever run as code.
     """
     with explained(directory, "cannot be read as a saved model", "save the model again"):
-        return _load(Path(directory))
-
-
-def _load(directory: Path) -> CompiledTransformer:
-    spec, checksum = _read_config(directory)
-    path = directory / WEIGHTS
-    weights = _read_weights(path, spec, checksum)
-    held = sum(weight.numel() for weight in weights.values())
-    if spec.least_numbers > held:
-        raise DataFileError(
-            f"{path} holds {held:,} numbers and its {CONFIG} calls for at least {spec.least_numbers:,}: save the model "
-            "again."
-        )
-    widest = max((weight.shape[-1] for name, weight in weights.items() if name.endswith(".W_a")), default=0)
-    try:
-        zeros = torch.zeros(spec.features, spec.carried, dtype=torch.float64)
-        model = assemble(spec, zeros, most_units=widest)
-    except InputError as error:
-        raise DataFileError(f"{path} does not belong to its {CONFIG} ({error}): save the model again.") from None
-    _check_weights(path, weights, model.state_dict())
-    model.load_state_dict(weights)
-    return model
+        spec, checksum = _read_config(Path(directory))
+        path = Path(directory) / WEIGHTS
+        weights = _read_weights(path, spec, checksum)
+        widest = max((weight.shape[-1] for name, weight in weights.items() if name.endswith(".W_a")), default=0)
+        try:
+            zeros = torch.zeros(spec.features, spec.carried, dtype=torch.float64)
+            model = assemble(spec, zeros, most_units=widest)
+        except InputError as error:
+            raise DataFileError(f"{path} does not belong to its {CONFIG} ({error}): save the model again.") from None
+        expected = model.state_dict()
+        for name in sorted(set(expected) ^ set(weights)):
+            raise DataFileError(f"{path} does not belong to its {CONFIG} (weight {name!r}): save the model again.")
+        for name, weight in weights.items():
+            if weight.shape != expected[name].shape or weight.dtype != expected[name].dtype:
+                raise DataFileError(
+                    f"{path}: weight {name!r} is {tuple(weight.shape)} {weight.dtype}, {CONFIG} calls for "
+                    f"{tuple(expected[name].shape)} {expected[name].dtype}: save the model again."
+                )
+            if not bool(torch.isfinite(weight).all()):
+                raise DataFileError(f"{path}: weight {name!r} is not finite: save the model again.")
+        model.load_state_dict(weights)
+        return model
 
 
 def _read_weights(path: Path, spec: Specification, checksum: str) -> dict[str, torch.Tensor]:
-    """Return the tensors of the file, which must have the checksum."""
+    """Return the tensors of the file, which must have the checksum and hold enough numbers."""
     if not path.exists():
         raise DataFileError(f"{path.parent} has no {WEIGHTS}: save the model again.")
     content = read_regular(path)
@@ -96,21 +96,14 @@ def _read_weights(path: Path, spec: Specification, checksum: str) -> dict[str, t
             "the numbers you want, or save the model again."
         )
     with explained(path, "is damaged", "save the model again"):
-        return safetensors.torch.load(content)
-
-
-def _check_weights(path: Path, weights: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
-    """Refuse weights of other names, shapes or dtypes, and those that are not finite."""
-    for name in sorted(set(expected) ^ set(weights)):
-        raise DataFileError(f"{path} does not belong to its {CONFIG} (weight {name!r}): save the model again.")
-    for name, weight in weights.items():
-        if weight.shape != expected[name].shape or weight.dtype != expected[name].dtype:
-            raise DataFileError(
-                f"{path}: weight {name!r} is {tuple(weight.shape)} {weight.dtype}, {CONFIG} calls for "
-                f"{tuple(expected[name].shape)} {expected[name].dtype}: save the model again."
-            )
-        if not bool(torch.isfinite(weight).all()):
-            raise DataFileError(f"{path}: weight {name!r} is not finite: save the model again.")
+        weights = safetensors.torch.load(content)
+    held = sum(weight.numel() for weight in weights.values())
+    if spec.least_numbers > held:
+        raise DataFileError(
+            f"{path} holds {held:,} numbers and its {CONFIG} calls for at least {spec.least_numbers:,}: save the model "
+            "again."
+        )
+    return weights
 
 
 def _checksum(specification: dict[str, Any], weights: bytes) -> str:

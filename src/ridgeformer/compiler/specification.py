@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import log
 from typing import Any
@@ -56,14 +56,7 @@ def choose_attention(
 ) -> CompiledAttention:
     """Return the attention of this name for a kernel without projection; None is the kernel's own.
 
-    Args:
-        kernel: `DotProduct`, `Exponential` or `Gaussian`.
-        ridge: lambda.
-        name: One of `ATTENTIONS`.
-        sink: Logit of the sink; None is 1 / temperature, right for rows of unit length; 0 for the Gaussian
-            kernel; log(ridge) for vanilla.
-        epsilon: Tilt of the imitation.
-        through_aggregator: Whether means pass through the aggregator token.
+    The options are those of `compile`, unchecked.
 
     Raises:
         InputError: an attention that does not compute this kernel, or an option it does not have.
@@ -150,8 +143,36 @@ class Specification:
 
     @classmethod
     def of(cls, **values: Any) -> Specification:
-        """Return the specification of entries that may be anything: numbers of the right kind, or an error."""
-        return cls(**_checked(values))
+        """Return the specification of unchecked entries.
+
+        Raises:
+            InputError: an entry that is not a name or number of its kind.
+        """
+        for name, names in (("dtype", DTYPES), ("primitives", PRIMITIVES)):
+            if not isinstance(values[name], str) or values[name] not in names:
+                raise unknown_name(name, values[name], names)
+        values["ridge"] = positive(values["ridge"], "ridge", "without it the system may be singular")
+        for name in ("features", "projected", "carried", "outputs"):
+            values[name] = whole(values[name], name, 1)
+        algorithm, carried, projected = values["algorithm"], values["carried"], values["projected"]
+        if algorithm.steps is None:
+            raise InputError(
+                f"a compiled model has a fixed depth: give steps=, such as {type(algorithm).__name__}(steps=12)."
+            )
+        if algorithm.steps > MOST_STEPS:
+            raise InputError(
+                f"steps is {algorithm.steps:,}; at most {MOST_STEPS:,} were expected: choose a faster algorithm."
+            )
+        if carried > projected:
+            raise InputError(f"carried is {carried} of {projected} features: a sketch never has more.")
+        for name in ("share_channels", "tied"):
+            if not isinstance(values[name], bool):
+                raise InputError(f"{name} is {values[name]!r}; True or False was expected.")
+        values["tied"] = values["tied"] and algorithm.uniform
+        for name, check in OPTIONAL.items():
+            if values[name] is not None:
+                values[name] = check(values[name])
+        return cls(**values)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Specification) and self.as_dict() == other.as_dict()
@@ -213,45 +234,36 @@ class Specification:
         Raises:
             InputError: an entry that is unknown, missing or not of its kind.
         """
-        found = _entries(values, {"kernel", *(field.name for field in fields(cls))})
-        named = {name: _named(found.pop(name), name) for name in ("kernel", "algorithm", "attention")}
-        name, options = named["kernel"]
+        names = {"kernel", *_fields(cls)}
+        if not isinstance(values, dict) or set(values) != names:
+            odd = ", ".join(sorted(map(str, set(values) ^ names))) if isinstance(values, dict) else "not a dictionary"
+            raise InputError(f"the configuration does not fit this version ({odd}): compile the model again.")
+        name, options = _named(values, "kernel")
         if name not in COMPILED_KERNELS:
             raise unknown_name("kernel", name, COMPILED_KERNELS)
-        if set(options) != ({"temperature"} if "temperature" in _fields(COMPILED_KERNELS[name]) else set()):
+        if set(options) != _fields(COMPILED_KERNELS[name]) & {"temperature"}:
             raise InputError(f"the kernel {name!r} has options {sorted(options)}: compile the model again.")
         kernel = COMPILED_KERNELS[name](
             **{key: positive(value, key, "logits are divided by it") for key, value in options.items()}
         )
-        algorithm = _algorithm(*named["algorithm"])
-        name, options = named["attention"]
-        ridge = positive(found["ridge"], "ridge", "without it the system may be singular")
-        attention = choose_attention(
-            kernel,
-            ridge,
-            name,
-            sink=options.get("sink"),
-            epsilon=options.get("epsilon", 1.0),
-            through_aggregator=options.get("through_aggregator", False),
-        )
+        algorithm = _algorithm(*_named(values, "algorithm"))
+        name, options = _named(values, "attention")
+        ridge = positive(values["ridge"], "ridge", "without it the system may be singular")
+        known = {key: options[key] for key in ("sink", "epsilon", "through_aggregator") if key in options}
+        attention = choose_attention(kernel, ridge, name, **known)
         if set(options) != set(attention.options):
             raise InputError(f"{name} attention has options {sorted(options)}: compile the model again.")
-        return cls.of(algorithm=algorithm, attention=attention, **found)
+        plain = {key: value for key, value in values.items() if key != "kernel"}
+        return cls.of(**plain | {"algorithm": algorithm, "attention": attention})
 
 
 def _fields(kind: type) -> set[str]:
     return {field.name for field in fields(kind)}
 
 
-def _entries(values: Any, names: set[str]) -> dict[str, Any]:
-    if not isinstance(values, dict) or set(values) != names:
-        odd = ", ".join(sorted(map(str, set(values) ^ names))) if isinstance(values, dict) else "not a dictionary"
-        raise InputError(f"the configuration does not fit this version ({odd}): compile the model again.")
-    return dict(values)
-
-
-def _named(value: Any, what: str) -> tuple[str, dict[str, Any]]:
+def _named(values: dict[str, Any], what: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the options of a kernel, an algorithm or an attention."""
+    value = values[what]
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         raise InputError(f"{what} is {value!r}; a name with options was expected: compile the model again.")
     return value["name"], {key: option for key, option in value.items() if key != "name"}
@@ -274,37 +286,6 @@ def _algorithm(name: str, options: dict[str, Any]) -> Compilable:
     return algorithm
 
 
-def _checked(values: dict[str, Any]) -> dict[str, Any]:
-    """Return every entry as a name or number of its kind, or raise for the first that is not."""
-    found = dict(values)
-    for name, names in (("dtype", DTYPES), ("primitives", PRIMITIVES)):
-        _check_name(found[name], name, names)
-    found["ridge"] = positive(found["ridge"], "ridge", "without it the system may be singular")
-    for name in ("features", "projected", "carried", "outputs"):
-        found[name] = whole(found[name], name, 1)
-    algorithm = found["algorithm"]
-    if algorithm.steps is None:
-        raise InputError(
-            f"a compiled model has a fixed depth: give steps=, such as {type(algorithm).__name__}(steps=12)."
-        )
-    if algorithm.steps > MOST_STEPS:
-        raise InputError(
-            f"steps is {algorithm.steps:,}; at most {MOST_STEPS:,} were expected: choose a faster algorithm."
-        )
-    if found["carried"] > found["projected"]:
-        raise InputError(f"carried is {found['carried']} of {found['projected']} features: a sketch never has more.")
-    for name in ("share_channels", "tied"):
-        if not isinstance(found[name], bool):
-            raise InputError(f"{name} is {found[name]!r}; True or False was expected.")
-    found["tied"] = found["tied"] and algorithm.uniform
-    optional: dict[str, Callable[[Any], Any]] = {
-        "width": lambda given: whole(given, "width", 1),
-        "embedding_digest": _sha256,
-        **CHECKS,
-    }
-    return found | {name: check(found[name]) for name, check in optional.items() if found[name] is not None}
-
-
 def _interval(given: Any) -> tuple[float, float]:
     try:
         low, high = (float(end) for end in given)
@@ -313,33 +294,31 @@ def _interval(given: Any) -> tuple[float, float]:
     return low, high
 
 
-def _check_name(name: Any, kind: str, names: Mapping[str, object]) -> None:
-    if not isinstance(name, str) or name not in names:
-        raise unknown_name(kind, name, names)
-
-
 def _sha256(given: Any) -> str:
-    """Return a SHA-256 in hexadecimal digits."""
     if not isinstance(given, str) or not re.fullmatch("[0-9a-f]{64}", given):
         raise InputError(f"embedding_digest is {given!r}; a SHA-256 in hexadecimal digits was expected.")
     return given
 
 
+OPTIONAL: dict[str, Callable[[Any], Any]] = {
+    "width": lambda given: whole(given, "width", 1),
+    "embedding_digest": _sha256,
+    **CHECKS,
+}
+"""Checks of the entries that may be None."""
+
+
 def digest(embedding: Tensor, unsketched: Tensor) -> str:
     """Return the SHA-256 of what the features are multiplied by, with and without the sketch, in float64.
-
-    Args:
-        embedding: (features, carried).
-        unsketched: (features, projected); the same where nothing is sketched.
 
     Example:
         >>> digest(torch.eye(2), torch.eye(2))[:8] == digest(torch.eye(2), 2 * torch.eye(2))[:8]
         False
     """
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for matrix in (embedding, unsketched):
-        found.update(matrix.detach().cpu().to(torch.float64).contiguous().numpy().tobytes())
-    return found.hexdigest()
+        hashed.update(matrix.detach().cpu().to(torch.float64).contiguous().numpy().tobytes())
+    return hashed.hexdigest()
 
 
 def write_program(spec: Specification) -> Program:

@@ -8,7 +8,7 @@ from ridgeformer import bounds
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.compiler.certificate.certification import promise_of
 from ridgeformer.compiler.certificate.evidence import gather
-from ridgeformer.compiler.certificate.sketching import measure_sketch
+from ridgeformer.compiler.certificate.expected import measure_sketch
 from ridgeformer.compiler.compile import compile
 from ridgeformer.kernels import DotProduct
 from ridgeformer.studies.compiled_problem import KERNELS, problem_with_condition_number

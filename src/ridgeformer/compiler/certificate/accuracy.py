@@ -31,26 +31,28 @@ class Proof:
     Attributes:
         exact: Predictions of the direct solve, (queries, outputs).
         solved: Bound on their own distance from exact ridge regression.
+        sizes: Lower bounds on the largest exact prediction of every output over the queries, (outputs,).
         bound: Bound on abs(answer - exact ridge regression); infinite where nothing is proved.
-        relative: The largest bound over the queries as a fraction of the largest exact prediction, (outputs,).
         how: Where the bound comes from, or why there is none.
     """
 
     exact: Array
     solved: Array
+    sizes: Array
     bound: Array
-    relative: Array
     how: str
 
     @property
-    def sizes(self) -> Array:
-        """Lower bounds on the largest exact prediction of every output over the queries, (outputs,)."""
-        return _sizes(self.exact, self.solved)
+    def relative(self) -> Array:
+        """The largest bound relative to its size, (outputs,), rounded up; infinite where only the size is 0."""
+        with np.errstate(over="ignore"):
+            worst = self.bound.max(0) * (1 + bounds.rounding_gamma(8))
+            return np.divide(worst, self.sizes, out=np.where(worst > 0, inf, 0.0), where=self.sizes > 0)
 
 
 def prove(evidence: RunEvidence) -> Proof:
     """Return the proof of one task: no weight enters it, only the answers and the coefficients of the run."""
-    answers, y = evidence.predictions, evidence.true.y
+    answers, y = evidence.predictions.numpy(), evidence.true.y
     try:
         kernel = evidence.spec.attention.exact_kernel(evidence.projection, evidence.rows)
         fit = solve(kernel, evidence.rows, y, evidence.spec.ridge, algorithm="direct")
@@ -58,17 +60,17 @@ def prove(evidence: RunEvidence) -> Proof:
         solved = np.where(y.numpy().any(0), solved, 0.0)  # targets of zero have the solution zero
     except RidgeformerError as error:
         nothing = np.full(answers.shape, inf)
-        return Proof(evidence.true.f.numpy(), nothing, nothing, nothing.max(0), str(error).rstrip("."))
-    by_solve = _added(answers.numpy(), exact, solved)
-    by_residual = _from_coefficients(fit, evidence)
-    bound = np.fmin(by_solve, by_residual)
+        return Proof(evidence.true.f.numpy(), nothing, np.zeros(answers.shape[1]), nothing, str(error).rstrip("."))
+    by_solve = _added(answers, exact, solved)
+    own = _own_coefficients(fit, evidence)
+    by_residual = np.full(answers.shape, inf) if own is None else _added(answers, *_judged(own, evidence))
     if not np.isfinite(solved).all():
         how = "the exact prediction of some query is beyond float64: scale the rows, or raise the temperature"
     elif by_residual.max() < by_solve.max():
         how = "from the network's own coefficients, their float64 residual and its readout"
     else:
         how = f"from a direct float64 solve, itself proved within {float(solved.max()):.1e} of exact ridge regression"
-    return Proof(exact, solved, bound, _relative(bound, _sizes(exact, solved)), how)
+    return Proof(exact, solved, _sizes(exact, solved), np.fmin(by_solve, by_residual), how)
 
 
 def check_accuracy(proof: Proof, tolerance: float) -> TaskCheck:
@@ -79,7 +81,7 @@ def check_accuracy(proof: Proof, tolerance: float) -> TaskCheck:
         "its output over the queries",
         f"none on the weights; rounding is bounded rigorously; {proof.how}",
         proof.relative,
-        np.full_like(proof.relative, tolerance),
+        tolerance,
         ("output",),
         kind="proved",
     )
@@ -88,29 +90,25 @@ def check_accuracy(proof: Proof, tolerance: float) -> TaskCheck:
 def _judged(fit: Fit, evidence: RunEvidence) -> tuple[Array, Array]:
     """Return the predictions of a fit and the bounds on their distance from the exact ones."""
     answer = fit.answer(evidence.query_rows)
-    found, bound = answer.values.numpy(), answer.bound.numpy()
-    return found, np.where(np.isfinite(found), bound, inf)
+    values, bound = answer.values.numpy(), answer.bound.numpy()
+    return values, np.where(np.isfinite(values), bound, inf)
 
 
-def _from_coefficients(fit: Fit, evidence: RunEvidence) -> Array:
-    """Return the bound by the coefficients that the network's own stream holds after its last step."""
-    nothing = np.full(evidence.predictions.shape, inf)
+def _own_coefficients(fit: Fit, evidence: RunEvidence) -> Fit | None:
+    """Return the fit with the coefficients that the network's stream holds after its last step, if they are usable."""
     if "alpha" not in evidence.values:
-        return nothing
+        return None
     scale = fit.kernel.log_scale - evidence.problem.system.kernel.log_scale
     alpha = evidence.alpha[-1] * (exp(scale) if scale < 700 else inf)
     if not bool(torch.isfinite(alpha).all()):
-        return nothing
+        return None
     unit = exact_unit(evidence.true.y)  # so that squares of small residuals do not underflow
     y, scaled = evidence.true.y / unit, alpha / unit
-    engine = Stored(fit.kernel, fit.X, torch.float64, exact=True)
-    system = RidgeSystem(fit.kernel, fit.X, fit.ridge, engine)
+    system = RidgeSystem(fit.kernel, fit.X, fit.ridge, Stored(fit.kernel, fit.X, torch.float64, exact=True))
     norms, roundoff = system.residual(scaled, y).norm(dim=0), system.residual_roundoff(scaled, y)
     if not bool(torch.isfinite(norms).all() & torch.isfinite(roundoff).all()):
-        return nothing
-    own = replace(fit, alpha=alpha, residual_norm=norms * unit, roundoff=roundoff * unit)
-    predicted, bound = _judged(own, evidence)
-    return _added(evidence.predictions.numpy(), predicted, bound)
+        return None
+    return replace(fit, alpha=alpha, residual_norm=norms * unit, roundoff=roundoff * unit)
 
 
 def _added(answers: Array, predicted: Array, bound: Array) -> Array:
@@ -124,10 +122,3 @@ def _sizes(exact: Array, solved: Array) -> Array:
     with np.errstate(invalid="ignore"):
         known = np.where(np.isfinite(solved), np.abs(exact) - solved, 0.0)
     return np.asarray(known.clip(0).max(0) * (1 - bounds.rounding_gamma(8)))
-
-
-def _relative(bound: Array, sizes: Array) -> Array:
-    """Return bound/size, rounded up: 0 where the bound is 0, infinite where only the size is."""
-    with np.errstate(over="ignore"):
-        worst = bound.max(0) * (1 + bounds.rounding_gamma(8))
-        return np.divide(worst, sizes, out=np.where(worst > 0, inf, 0.0), where=sizes > 0)

@@ -27,32 +27,35 @@ MOST_STEPS, MOST_WORK = 2000, 2**28
 def advise(evidence: list[RunEvidence], proofs: list[Proof], tolerance: float, *, compiled: bool) -> str:
     """Return a clause that says what to do, for the tasks whose bound is above the tolerance.
 
-    Args:
-        evidence: All tasks.
-        proofs: What is proved of each.
-        tolerance: What the bound was to be below.
-        compiled: Whether the weights are those of the specification.
+    `compiled` says whether the weights are those of the specification.
     """
     if not compiled:
         return "the weights are not those of the specification: compile the model again"
     failing = [(e, p) for e, p in zip(evidence, proofs, strict=True) if not bool((p.relative <= tolerance).all())]
-    reasons = [_hindrance(e, p, tolerance) for e, p in failing]
-    found = next((reason for reason in reasons if reason), None)
-    if found is not None:
-        return found
-    more = [_more_steps(e, p, tolerance) for e, p in failing]
-    if any(steps is None for steps in more):
-        return _too_slow(failing[more.index(None)][0])
-    steps = max(steps for steps in more if steps is not None)
-    return f"run {steps:,} more step{'s' * (steps != 1)}" if steps > 0 else _beyond_steps(failing[0][0])
-
-
-def _too_slow(evidence: RunEvidence) -> str:
-    """Return what to do if no number of steps that was tried is enough."""
-    todo = "raise the ridge"
-    if not evidence.spec.algorithm.inner_products or evidence.spec.dtype != "float64":
-        todo = "compile ConjugateGradients with the kernel's own attention in float64, or raise the ridge"
-    return f"{_most(evidence):,} steps would not be enough: {todo}"
+    for task, proof in failing:
+        reason = _hindrance(task, proof, tolerance)
+        if reason is not None:
+            return reason
+    spec, most = evidence[0].spec, 0
+    for task, proof in failing:
+        tried = max(spec.steps + 1, min(MOST_STEPS, MOST_WORK // task.problem.system.n**2))
+        steps = _steps_needed(task, proof, tolerance, tried)
+        if steps is None:
+            todo = "raise the ridge"
+            if not spec.algorithm.inner_products or spec.dtype != "float64":
+                todo = "compile ConjugateGradients with the kernel's own attention in float64, or raise the ridge"
+            return f"{tried:,} steps would not be enough: {todo}"
+        most = max(most, steps - spec.steps)
+    if most > 0:
+        return f"run {most:,} more step{'s' * (most != 1)}"
+    if evidence[0].approximate:
+        return "its ReLU units approximate too coarsely: compile with primitives 'exact', or more relu_knots"
+    if isinstance(spec.attention, ImitatedAttention):
+        tilt = f"its tilt (epsilon {spec.attention.epsilon:g})"
+        return f"{tilt} is too large or drowns in rounding: compile linear attention"
+    if spec.dtype == "float32":
+        return "rounding in float32 keeps it there: compile with dtype 'float64'"
+    return "rounding keeps it there: raise the ridge"
 
 
 def _hindrance(evidence: RunEvidence, proof: Proof, tolerance: float) -> str | None:
@@ -78,21 +81,15 @@ def _hindrance(evidence: RunEvidence, proof: Proof, tolerance: float) -> str | N
     return None
 
 
-def _more_steps(evidence: RunEvidence, proof: Proof, tolerance: float) -> int | None:
-    """Return how many steps more the method needs on this task, run without a network; None if too many."""
-    problem, steps = evidence.problem, evidence.spec.steps
+def _steps_needed(evidence: RunEvidence, proof: Proof, tolerance: float, most: int) -> int | None:
+    """Return how many steps the method needs on this task, run without a network; None if more than `most`."""
     allowed = torch.from_numpy(tolerance * proof.sizes - proof.solved.max(0))
-    limit = problem.f - torch.from_numpy(proof.exact)
+    limit = evidence.problem.f - torch.from_numpy(proof.exact)
     errors = _iterated(evidence) if evidence.algorithm.inner_products else _polynomial(evidence)
-    for step, error in enumerate(islice(errors, _most(evidence)), start=1):
-        if step >= steps and bool(((limit + error).abs().amax(0) <= allowed).all()):
-            return step - steps
+    for step, error in enumerate(islice(errors, most), start=1):
+        if step >= evidence.spec.steps and bool(((limit + error).abs().amax(0) <= allowed).all()):
+            return step
     return None
-
-
-def _most(evidence: RunEvidence) -> int:
-    """Return how many steps are tried."""
-    return max(evidence.spec.steps + 1, min(MOST_STEPS, MOST_WORK // evidence.problem.system.n**2))
 
 
 def _iterated(evidence: RunEvidence) -> Iterator[Tensor]:
@@ -105,40 +102,22 @@ def _iterated(evidence: RunEvidence) -> Iterator[Tensor]:
 
 def _polynomial(evidence: RunEvidence) -> Iterator[Tensor]:
     """Return the same for methods with fixed coefficients: the error is a polynomial in the eigenvalues of A."""
-    problem, vanilla = evidence.problem, isinstance(evidence.spec.attention, VanillaAttention)
-    values, Q, scale = *problem.spectrum, torch.ones(problem.system.n, dtype=torch.float64)
-    if vanilla:  # gradient descent on D^-1/2 A D^-1/2
+    problem, algorithm = evidence.problem, evidence.algorithm
+    assert isinstance(algorithm, FixedCoefficients)
+    if isinstance(evidence.spec.attention, VanillaAttention):  # gradient descent on D^-1/2 A D^-1/2
         scale = diagonal(evidence).sqrt()
         values, Q = torch.linalg.eigh(problem.A / torch.outer(scale, scale))
+        coefficients: Iterable[Coefficients] = repeat(Coefficients(0.0, 1.0))
+        keep = kept_of_a_query(evidence)[:, None]
+    else:
+        scale, keep = torch.ones(problem.system.n, dtype=torch.float64), None
+        values, Q = problem.spectrum
+        coefficients = algorithm.coefficients((problem.ridge, problem.ridge), problem.ridge)
     left, right = (problem.cross / scale) @ Q, Q.T @ (scale[:, None] * problem.alpha)
-    last, change = torch.ones_like(values), torch.zeros_like(values)
-    keep = kept_of_a_query(evidence)[:, None] if vanilla else None
-    slot = -problem.f
-    for carry, push, look in _coefficients(evidence):
+    last, change, slot = torch.ones_like(values), torch.zeros_like(values), -problem.f
+    for carry, push, look in coefficients:
         if keep is not None:  # the slot of a query is one step behind alpha
             slot = keep * slot - (1 - keep) * ((left * last) @ right)
         change = carry * change - push * values * (last + look * change)
         last = last + change
         yield slot if keep is not None else -((left * last) @ right)
-
-
-def _coefficients(evidence: RunEvidence) -> Iterable[Coefficients]:
-    """Return the coefficients of every step."""
-    if isinstance(evidence.spec.attention, VanillaAttention):
-        return repeat(Coefficients(0.0, 1.0))
-    algorithm, ridge = evidence.algorithm, evidence.problem.ridge
-    assert isinstance(algorithm, FixedCoefficients)
-    return algorithm.coefficients((ridge, ridge), ridge)
-
-
-def _beyond_steps(evidence: RunEvidence) -> str:
-    """Return why a network is off whose method, run without a network, is not."""
-    spec = evidence.spec
-    if evidence.approximate:
-        return "its ReLU units approximate too coarsely: compile with primitives 'exact', or more relu_knots"
-    if isinstance(spec.attention, ImitatedAttention):
-        tilt = f"its tilt (epsilon {spec.attention.epsilon:g})"
-        return f"{tilt} is too large or drowns in rounding: compile linear attention"
-    if spec.dtype == "float32":
-        return "rounding in float32 keeps it there: compile with dtype 'float64'"
-    return "rounding keeps it there: raise the ridge"

@@ -9,14 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ridgeformer.core.words import percent_at_most
 
-__all__ = ["FLOOR", "MODEL", "MODELLED", "Certificate", "CertificateCurve", "Check", "Kind", "TaskCheck", "merge"]
-
+__all__ = ["FLOOR", "MODELLED", "Array", "Certificate", "CertificateCurve", "Check", "Kind", "TaskCheck", "merge"]
 
 Array = NDArray[np.float64]
-
 
 Kind = Literal["proved", "expected", "observed"]
 """proved: a rigorous bound for this run, whatever the weights are. expected: a theorem of exact arithmetic plus a model
@@ -30,10 +29,8 @@ MODEL = (
     "precision, and kappa the condition number of the system or of the method, whichever is larger; and what conjugate "
     "gradients leave when their divisors become too small to divide by"
 )
-"""The model in words."""
-
 MODELLED = "rounding as modelled"
-"""How the condition of an expected line refers to it."""
+"""How the condition of an expected line refers to MODEL."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +71,16 @@ class TaskCheck:
 
     Attributes:
         name, what, condition, kind: As in `Check`.
-        measured, bound: Arrays of one shape.
-        axes: Names of their axes.
+        measured, bound: What was found, and what it must not exceed; one bound may serve all.
+        axes: Names of the axes of `measured`.
         met: Whether the condition is met on this task.
     """
 
     name: str
     what: str
     condition: str
-    measured: Array
-    bound: Array
+    measured: Array | Tensor | float
+    bound: Array | Tensor | float
     axes: tuple[str, ...] = ()
     met: bool = True
     kind: Kind = "expected"
@@ -158,21 +155,20 @@ class Certificate:
         return next(check for check in self.checks if check.name == name)
 
     def __str__(self) -> str:
-        lines = [self.verdict, self.subject, self._scale(), ""]
-        lines.append(f"{'':<7}{'kind':<10}{'check':<22}{'measured':>10}  {'at most':>10}  what it says")
+        lines = [
+            self.verdict,
+            self.subject,
+            "Per cent are of the largest exact prediction of each output over the queries; tolerance "
+            f"{percent_at_most(self.tolerance)}.",
+            "",
+            f"{'':<7}{'kind':<10}{'check':<22}{'measured':>10}  {'at most':>10}  what it says",
+        ]
         for check in self.checks:
             mark = "holds" if check.holds else "FAILS"
             numbers = f"{check.measured:>10.2e}  {check.bound:>10.2e}"
             lines.append(f"{mark:<7}{check.kind:<10}{check.name:<22}{numbers}  {check.what}")
         lines += ["", "conditions", *(f"  {check.name}: {check.condition}" for check in self.checks)]
-        lines += ["model of rounding", f"  {MODEL}"]
-        return "\n".join(lines)
-
-    def _scale(self) -> str:
-        return (
-            "Per cent are of the largest exact prediction of each output over the queries; tolerance "
-            f"{percent_at_most(self.tolerance)}."
-        )
+        return "\n".join([*lines, "model of rounding", f"  {MODEL}"])
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain JSON values, the arrays as nested lists."""
@@ -196,43 +192,35 @@ class Certificate:
 
 
 def merge(tasks: Iterable[Sequence[TaskCheck]]) -> tuple[tuple[Check, ...], dict[str, CertificateCurve]]:
-    """Put the findings of several tasks together: one check a name, at its tightest point.
+    """Combine the findings of several tasks: one check a name, shown where measured / bound is largest.
+
+    A NaN or an infinity counts as the largest, and fails.
 
     Example:
-        >>> found = TaskCheck("rate", "it falls", "always", np.array([0.1, 0.3]), np.array([1.0, 0.5]))
-        >>> checks, curves = merge([[found]])
+        >>> finding = TaskCheck("rate", "it falls", "always", np.array([0.1, 0.3]), np.array([1.0, 0.5]))
+        >>> checks, curves = merge([[finding]])
         >>> checks[0].measured, checks[0].bound, checks[0].holds
         (0.3, 0.5, True)
     """
     checks, curves = [], {}
     for findings in zip(*tasks, strict=True):
-        first = findings[0]
-        measured, bound = np.stack([f.measured for f in findings]), np.stack([f.bound for f in findings])
-        curves[first.name] = CertificateCurve(measured, bound, ("task", *first.axes))
-        worst = _tightest(measured, bound)
+        shown = next((f for f in findings if not f.met), findings[0])
+        measured = np.stack([np.asarray(f.measured, dtype=np.float64) for f in findings])
+        bound = np.stack([np.broadcast_to(f.bound, measured.shape[1:]) for f in findings])
+        curves[shown.name] = CertificateCurve(measured, bound, ("task", *shown.axes))
+        finite = np.isfinite(measured) & np.isfinite(bound)
+        with np.errstate(all="ignore"):
+            ratio = np.where(measured == 0, 0.0, measured / bound)
+        worst = int(np.argmax(np.where(finite & ~np.isnan(ratio), ratio, np.inf)))
         checks.append(
             Check(
-                name=first.name,
-                kind=first.kind,
-                what=next((f.what for f in findings if not f.met), first.what),
+                name=shown.name,
+                kind=shown.kind,
+                what=shown.what,
                 measured=float(measured.flat[worst]),
                 bound=float(bound.flat[worst]),
-                holds=_all_below(measured, bound) and all(f.met for f in findings),
-                condition=next((f.condition for f in findings if not f.met), first.condition),
+                holds=bool((finite & (measured <= bound)).all()) and all(f.met for f in findings),
+                condition=shown.condition,
             )
         )
     return tuple(checks), curves
-
-
-def _all_below(measured: Array, bound: Array) -> bool:
-    """Whether there is something, all of it is finite, and none of it is above its bound."""
-    finite = np.isfinite(measured).all() and np.isfinite(bound).all()
-    return bool(measured.size > 0 and finite and (measured <= bound).all())
-
-
-def _tightest(measured: Array, bound: Array) -> int:
-    """Return the index at which measured / bound is largest, a NaN or an infinity counting as the largest."""
-    with np.errstate(all="ignore"):
-        ratio = np.where(measured == 0, 0.0, measured / bound)
-    ratio = np.where(np.isfinite(measured) & np.isfinite(bound) & ~np.isnan(ratio), ratio, np.inf)
-    return int(np.argmax(ratio))

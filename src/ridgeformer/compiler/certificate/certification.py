@@ -16,7 +16,6 @@ from ridgeformer.compiler.certificate.evidence import RunEvidence, gather
 from ridgeformer.compiler.certificate.expected import (
     Promise,
     check_average,
-    check_outcome,
     check_precision,
     promise_rate,
     promise_vanilla,
@@ -24,7 +23,6 @@ from ridgeformer.compiler.certificate.expected import (
 )
 from ridgeformer.compiler.certificate.inexact import check_products, check_useful, measured_error, promise_imitation
 from ridgeformer.compiler.certificate.network import check_leakage, check_ranges, check_weights
-from ridgeformer.compiler.certificate.sketching import measure_sketch
 from ridgeformer.compiler.certificate.textbook import check_steps
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.compiler.vanilla import VanillaAttention
@@ -102,18 +100,13 @@ def conclude(
 def _examine(evidence: RunEvidence) -> list[TaskCheck]:
     """Return what is expected of one task and what was observed, the findings a person asks for first first."""
     if isinstance(evidence.spec.algorithm, NadarayaWatson):
-        return check_average(evidence)
+        return [check_average(evidence)]
     if evidence.approximate:
-        return [
-            *([check_useful(evidence, measured_error(evidence))] if "r" in evidence.values else []),
-            *check_precision(evidence),
-        ]
-    promise = promise_of(evidence)
-    sketch = measure_sketch(evidence) if evidence.true is not evidence.problem else None
-    findings = check_outcome(evidence, promise, sketch) + report_promise(evidence, promise)
+        useful = [check_useful(evidence, measured_error(evidence))] if "r" in evidence.values else []
+        return [*useful, check_precision(evidence)]
     imitated = isinstance(evidence.spec.attention, ImitatedAttention)
-    findings += check_products(evidence) if imitated else check_steps(evidence)
-    return findings + check_precision(evidence)
+    steps = check_products(evidence) if imitated else [check_steps(evidence)]
+    return [*report_promise(evidence, promise_of(evidence)), *steps, check_precision(evidence)]
 
 
 def promise_of(evidence: RunEvidence) -> Promise:

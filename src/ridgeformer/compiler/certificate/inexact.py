@@ -14,9 +14,8 @@ the imitated product is off by E v. What rounding adds to the difference of two 
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,10 +25,10 @@ from ridgeformer.compiler.certificate.certificate import FLOOR, MODELLED, TaskCh
 from ridgeformer.compiler.certificate.evidence import RunEvidence
 from ridgeformer.compiler.certificate.expected import Promise, relative
 
-__all__ = ["check_products", "check_useful", "measured_error", "promise_imitation", "promise_inexact", "steps_taken"]
+__all__ = ["check_products", "check_useful", "measured_error", "promise_imitation"]
 
 
-def steps_taken(evidence: RunEvidence) -> tuple[Tensor, Tensor]:
+def _steps_taken(evidence: RunEvidence) -> tuple[Tensor, Tensor]:
     """Return e_j, (steps, supports, outputs), and norm(alpha_{j+1} - alpha_j), (steps, outputs)."""
     problem = evidence.problem
     r = torch.cat([problem.y[None], evidence.values["r"]])
@@ -43,42 +42,54 @@ def measured_error(evidence: RunEvidence) -> float:
 
     The rounding of r and alpha themselves is no error of a step. Targets of zero need no step.
     """
-    errors, lengths = steps_taken(evidence)
-    moving = lengths > evidence.eps**0.5 * lengths.amax(0)
+    errors, lengths = _steps_taken(evidence)
     norm, y = float(evidence.problem.eigenvalues[-1]), evidence.problem.y
+    moving = lengths > evidence.eps**0.5 * lengths.amax(0)
+    if not bool(moving.any()):
+        return nan if bool(y.any()) else 0.0
     rounding = evidence.eps * (y.norm(dim=0) + norm * evidence.alpha.norm(dim=-2))
     ratio = (errors.norm(dim=-2) - rounding).clamp_min(0) / (norm * lengths)
-    if not bool(moving.any()):
-        return float("nan") if bool(y.any()) else 0.0
     return float(ratio[moving].max())
 
 
-def promise_inexact(evidence: RunEvidence, product: float, readout: Tensor) -> Promise:
-    """Return the promise of inexact CG.
-
-    Args:
-        evidence: One task.
-        product: Bound on norm(e_j)/norm(alpha_{j+1} - alpha_j), the error of a product.
-        readout: Bound on abs(f_t(x) - k(x)'alpha_t), (steps, queries, outputs).
-    """
-    problem = evidence.problem
-    norm, size = float(problem.eigenvalues[-1]), problem.y.norm(dim=0)
+def promise_imitation(evidence: RunEvidence) -> Promise:
+    """Return the promise of inexact CG, its products and its readout being off as the tilt makes them."""
+    problem, size = evidence.problem, evidence.problem.y.norm(dim=0)
+    epsilon, cancelling = _tilt(evidence)
     true = torch.stack([problem.system.residual(alpha, problem.y).norm(dim=0) for alpha in evidence.alpha])
-    travelled = steps_taken(evidence)[1].cumsum(0)
-    gap = product * travelled
-    rounding = FLOOR * evidence.relative_eps * (size + norm * travelled)
-    residual = evidence.values["r"].norm(dim=-2) + gap + rounding
+    travelled = _steps_taken(evidence)[1].cumsum(0)
+    rounding = FLOOR * evidence.relative_eps * (size + float(problem.eigenvalues[-1]) * travelled)
+    residual = evidence.values["r"].norm(dim=-2) + _product_error(evidence) * travelled + rounding
+    readout = remainder(problem.cross, epsilon).norm(dim=1) + cancelling / problem.system.n**0.5
+    predictions = torch.full_like(evidence.f, nan)
+    for t, norms in enumerate(residual):
+        if bool(torch.isfinite(norms).all()):
+            reach = bounds.prediction_error_from_energy(norms, problem.ridge, problem.energies.square())
+            predictions[t] = torch.from_numpy(reach)  # the most abs(k(x)'A^-1 r) can be
     return Promise(
         what="the true residual stays below the carried one plus what inexact products may do to it",
         condition=f"products as inexact as the tilt makes them; {MODELLED}",
         met=bool(torch.isfinite(residual).all()),
         measured=relative(true, size),
         bound=relative(residual, size),
-        predictions=torch.stack([_reach(evidence, norms) for norms in residual])
-        + readout
-        + evidence.prediction_floor(),
+        predictions=predictions + readout[:, None] * travelled[:, None, :] + evidence.prediction_floor(),
         coefficients=residual[-1] / problem.ridge + evidence.floor * problem.alpha.norm(dim=0),
     )
+
+
+def check_products(evidence: RunEvidence) -> list[TaskCheck]:
+    """Return the findings on the products themselves: their error, and whether kappa times it is small."""
+    measured, expected = measured_error(evidence), _product_error(evidence)
+    return [
+        TaskCheck(
+            "imitated product",
+            "a product is as far from linear attention's as the tilt makes it, relative to norm(A)",
+            "supports centred in context; rounding modelled as 2 FLOOR eps n/epsilon, since two means cancel",
+            measured,
+            expected / float(evidence.problem.eigenvalues[-1]),
+        ),
+        check_useful(evidence, measured if isfinite(expected) else inf),
+    ]
 
 
 def check_useful(evidence: RunEvidence, error: float) -> TaskCheck:
@@ -87,51 +98,23 @@ def check_useful(evidence: RunEvidence, error: float) -> TaskCheck:
         "inexactness",
         "condition number times the relative error of a step is below 1: it is still the same problem",
         "none",
-        np.asarray(evidence.problem.kappa * error),
-        np.asarray(1.0),
+        evidence.problem.kappa * error,
+        1.0,
     )
 
 
-def _reach(evidence: RunEvidence, residual_norms: Tensor) -> Tensor:
-    """Return the most abs(k(x)'A^-1 r) can be, (queries, outputs)."""
-    problem = evidence.problem
-    if not bool(torch.isfinite(residual_norms).all()):
-        return torch.full((len(problem.own), len(residual_norms)), torch.nan, dtype=torch.float64)
-    energies = problem.energies.square()
-    return torch.from_numpy(bounds.prediction_error_from_energy(residual_norms, problem.ridge, energies))
-
-
-def promise_imitation(evidence: RunEvidence) -> Promise:
-    """Return the promise of inexact CG, the readout being off as the tilt makes it."""
-    problem = evidence.problem
-    travelled = steps_taken(evidence)[1].cumsum(0)
-    rounding = cancellation(evidence) / problem.system.n**0.5
-    row_error = remainder(problem.cross, tilt(evidence)).norm(dim=1) + rounding
-    return promise_inexact(evidence, product_error(evidence), row_error[:, None] * travelled[:, None, :])
-
-
-def check_products(evidence: RunEvidence) -> list[TaskCheck]:
-    """Return the findings on the products themselves: their error, and whether kappa times it is small."""
-    norm, error = float(evidence.problem.eigenvalues[-1]), measured_error(evidence)
-    expected = product_error(evidence)
-    return [
-        TaskCheck(
-            "imitated product",
-            "a product is as far from linear attention's as the tilt makes it, relative to norm(A)",
-            "supports centred in context; rounding modelled as 2 FLOOR eps n/epsilon, since two means cancel",
-            np.asarray(error),
-            np.asarray(expected / norm),
-        ),
-        check_useful(evidence, error if isfinite(expected) else inf),
-    ]
-
-
-def product_error(evidence: RunEvidence) -> float:
+def _product_error(evidence: RunEvidence) -> float:
     """Return what norm(E v)/norm(v) is at most, rounding included; infinite where the tilt overflows."""
-    E = remainder(evidence.problem.K, tilt(evidence))
-    if not bool(torch.isfinite(E).all()):
-        return inf
-    return float(torch.linalg.matrix_norm(E, ord=2)) + cancellation(evidence)
+    epsilon, cancelling = _tilt(evidence)
+    E = remainder(evidence.problem.K, epsilon)
+    return float(torch.linalg.matrix_norm(E, ord=2)) + cancelling if bool(torch.isfinite(E).all()) else inf
+
+
+def _tilt(evidence: RunEvidence) -> tuple[float, float]:
+    """Return epsilon, and what rounding may add to norm(product)/norm(v): 2 FLOOR eps n/epsilon for two means."""
+    assert isinstance(evidence.spec.attention, ImitatedAttention)
+    epsilon = evidence.spec.attention.epsilon
+    return epsilon, 2 * FLOOR * evidence.eps * evidence.problem.system.n / epsilon
 
 
 def remainder(S: Tensor, epsilon: float) -> Tensor:
@@ -147,14 +130,3 @@ def remainder(S: Tensor, epsilon: float) -> Tensor:
     rho = torch.expm1(x) - x
     d = rho.mean(1, keepdim=True)
     return (rho - d * (1 + x)) / (epsilon * (1 + d))
-
-
-def tilt(evidence: RunEvidence) -> float:
-    """Return epsilon."""
-    assert isinstance(evidence.spec.attention, ImitatedAttention)
-    return evidence.spec.attention.epsilon
-
-
-def cancellation(evidence: RunEvidence) -> float:
-    """Return what rounding may add to norm(product)/norm(v): 2 FLOOR eps n/epsilon, for two means that cancel."""
-    return 2 * FLOOR * evidence.eps * evidence.problem.system.n / tilt(evidence)

@@ -17,8 +17,7 @@ from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.roles import QUERY, Tokens
 
-__all__ = ["as_specified", "check_leakage", "check_ranges", "check_weights"]
-
+__all__ = ["check_leakage", "check_ranges", "check_weights"]
 
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
@@ -26,43 +25,38 @@ BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 def check_weights(model: CompiledTransformer) -> TaskCheck:
     """Return the finding that every weight, mask and gate is, bit by bit, the one the specification compiles to."""
     sound = as_specified(model)
-    compiled, found = sound.state_dict(), model.state_dict()
-    differing = {name: _differing(weight, found.get(name)) for name, weight in compiled.items()}
-    differing |= {name: weight.numel() for name, weight in found.items() if name not in compiled}
-    differing |= dict.fromkeys(_differing_sublayers(sound, model), 1)
+    compiled, held = sound.state_dict(), model.state_dict()
+    differing = {name: _differing(weight, held.get(name)) for name, weight in compiled.items()}
+    differing |= {name: weight.numel() for name, weight in held.items() if name not in compiled}
+    layers = dict(model.named_modules())
+    for name, layer in sound.named_modules():
+        if _wiring(layer) != _wiring(layers.get(name)):
+            differing[f"{name} (masks or gates)"] = 1
+    differing = {name: count for name, count in differing.items() if count}
     entries = sum(differing.values())
-    what = f"all {sum(weight.numel() for weight in compiled.values()):,} weights are, bit by bit, those of the "
-    what += "specification compiled again"
-    if entries:
-        first, count = next((name, count) for name, count in differing.items() if count)
-        names = sum(count > 0 for count in differing.values())
+    what = (
+        f"all {sum(weight.numel() for weight in compiled.values()):,} weights are, bit by bit, those of the "
+        "specification compiled again"
+    )
+    if differing:
+        first, count = next(iter(differing.items()))
         what = (
             f"the weights are NOT those of the specification compiled again: {first} differs first, in {count:,} "
-            f"of its entries; {entries:,} entries of {names:,} tensors or masks differ in all"
+            f"of its entries; {entries:,} entries of {len(differing):,} tensors or masks differ in all"
         )
-    measured = np.asarray(float(entries))
-    return TaskCheck("weights", what, "none", measured, np.zeros_like(measured), kind="observed")
+    return TaskCheck("weights", what, "none", float(entries), 0.0, kind="observed")
 
 
-def _differing(compiled: Tensor, found: Tensor | None) -> int:
+def _differing(compiled: Tensor, held: Tensor | None) -> int:
     """Return how many entries differ in any bit; all of them where the tensors cannot be compared."""
-    if found is None or found.shape != compiled.shape or found.dtype != compiled.dtype:
+    if held is None or held.shape != compiled.shape or held.dtype != compiled.dtype:
         return max(1, compiled.numel())
     bits = BITS[compiled.dtype]
-    return int((compiled.contiguous().view(bits) != found.detach().cpu().contiguous().view(bits)).sum())
-
-
-def _differing_sublayers(sound: CompiledTransformer, model: CompiledTransformer) -> list[str]:
-    """Return the names of sublayers whose masks, kinds of head or gates are not the compiled ones."""
-    found = dict(model.named_modules())
-    return [
-        f"{name} (masks or gates)"
-        for name, layer in sound.named_modules()
-        if isinstance(layer, AttentionSublayer | GatedMLP) and _wiring(layer) != _wiring(found.get(name))
-    ]
+    return int((compiled.contiguous().view(bits) != held.detach().cpu().contiguous().view(bits)).sum())
 
 
 def _wiring(layer: object) -> tuple[object, ...]:
+    """Return the masks and kinds of head, or the gates, of a sublayer."""
     if isinstance(layer, AttentionSublayer):
         return layer.masks, layer.kinds
     return (layer.gates,) if isinstance(layer, GatedMLP) else ()
@@ -82,9 +76,7 @@ def check_leakage(model: CompiledTransformer, evidence: list[RunEvidence]) -> Ta
     queries' own rows do move is checked as well: a derivative that is zero because nothing was differentiated shows
     nothing.
 
-    Args:
-        model: What is examined.
-        evidence: Its tasks; all outputs are probed, supports, queries and tasks up to the budget.
+    All outputs are probed; supports, queries and tasks up to the budget.
     """
     first = evidence[0]
     supports, queries = min(SUPPORTS, len(first.rows)), min(QUERIES, len(first.query_rows))
@@ -92,50 +84,41 @@ def check_leakage(model: CompiledTransformer, evidence: list[RunEvidence]) -> Ta
     some = [(e.rows[:supports], e.true.y[:supports], e.query_rows[:queries]) for e in evidence[:tasks]]
     X, y, Xq = (torch.stack(parts).to(model.spec.torch_dtype) for parts in zip(*some, strict=True))
     tokens, generator = model.tokens(supports, queries), torch_generator(0, "leakage")
-    stream = _generic(model, model.stream(X, y, Xq), generator)
+    stream = model.stream(X, y, Xq)
+    state = torch.ones(stream.shape[-1], dtype=torch.bool)  # the columns in which the embedding puts nothing
+    for name, columns in model.layout.columns.items():
+        if model.program.channels[name].source is not None:
+            state[list(columns)] = False
+    stream = torch.where(state, 0.5 + torch.rand(stream.shape, generator=generator, dtype=stream.dtype), stream)
     places = [
         (f"{section}.{i.name}", layer) for section, i, layer in model.schedule if isinstance(layer, AttentionSublayer)
     ]
     with torch.no_grad():
-        found = {layer: _derivative(layer, stream, tokens, generator) for layer in {layer: 0 for _, layer in places}}
+        moved = {layer: _derivative(layer, stream, tokens, generator) for layer in {layer: 0 for _, layer in places}}
     given = len(evidence) * (len(first.rows) + len(first.query_rows))
     probed = (
         f"{supports} of {len(first.rows)} supports and {queries} of {len(first.query_rows)} queries of {tasks} of "
         f"{len(evidence)} tasks, {100 * tasks * (supports + queries) / given:.3g} % of the tokens; every output of "
         f"{model.spec.outputs}"
     )
-    alive = all(moved > 0 for _, moved in found.values())
-    return _finding([(place, found[layer][0]) for place, layer in places], alive, probed)
-
-
-def _generic(model: CompiledTransformer, stream: Tensor, generator: torch.Generator) -> Tensor:
-    """Return a stream with random numbers between 1/2 and 3/2 wherever the embedding puts nothing."""
-    given = [c for name, c in model.layout.columns.items() if model.program.channels[name].source is not None]
-    state = torch.ones(stream.shape[-1], dtype=torch.bool)
-    state[[column for columns in given for column in columns]] = False
-    return torch.where(state, 0.5 + torch.rand(stream.shape, generator=generator, dtype=stream.dtype), stream)
+    alive = all(own > 0 for _, own in moved.values())
+    return _finding([(place, moved[layer][0]) for place, layer in places], alive, probed)
 
 
 def _derivative(
     sublayer: AttentionSublayer, stream: Tensor, tokens: Tokens, generator: torch.Generator
 ) -> tuple[float, float]:
-    """Return the largest derivative of other rows, and of query rows, when the query rows move."""
+    """Return the largest derivative of other rows, and of query rows, when the query rows move; NaN if one is."""
     queries = tokens.rows(QUERY)
     direction = torch.zeros_like(stream)
     moving = direction[..., queries, :]
     moving.copy_(torch.randn(moving.shape, generator=generator, dtype=stream.dtype))
-    moved: Tensor = torch.func.jvp(lambda at: sublayer(at, tokens), (stream,), (direction,))[1]
-    others = [_largest(moved[..., tokens.rows(role), :]) for role in tokens.counts if role != QUERY]
-    return max(others), _largest(moved[..., queries, :])
-
-
-def _largest(value: Tensor) -> float:
-    """Return the largest absolute value, NaN if there is one."""
-    return float(value.abs().max())
+    moved: Tensor = torch.func.jvp(lambda at: sublayer(at, tokens), (stream,), (direction,))[1].abs()
+    others = [float(moved[..., tokens.rows(role), :].max()) for role in tokens.counts if role != QUERY]
+    return max(others), float(moved[..., queries, :].max())
 
 
 def _finding(leaks: list[tuple[str, float]], alive: bool, probed: str) -> TaskCheck:
-    measured = np.array([leak for _, leak in leaks])
     leaky = [place for place, leak in leaks if leak != 0.0]
     what = "no support, anchor or aggregator depends on any query, in any sublayer"
     if leaky:
@@ -145,8 +128,8 @@ def _finding(leaks: list[tuple[str, float]], alive: bool, probed: str) -> TaskCh
         what,
         f"the Jacobian with respect to the query rows is exactly 0.0 in every attention sublayer, in a random "
         f"direction at a random state; probed: {probed}",
-        measured,
-        np.zeros_like(measured),
+        np.array([leak for _, leak in leaks]),
+        0.0,
         ("sublayer",),
         met=alive and not leaky,
         kind="observed",
@@ -159,15 +142,14 @@ def check_ranges(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> TaskChe
     Divisors below the range only make a converged network idle, so they do not count; above it Newton's sweeps
     diverge, and beyond `relu_bound` a piecewise-linear product is flat.
     """
-    found, options = operand_ranges(model, X, y, Xq), model.spec.units.options
-    largest_divisor = (options["reciprocal_range"] or (0.0, np.inf))[1]
-    excess = max(found.largest_divisor / largest_divisor, found.largest_factor / (options["relu_bound"] or np.inf))
+    met, options = operand_ranges(model, X, y, Xq), model.spec.units.options
+    divisor, factor = (options["reciprocal_range"] or (0.0, np.inf))[1], options["relu_bound"] or np.inf
     return TaskCheck(
         "operand range",
         "largest divisor and factor of the program, as a fraction of what its units were compiled for",
-        f"divisors up to {largest_divisor:g} ({found.largest_divisor:.3g} met), factors up to "
-        f"{options['relu_bound'] or np.inf:g} ({found.largest_factor:.3g} met); compile with a wider range otherwise",
-        np.asarray(excess),
-        np.asarray(1.0),
+        f"divisors up to {divisor:g} ({met.largest_divisor:.3g} met), factors up to {factor:g} "
+        f"({met.largest_factor:.3g} met); compile with a wider range otherwise",
+        max(met.largest_divisor / divisor, met.largest_factor / factor),
+        1.0,
         kind="observed",
     )

@@ -16,7 +16,7 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.solving import RidgeSystem
 from ridgeformer.solving.direct import solve_directly
 
-__all__ = ["ReferenceProblem", "all_features", "as_specified", "carried_features", "pose", "pose_true"]
+__all__ = ["ReferenceProblem", "all_features", "as_specified", "carried_features", "pose"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,21 +102,12 @@ class ReferenceProblem:
 
     def in_precision(self, dtype: torch.dtype, order: Tensor) -> ReferenceProblem:
         """Return the same problem with its supports in another order, computed in another precision."""
-        rows = self.system.X[order].to(dtype)
-        return ReferenceProblem(
-            RidgeSystem(self.system.kernel, rows, self.ridge), self.y[order].to(dtype), self.queries
-        )
+        system = RidgeSystem(self.system.kernel, self.system.X[order].to(dtype), self.ridge)
+        return ReferenceProblem(system, self.y[order].to(dtype), self.queries)
 
 
 def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tensor) -> ReferenceProblem:
     """Return the problem of one task for features that `embedding` (features, carried) makes of the rows.
-
-    Args:
-        spec: Attention and ridge.
-        embedding: What the rows are multiplied by.
-        X: Supports, float64, (k, features).
-        y: Targets, (k, outputs).
-        Xq: Queries, (q, features).
 
     Raises:
         InputError: rows so long that float64 does not hold the squares of kernel entries, which are in every bound.
@@ -129,11 +120,6 @@ def pose(spec: Specification, embedding: Tensor, X: Tensor, y: Tensor, Xq: Tenso
         )
     system = RidgeSystem(spec.attention.scaled_kernel, rows, spec.ridge * spec.attention.scale)
     return ReferenceProblem(system, y, queries)
-
-
-def pose_true(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> ReferenceProblem:
-    """Return the problem of one task with all features, sketched or not by the model; arguments as in `pose`."""
-    return pose(model.spec, all_features(model), X, y, Xq)
 
 
 def carried_features(model: CompiledTransformer) -> Tensor:

@@ -30,58 +30,44 @@ CONTROLS = 4
 """Orders tried: one alone may drift little by luck."""
 
 
-def check_steps(evidence: RunEvidence) -> list[TaskCheck]:
+def check_steps(evidence: RunEvidence) -> TaskCheck:
     """Return the finding that every step, up to the loss of orthogonality, is the textbook's."""
-    problem, steps = evidence.problem, evidence.spec.steps
-    whole = problem.solution_norms
+    problem, steps, whole = evidence.problem, evidence.spec.steps, evidence.problem.solution_norms
     reference = torch.stack(list(islice(iterates(evidence, problem, None), steps)))
-    drift = _drift(evidence, reference)
-    claimed = int((drift.amax(1) <= evidence.eps**0.5).sum())
-    measured = relative(problem.a_norm(evidence.alpha - reference), whole)[:claimed]
-    rounding = evidence.relative_eps * torch.arange(1, steps + 1)[:, None]  # a single row cannot be permuted
-    return [
-        TaskCheck(
-            "textbook steps",
-            f"steps 1 to {claimed} of {steps} are those of the textbook, relative to the size of the solution",
-            f"claimed while the textbook agrees with itself in {CONTROLS} other orders of the rows to sqrt(eps); at "
-            f"most {MARGIN:g} (1 + largest logit) times as far off, plus (1 + largest logit) eps a step; {MODELLED}",
-            torch.nn.functional.pad(measured, (0, 0, 0, steps - claimed)).numpy(),
-            (MARGIN * evidence.relative_eps / evidence.eps * drift + evidence.floor + rounding).numpy(),
-            ("step", "output"),
-            met=claimed > 0,
-            kind="observed",
-        )
-    ]
-
-
-def _drift(evidence: RunEvidence, reference: Tensor) -> Tensor:
-    """Return how far the textbook drifts from itself up to every step, (steps, outputs), the worst of some orders."""
-    problem, worst = evidence.problem, torch.zeros(())
-    generator = torch_generator(0, "permuted control")
+    drift, generator = torch.zeros(()), torch_generator(0, "permuted control")  # the largest up to every step
     for _ in range(CONTROLS):
         order = torch.randperm(problem.system.n, generator=generator)
         control = problem.in_precision(evidence.spec.torch_dtype, order)
-        shuffled = torch.stack(list(islice(iterates(evidence, control, order), len(reference)))).to(torch.float64)
+        shuffled = torch.stack(list(islice(iterates(evidence, control, order), steps))).to(torch.float64)
         gap = problem.a_norm(shuffled[:, order.argsort()] - reference)
-        worst = torch.maximum(worst, relative(gap, problem.solution_norms).cummax(0).values)
-    return worst
+        drift = torch.maximum(drift, relative(gap, whole).cummax(0).values)
+    claimed = int((drift.amax(1) <= evidence.eps**0.5).sum())
+    measured = relative(problem.a_norm(evidence.alpha - reference), whole)[:claimed]
+    rounding = evidence.relative_eps * torch.arange(1, steps + 1)[:, None]  # a single row cannot be permuted
+    return TaskCheck(
+        "textbook steps",
+        f"steps 1 to {claimed} of {steps} are those of the textbook, relative to the size of the solution",
+        f"claimed while the textbook agrees with itself in {CONTROLS} other orders of the rows to sqrt(eps); at "
+        f"most {MARGIN:g} (1 + largest logit) times as far off, plus (1 + largest logit) eps a step; {MODELLED}",
+        torch.nn.functional.pad(measured, (0, 0, 0, steps - claimed)),
+        MARGIN * evidence.relative_eps / evidence.eps * drift + evidence.floor + rounding,
+        ("step", "output"),
+        met=claimed > 0,
+        kind="observed",
+    )
 
 
 def iterates(evidence: RunEvidence, problem: ReferenceProblem, order: Tensor | None) -> Iterator[Tensor]:
     """Return the textbook's coefficients after step 1, 2, ..."""
     if isinstance(evidence.spec.attention, VanillaAttention):
-        D = diagonal(evidence).to(problem.y.dtype)
-        return _preconditioned_descent(problem, D if order is None else D[order])
+        D = diagonal(evidence).to(problem.y.dtype)[slice(None) if order is None else order]
+        alpha = torch.zeros_like(problem.y)
+        while True:
+            alpha = alpha - (problem.system.apply(alpha) - problem.y) / D[:, None]
+            yield alpha
     algorithm = evidence.algorithm
     assert isinstance(algorithm, Iterative)
     builder = PRECONDITIONERS["jacobi" if algorithm.preconditioned else "identity"]
     inverse = builder.build(problem.system, torch.Generator())
     states = algorithm.iterate(problem.system, problem.y, spectrum=(problem.ridge, problem.ridge), precondition=inverse)
-    return (state.alpha for state in states)
-
-
-def _preconditioned_descent(problem: ReferenceProblem, D: Tensor) -> Iterator[Tensor]:
-    alpha = torch.zeros_like(problem.y)
-    while True:
-        alpha = alpha - (problem.system.apply(alpha) - problem.y) / D[:, None]
-        yield alpha
+    yield from (state.alpha for state in states)

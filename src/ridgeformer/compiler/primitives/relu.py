@@ -80,16 +80,19 @@ class ReLU(Primitives):
 
     def move(self, parts: Sequence[Entry], one: int) -> list[Unit]:
         """Return two units, relu(x) - relu(-x): one of them is 0 and the other exact."""
-        return [
-            _unit([(column, sign * coefficient) for column, coefficient in parts], sign, one) for sign in (1.0, -1.0)
-        ]
+        return [_unit([(column, sign * c) for column, c in parts], sign, one) for sign in (1.0, -1.0)]
 
     def multiply(self, coefficient: float, x: Operand, y: Operand, one: int) -> list[Unit]:
-        """Return 2 N units for a product, N for a square, 2 where a factor is a constant channel."""
+        """Return 2 N units for a product, N for a square, 2 where a factor is a constant channel.
+
+        Where that channel is off, both units stay shut.
+        """
+        if x.constant is not None and y.constant is None:
+            x, y = y, x
         if y.constant is not None:
-            return self._select(coefficient, x, y.column, y.constant, one)
-        if x.constant is not None:
-            return self._select(coefficient, y, x.column, x.constant, one)
+            shut = [(one, -self.bound), (y.column, self.bound / y.constant)]
+            weight = coefficient * y.constant
+            return [_unit([(x.column, sign), *shut], sign * weight, one) for sign in (1.0, -1.0)]
         square = self._square([(x.column, 1.0), (y.column, 1.0)], coefficient / 4, one)
         if x.column == y.column:
             return square
@@ -120,18 +123,12 @@ class ReLU(Primitives):
     def _square(self, parts: list[Entry], weight: float, one: int) -> list[Unit]:
         """Return N units for weight * s^2, s in [-2M, 2M], even in s and exactly 0 at 0."""
         piece = 4 * self.bound / self.knots
-        return [
-            _unit(
-                [*((column, sign * c) for column, c in parts), (one, -i * piece)], weight * piece * (2 if i else 1), one
-            )
-            for i in range(self.knots // 2)
-            for sign in (1.0, -1.0)
-        ]
-
-    def _select(self, coefficient: float, x: Operand, switch: int, value: float, one: int) -> list[Unit]:
-        """Return two units for coefficient * value * x where a channel is on: where it is off, both stay shut."""
-        shut = [(one, -self.bound), (switch, self.bound / value)]
-        return [_unit([(x.column, sign), *shut], sign * coefficient * value, one) for sign in (1.0, -1.0)]
+        units = []
+        for i in range(self.knots // 2):
+            for sign in (1.0, -1.0):
+                signed = [(column, sign * c) for column, c in parts]
+                units.append(_unit([*signed, (one, -i * piece)], weight * piece * (2 if i else 1), one))
+        return units
 
     def _invert(self, divisor: Channel) -> Inversion:
         """Return one gate for M b_min / b, a multiple of 1 / b that ends at the bound of products."""
