@@ -223,10 +223,7 @@ class Fit:
         return fit_set(self, Xq, level, per_class)
 
     def posterior(self, Xq: ArrayLike, *, scale: float = 1.0, covariance: bool = False) -> Posterior:
-        """Return mean and variance of f(x) under the Gaussian process with kernel `scale` k and noise `scale` ridge.
-
-        The variance comes with a proved interval, and is never negative. `most_likely_scale` is one choice of `scale`.
-        """
+        """Return mean and variance of f(x) for the Gaussian process with kernel `scale` k and noise `scale` ridge."""
         return fit_posterior(self, Xq, scale, covariance)
 
     @property

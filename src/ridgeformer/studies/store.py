@@ -226,7 +226,9 @@ class Store:
 
     def _rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         with _plain_errors(self.path):
-            yield from self._db.execute(query, values)
+            cursor = self._db.execute(query, values)
+            while rows := cursor.fetchmany(1000):  # not the cursor itself, which cannot be closed after the database
+                yield from rows
 
     def forget_failures(self, keys: Iterable[str]) -> int:
         """Remove recorded failures, so that they are tried again; results stay. Return how many."""
