@@ -1,6 +1,6 @@
 """Which training points made a prediction, how far that answer can be trusted, and how easily it is changed.
 
-Everything follows from one ridge regression, R = (K + ridge I)^-1: what a point adds to a prediction is exact
+Everything follows from one `Fit`, R = (K + ridge I)^-1: what a point adds to a prediction is exact
 (`leave_one_out`, `leave_group_out`, `label_change`) and needs no refit. `attacks` move training rows, `malleability`
 says what that does to the influences, beside its controls, and `smallest_flipping_eps` how little is enough.
 `ask` answers for one row of a dataset, in words; `ask_network` does for a network of one's own.
@@ -15,10 +15,7 @@ from ridgeformer.influence.exact import (
     Influence,
     cross_entropy,
     feature_change,
-    fit,
-    group_influence,
     influence,
-    influence_of,
     label_change,
     leave_group_out,
     leave_one_out,
@@ -59,10 +56,7 @@ __all__ = [
     "compare",
     "cross_entropy",
     "feature_change",
-    "fit",
-    "group_influence",
     "influence",
-    "influence_of",
     "influence_over_time",
     "intervene",
     "label_change",

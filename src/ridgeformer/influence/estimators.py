@@ -16,12 +16,13 @@ from jaxtyping import Float
 from scipy.stats import norm
 from scipy.stats import t as student
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
 from ridgeformer.core.checks import ArrayLike, positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.exact import Influence, as_problem, as_rows, unit_columns
+from ridgeformer.influence.exact import Influence, as_problem, as_rows
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
 from ridgeformer.solving.preconditioners import NystromFactor
@@ -166,7 +167,7 @@ def nystrom_influence(
     that r points nowhere in particular: (R r)_i is then about sqrt(R_ii r'R r / (n - rank)) times a normal number.
     With None they hold always, beyond round-off, and are about sqrt(n) larger. The bounds on R_ii always hold.
 
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+    Nothing need have been fitted: `kernel`, `X`, `y` and `ridge` are those of `solve`.
 
     Further arguments:
         rank: of the sketch; None is 2 sqrt(n).
@@ -220,7 +221,7 @@ def pcg_influence(
     R_ii takes one solve for each training point: name the `rows` of interest, or take `stochastic_influence` for
     all. Every error holds always: it is that of the residual, measured in float64.
 
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+    Nothing need have been fitted: `kernel`, `X`, `y` and `ridge` are those of `solve`.
 
     Further arguments:
         rows: the training points whose influence is wanted; None is all of them.
@@ -239,11 +240,11 @@ def pcg_influence(
     chosen = torch.arange(n, device=sketched.y.device) if rows is None else as_rows(rows, n, sketched.y.device)
     first, *others = chosen.split(COLUMNS)
     # the first block of the identity shares its products with the targets and the queries
-    fit = sketched.solve(torch.cat([sketched.y, sketched.cross, unit_columns(sketched.y, first)], dim=1), tol)
+    fit = sketched.solve(torch.cat([sketched.y, sketched.cross, one_hot(first, n).T.to(sketched.y)], dim=1), tol)
     error, shared = sketched.error(fit), outputs + sketched.cross.shape[1]
     parts = [_solved_diagonal(first, fit.alpha[:, shared:], error[:, shared:])]
     for some in others:
-        solved = sketched.solve(unit_columns(sketched.y, some), tol)
+        solved = sketched.solve(one_hot(some, n).T.to(sketched.y), tol)
         parts.append(_solved_diagonal(some, solved.alpha, sketched.error(solved)))
     diagonal, diagonal_error = (torch.cat(part) for part in zip(*parts, strict=True))
     found = sketched.influence(fit.alpha[:, :outputs], fit.alpha[:, outputs:shared], diagonal)
@@ -278,7 +279,7 @@ def stochastic_influence(
     The error of the diagonal holds for each point with the given confidence (Student's t over the probes, and the
     residuals of the solves); those of alpha and the weights hold always.
 
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
+    Nothing need have been fitted: `kernel`, `X`, `y` and `ridge` are those of `solve`.
 
     Further arguments:
         probes: random signs to average over, at least 2.

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.algorithms import Algorithm
+from ridgeformer.algorithms import Algorithm, Direct
 from ridgeformer.core.checks import ArrayLike, as_query
 from ridgeformer.core.errors import InputError
 from ridgeformer.intervals import Interval, Posterior, PredictionSet, log_likelihood
@@ -143,13 +143,17 @@ class Fit:
         check_memory(len(self.X), self.X.dtype)
         A = self.K.clone()
         if not factorise_in_place(A, self.ridge):
-            dtype, lost = self.X.dtype, self.kernel_roundoff
-            why = f"is below the round-off of K, about {lost:.1g}" if self.ridge <= lost else "is too small beside K"
-            raise InputError(
-                f"K + ridge I is singular in {dtype}: the ridge {self.ridge:.3g} {why}, and influences divide by what "
-                f"is lost there: raise the ridge{'' if dtype == torch.float64 else ', or use float64'}."
-            )
+            raise self._singular
         return A.tril_()
+
+    @property
+    def _singular(self) -> InputError:
+        dtype, lost = self.X.dtype, self.kernel_roundoff
+        why = f"is below the round-off of K, about {lost:.1g}" if self.ridge <= lost else "is too small beside K"
+        return InputError(
+            f"K + ridge I is singular in {dtype}: the ridge {self.ridge:.3g} {why}, and influences divide by what is "
+            f"lost there: raise the ridge{'' if dtype == torch.float64 else ', or use float64'}."
+        )
 
     @property
     def inverse(self) -> Inverse:
@@ -181,9 +185,11 @@ class Fit:
         """The coefficients as columns, for formulas that hold for the exact fit of all rows only.
 
         Raises:
-            InputError: the fit has not converged, or is one on centres.
+            InputError: the fit has not converged, is one on centres, or is of a singular system.
         """
         if not self.converged:
+            if isinstance(self.algorithm, Direct):  # nothing is more exact: the system itself is to blame
+                raise self._singular
             raise InputError(
                 f"this fit ended as {self.status.value!r}, and leave-one-out needs the exact fit of all rows: solve "
                 "with algorithm='direct', or allow more steps."
@@ -392,6 +398,13 @@ class Inverse:
         """Return R V for a vector or columns."""
         columns = V.to(self.factor.dtype).reshape(len(V), -1)
         return solve_with_factor(self.factor, columns).reshape(V.shape)
+
+    def columns(self, rows: Tensor | None = None) -> Float[Tensor, "n m"]:
+        """Return these columns of R; None means all, the dense matrix."""
+        rows = torch.arange(len(self.factor), device=self.factor.device) if rows is None else rows
+        unit = self.factor.new_zeros(len(self.factor), len(rows))
+        unit[rows, torch.arange(len(rows), device=rows.device)] = 1
+        return self @ unit
 
 
 def leave_one_out_residual(alpha: Float[Tensor, "n r"], inverse_diagonal: Float[Tensor, " n"]) -> Float[Tensor, "n r"]:
