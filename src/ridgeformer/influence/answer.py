@@ -18,14 +18,7 @@ from ridgeformer.influence.attacks import PGD
 from ridgeformer.influence.exact import influence, leave_group_out
 from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
 from ridgeformer.kernels import Kernel
-from ridgeformer.regime import (
-    Architecture,
-    CustomArchitecture,
-    NetworkNTK,
-    ReluNetwork,
-    Training,
-    measure,
-)
+from ridgeformer.regime import Architecture, CustomArchitecture, NetworkNTK, ReluNetwork, Training, measure
 from ridgeformer.regime.answer import SHORT, choose_ridge, obstacles, set_rate
 from ridgeformer.regime.measurement import draw_network
 from ridgeformer.regime.tangent_kernel import EmpiricalNTK
@@ -134,13 +127,7 @@ class Answer:
 
 
 def ask(
-    dataset: Dataset,
-    row: int,
-    *,
-    max_rows: int = 2000,
-    preprocessing: str = "auto",
-    seed: int = 0,
-    points: int = 5,
+    dataset: Dataset, row: int, *, max_rows: int = 2000, preprocessing: str = "auto", seed: int = 0, points: int = 5
 ) -> Answer:
     """Say which training rows made the prediction at one row of a dataset, under the kernel fit of an audit.
 
@@ -200,9 +187,7 @@ def explain(
     helpful, harmful = order[:points], order.flip(0)[:points]
     helpful, harmful = helpful[scores[helpful] > 0], harmful[scores[harmful] < 0]
     strongest, total = int(scores.abs().argmax()), float(scores.abs().sum())
-    flipping = None
-    if robustness:
-        flipping = smallest_flipping_eps(fit, query, PGD(START), index=strongest, output=output)
+    flipping = smallest_flipping_eps(fit, query, PGD(START), index=strongest, output=output) if robustness else None
 
     def name(places: Tensor) -> tuple[Point, ...]:
         return tuple(

@@ -105,11 +105,7 @@ def _overlap(one: Float[Tensor, "n q"], other: Float[Tensor, "n q"], count: int)
 
 
 def differentiable_influence(
-    kernel: Kernel,
-    X: Float[Tensor, "n d"],
-    y: Float[Tensor, "n outputs"],
-    Xq: Float[Tensor, "q d"],
-    ridge: float,
+    kernel: Kernel, X: Float[Tensor, "n d"], y: Float[Tensor, "n outputs"], Xq: Float[Tensor, "q d"], ridge: float
 ) -> Influence:
     """Return what `influence` returns, with gradients in X and Xq, through the inverse itself.
 

@@ -14,7 +14,6 @@ from torch import Tensor
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, as_targets
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.influence.features import Features, RawFeatures
-from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit
 from ridgeformer.solving.fit import leave_one_out_residual
 
@@ -87,11 +86,7 @@ class Influence:
     @property
     def leave_one_out(self) -> Tensor:
         """f(x) - f_{-i}(x) = (R k(x))_i alpha_i / R_ii (claim I1)."""
-        return self._shape(self._leave_one_out)
-
-    @property
-    def _leave_one_out(self) -> Tensor:
-        return self.weights[:, :, None] * leave_one_out_residual(self.alpha, self.diagonal)[:, None, :]
+        return self._shape(self.weights[:, :, None] * leave_one_out_residual(self.alpha, self.diagonal)[:, None, :])
 
     @property
     def leave_one_out_error(self) -> Tensor:
@@ -119,12 +114,10 @@ class Influence:
     def loss_influence(self, loss: Loss, yq: Tensor) -> Tensor:
         """Return the loss without point i minus the loss with it, (n, q): positive where point i helps.
 
-        Args:
-            loss: of a prediction and a target, outputs on the last axis; `squared_loss` is one.
-            yq: the targets of the queries, (q, outputs), or (q,) if the targets were a vector.
+        `squared_loss` is a loss, and `yq` are the targets of the queries, (q, outputs), or (q,) if they were a vector.
         """
         targets = yq.reshape(self.predictions.shape).to(self.predictions)
-        without = self.predictions[None] - self._leave_one_out
+        without = self.predictions[None] - self.leave_one_out.reshape(len(self.alpha), *targets.shape)
         return loss(without, targets.expand_as(without)) - loss(self.predictions, targets)[None]
 
 
@@ -265,8 +258,7 @@ def label_change(fit: Fit, Xq: ArrayLike, new_y: ArrayLike) -> Tensor:
         raise ShapeError(f"new_y has shape {tuple(new_y.shape)} and y has {tuple(fit.y.shape)}: give the same shape.")
     found = influence(fit, Xq)
     change = (new_y - fit.y).reshape(found.alpha.shape).to(found.weights)
-    pairs = found.weights[:, :, None] * change[:, None, :]
-    return pairs[..., 0] if found.vector else pairs
+    return found._shape(found.weights[:, :, None] * change[:, None, :])
 
 
 def feature_change(
@@ -287,32 +279,16 @@ def feature_change(
     """
     X, Xq, features = rows_behind(fit, Xq, X, features)
     weights = influence(fit, features(X, Xq)[1]).weights
-    gradients = [
-        prediction_gradient(fit.kernel, X, Xq[q : q + 1], alpha[:, None], weights[:, q : q + 1], features)
-        for q in range(len(Xq))
-        for alpha in fit.exact_alpha.T
-    ]
+    moving, gradients = X.clone().requires_grad_(), []
+    for q, output in np.ndindex(len(Xq), fit.exact_alpha.shape[1]):
+        # From dR = -R dK R the gradient of k(x)'R y is that of k(x)'alpha - w'K alpha with alpha = R y and w = R k(x)
+        # held fixed, so the factorisation is never differentiated and K is never held whole.
+        alpha, w = fit.exact_alpha[:, output : output + 1], weights[:, q : q + 1]
+        with torch.enable_grad():
+            rows, query = features(moving, Xq[q : q + 1])
+            value = fit.kernel.product(query, rows, alpha).sum() - (w * fit.kernel.product(rows, rows, alpha)).sum()
+        gradients.append(torch.autograd.grad(value, moving)[0])
     return torch.stack(gradients).reshape(len(Xq), -1, *X.shape)
-
-
-def prediction_gradient(
-    kernel: Kernel,
-    X: Float[Tensor, "n d"],
-    Xq: Float[Tensor, "1 d"],
-    alpha: Float[Tensor, "n 1"],
-    weights: Float[Tensor, "n 1"],
-    features: Features,
-) -> Float[Tensor, "n d"]:
-    """Return the gradient in X of f(x) = k(x)'R y for one query, given alpha = R y and weights = R k(x).
-
-    From dR = -R dK R it is that of k(x)'alpha - weights'K alpha with alpha and weights held fixed, so the
-    factorisation is never differentiated and K is never held whole.
-    """
-    moving = X.clone().requires_grad_()
-    with torch.enable_grad():
-        rows, query = features(moving, Xq)
-        value = kernel.product(query, rows, alpha).sum() - (weights * kernel.product(rows, rows, alpha)).sum()
-        return torch.autograd.grad(value, moving)[0]
 
 
 def as_problem(X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> tuple[Tensor, Tensor, Tensor]:
@@ -347,11 +323,7 @@ def cross(fit: Fit, Xq: ArrayLike) -> Float[Tensor, "n q"]:
 def rows_behind(
     fit: Fit, Xq: ArrayLike, X: ArrayLike | None, features: Features | None
 ) -> tuple[Tensor, Tensor, Features]:
-    """Return the rows whose features a fit is of, the queries, and the features; by default the fit's own rows.
-
-    Raises:
-        InputError: the fit is not one of features(X, Xq).
-    """
+    """Return the rows whose features a fit is of, the queries, and the features; by default the fit's own rows."""
     features = features or RawFeatures()
     rows = fit.X if X is None else as_matrix(X, "X").detach().to(fit.X)
     queries = as_query(Xq, rows).detach()

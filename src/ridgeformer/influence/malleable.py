@@ -14,23 +14,8 @@ from ridgeformer.core.checks import ArrayLike, as_targets, positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.attacks import Attack, RandomNoise
-from ridgeformer.influence.baseline import (
-    Baseline,
-    Comparison,
-    baseline,
-    compare,
-    top_rows,
-    training_loss,
-)
-from ridgeformer.influence.exact import (
-    Loss,
-    as_problem,
-    check_measure,
-    influence,
-    rows_behind,
-    score,
-    squared_loss,
-)
+from ridgeformer.influence.baseline import Baseline, Comparison, baseline, compare, top_rows, training_loss
+from ridgeformer.influence.exact import Loss, as_problem, check_measure, influence, rows_behind, score, squared_loss
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.kernels import Kernel, ReluNTK
 from ridgeformer.regime import NetworkNTK, ReluNetwork, train
@@ -312,9 +297,8 @@ def intervene(
     rest = everyone[~torch.isin(everyone, top)]
     attacked = attack(training_loss(fit, Xq, features, top, loss), X, rows=top, seed=seed)
     adversarial = adversarial_rows(fit, Xq, attack, rounds, X=X, features=features, loss=loss, seed=seed)
-    accuracy, margin = _judged(fit, features(X, Xq)[1], base.yq)
     return Interventions(
-        untouched=Intervention(accuracy, margin, float(base.before.abs().mean()), None, X, everyone),
+        untouched=_judge(base, X, everyone),
         curated=_judge(base, X[rest], rest, top),
         transformed=_judge(base, attacked, everyone, top),
         adversarial=_judge(base, adversarial, everyone, top),
@@ -322,25 +306,25 @@ def intervene(
     )
 
 
-def _judge(base: Baseline, rows: Tensor, kept: Tensor, top: Tensor) -> Intervention:
-    """Return what a fit to these rows is worth; influences are compared on the top rows that are left, else on all."""
-    again, after = base.refit(rows, kept=kept)
-    accuracy, margin = _judged(again, base.features(rows, base.Xq)[1], base.yq)
-    places = torch.arange(len(kept), device=kept.device)
-    shared = places[torch.isin(kept, top)]
-    changed = compare(base.before[kept], after, shared if len(shared) else places)
-    return Intervention(accuracy, margin, float(after.abs().mean()), changed, rows, kept)
+def _judge(base: Baseline, rows: Tensor, kept: Tensor, top: Tensor | None = None) -> Intervention:
+    """Return what a fit to these rows is worth, without `top` the untouched fit.
 
-
-def _judged(fit: Fit, queries: Tensor, yq: Tensor) -> tuple[float, float]:
-    """Return the accuracy and the mean margin at the queries."""
-    outputs = fit.predict(queries).reshape(yq.shape)
+    Influences are compared on the top rows that are left, else on all.
+    """
+    yq, changed, fit, table = base.yq, None, base.fit, base.before
+    if top is not None:
+        fit, table = base.refit(rows, kept=kept)
+        places = torch.arange(len(kept), device=kept.device)
+        shared = places[torch.isin(kept, top)]
+        changed = compare(base.before[kept], table, shared if len(shared) else places)
+    outputs = fit.predict(base.features(rows, base.Xq)[1]).reshape(yq.shape)
     if yq.shape[1] == 1:
         margins = (outputs * yq.sign())[:, 0]
     else:
         own = yq.argmax(1, keepdim=True)
         margins = outputs.gather(1, own)[:, 0] - outputs.scatter(1, own, -torch.inf).amax(1)
-    return float((margins > 0).double().mean()), float(margins.mean())
+    accuracy, margin = float((margins > 0).double().mean()), float(margins.mean())
+    return Intervention(accuracy, margin, float(table.abs().mean()), changed, rows, kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,9 +357,6 @@ def influence_over_time(
     The network has finite width and a training. The start and the end are added to `epochs`; `tau` is the fraction of
     rows that is the top. A seed gives the same network as in `network_malleability`.
 
-    Raises:
-        InputError: a network without width or training, epochs outside its training, ...
-
     Example:
         >>> from ridgeformer.regime import Training
         >>> trained = Network(16, Training("descent", rate=0.5, epochs=4))
@@ -395,9 +376,20 @@ def influence_over_time(
     moments = {whole(epoch, "an epoch", 0) for epoch in epochs} | {0}
     if max(moments) > (end := network.training.epochs):
         raise InputError(f"epoch {max(moments)} was asked for and training ends at {end}: ask for earlier ones.")
-    for epoch, weights in _weights(network, network.training, rows, y, moments | {end}, seed).items():
-        kernel = NetworkNTK(weights)
-        fit = network.fit(kernel, rows, y)
+    seen, targets = rows.to(network.precision), y.to(network.precision)
+    generator = torch_generator(seed, "network")
+    model = ReluNetwork(seen.shape[1], network.width, generator, outputs=y.shape[1], dtype=seen.dtype)
+    weights = {0: model.weights.detach().clone()}
+
+    def keep(epoch: int) -> None:
+        if epoch in moments | {end}:
+            weights[epoch] = model.weights.detach().clone()
+
+    history = train(model, seen, targets, network.training, torch_generator(seed, "batches"), progress=keep)
+    if history.diverged:
+        raise InputError(f"training diverged after {history.steps} steps: give a smaller rate.")
+    for epoch, then in weights.items():
+        fit = network.fit(NetworkNTK(then), rows, y)
         tables[epoch], kernels[epoch] = score(influence(fit, queries), yq, measure), fit.K
     first, last = min(tables), max(tables)
     count = ceil(tau * len(X))
@@ -411,22 +403,3 @@ def influence_over_time(
         )
         for epoch, table in sorted(tables.items())
     )
-
-
-def _weights(
-    network: Network, training: Training, rows: Tensor, y: Tensor, moments: set[int], seed: int
-) -> dict[int, Tensor]:
-    """Return the first-layer weights at each moment of one training."""
-    X, y = rows.to(network.precision), y.to(network.precision)
-    generator = torch_generator(seed, "network")
-    model = ReluNetwork(X.shape[1], network.width or 1, generator, outputs=y.shape[1], dtype=X.dtype)
-    found = {0: model.weights.detach().clone()}
-
-    def keep(epoch: int) -> None:
-        if epoch in moments:
-            found[epoch] = model.weights.detach().clone()
-
-    history = train(model, X, y, training, torch_generator(seed, "batches"), progress=keep)
-    if history.diverged:
-        raise InputError(f"training diverged after {history.steps} steps: give a smaller rate.")
-    return found

@@ -64,12 +64,7 @@ def subset_predictions(fit: Fit, Xq: ArrayLike, kept: Bool[Tensor, "m n"]) -> Fl
     """Return the predictions of the ridge regression on each subset of the rows: same kernel, same ridge, exact.
 
     Where a subset keeps most rows the others are taken out of the factorised fit, f(x) - W_S'R_SS^-1 alpha_S; where it
-    keeps few, its own rows are factorised: the cheaper of |S|^3 and (n - |S|)^3.
-
-    Args:
-        fit: of all rows.
-        Xq: queries.
-        kept: which rows each subset keeps; at least one.
+    keeps few, its own rows are factorised: the cheaper of |S|^3 and (n - |S|)^3. Every subset keeps at least one row.
     """
     n = len(fit.X)
     if kept.ndim != 2 or kept.shape[1] != n or kept.dtype != torch.bool:
@@ -97,14 +92,8 @@ def removal_effects(
 ) -> Float[Tensor, "c q r"]:
     """Return f(x) - f_{-S}(x) where S holds the first rows of each query's own order, for every count.
 
-    With the order of falling scores this is counterfactual removal; a method whose top rows change a prediction most
-    has found them.
-
-    Args:
-        fit: of all rows.
-        Xq: queries.
-        order: training rows, the first to go first, a column a query.
-        counts: how many go.
+    With the order of falling scores, a column a query, this is counterfactual removal; a method whose top rows change
+    a prediction most has found them.
     """
     n, alpha = len(fit.X), fit.exact_alpha
     if max(counts) >= n or min(counts) < 1:
@@ -119,12 +108,7 @@ def removal_effects(
 
 
 def as_scores(scores: ArrayLike, n: int, q: int) -> Float[Tensor, "n q"]:
-    """Return attribution scores as float64 (rows, queries), or refuse them.
-
-    Raises:
-        ShapeError: another shape; a transposed one is named as such.
-        InputError: NaN or infinity.
-    """
+    """Return attribution scores as float64 (rows, queries), or refuse them; transposed ones are named as such."""
     found = as_tensor(scores, "scores").double()
     if found.shape != (n, q):
         hint = "transpose them" if found.shape == (q, n) else "one score for every training row and query"
@@ -158,10 +142,8 @@ class Agreement:
 def linear_datamodeling_score(scores: ArrayLike, kept: Bool[Tensor, "m n"], outputs: Float[Tensor, "m q"]) -> Agreement:
     """Return the linear datamodeling score of attribution scores, (n, q), against exact outputs of subsets.
 
-    Args:
-        scores: how much each row adds to each query's output, by any method; only their order over subsets matters.
-        kept: which rows each subset keeps.
-        outputs: the output of each query, such as one column of `subset_predictions`.
+    The scores say how much each row adds to each query's output, by any method; only their order over subsets matters.
+    `outputs` is one output of the fits to the rows `kept`, as `subset_predictions` returns them.
 
     Example:
         >>> kept = torch.tensor([[True, False], [False, True], [True, True]])
@@ -200,13 +182,7 @@ def shapley_values(fit: Fit, Xq: ArrayLike, *, orders: int = 100, seed: int = 0)
 
     One Cholesky factorisation an order gives all n marginal contributions exactly: with A = L L' in the order of
     arrival, the fit of the first j rows predicts the sum of (L^-1 k(x))_i (L^-1 y)_i over i <= j, so row j adds the
-    j-th term. The empty fit predicts 0.
-
-    Args:
-        fit: of all rows.
-        Xq: queries.
-        orders: random orders, two at least.
-        seed: of the orders.
+    j-th term. The empty fit predicts 0. At least two `orders` are drawn.
     """
     n, orders = len(fit.X), whole(orders, "orders", 2)
     k, y = cross(fit, Xq).double(), fit.y.reshape(n, -1).double()
@@ -246,8 +222,7 @@ def nearest_neighbour_shapley(
     if y.shape != (len(X),) or yq.shape != (len(Xq),):
         raise ShapeError("labels and query_labels must have one entry a row.")
     order = torch.cdist(X.double(), Xq.double()).argsort(dim=0, stable=True)
-    right = (y[order] == yq).double()
-    n = len(X)
+    right, n = (y[order] == yq).double(), len(X)
     values = torch.empty_like(right)
     values[-1] = right[-1] / n  # the farthest row counts only where fewer than k others have come before it
     for i in range(n - 2, -1, -1):  # the i-th nearest, from 0
@@ -284,14 +259,8 @@ def largest_group(fit: Fit, x: ArrayLike, size: int, *, output: int = 0, directi
     Rows are chosen greedily by the exact block formula, then swapped one at a time while that gains. The bound: with
     D = diag(R)^-1/2 the eigenvalues of every principal block of D R D lie between the extreme ones [a, b] of the whole
     (Cauchy's interlacing theorem), so w'R_SS^-1 v <= sum_S ((w_i + t v_i)^2/a - (w_i - t v_i)^2/b) / 4t in the scaled
-    vectors for any t > 0; the k largest terms bound every group, and t is chosen to make that least.
-
-    Args:
-        fit: of all rows.
-        x: one query, (d,) or (1, d).
-        size: k, how many rows.
-        output: which output.
-        direction: 1 or -1.
+    vectors for any t > 0; the k largest terms bound every group, and t is chosen to make that least. `x` is one query,
+    (d,) or (1, d), and `size` is k.
     """
     row = as_tensor(x, "x").reshape(1, -1)
     n, k = len(fit.X), whole(size, "size", 1)

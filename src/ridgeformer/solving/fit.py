@@ -17,14 +17,14 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.intervals import Interval, Posterior, PredictionSet, log_likelihood
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
-from ridgeformer.solving.direct import factorise_in_place, inverse_diagonal, solve_with_factor
+from ridgeformer.solving.direct import Inverse, factorise_in_place, inverse_diagonal
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.run import Run, Status
 from ridgeformer.solving.system import check_memory
 from ridgeformer.solving.uncertainty import FOLDS, fit_interval, fit_posterior, fit_set
 
-__all__ = ["Fit", "Inverse", "Predictions", "UnansweredWarning", "leave_one_out_residual"]
+__all__ = ["Fit", "Predictions", "UnansweredWarning", "leave_one_out_residual"]
 
 SPARE = 1 + 2.0**-40
 """Pays for the rounding of a bound's own evaluation."""
@@ -381,30 +381,6 @@ class Fit:
         sums = gamma(n + d + 8, self.X.dtype) * roots[0][:, None] * (roots[1] @ alpha)[None, :]
         lost = underflow(n + d + 8, self.X.dtype) * (1 + d**0.5 * roots[0])
         return sums + errors[0][:, None] * (errors[1] @ alpha)[None, :] + lost[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class Inverse:
-    """(K + ridge I)^-1, applied by a Cholesky factor.
-
-    Example:
-        >>> Inverse(torch.tensor([[2.0, 0.0], [2.0, 1.0]])) @ torch.tensor([1.0, 0.0])
-        tensor([ 1.2500, -1.0000])
-    """
-
-    factor: Tensor = field(repr=False)
-
-    def __matmul__(self, V: Tensor) -> Tensor:
-        """Return R V for a vector or columns."""
-        columns = V.to(self.factor.dtype).reshape(len(V), -1)
-        return solve_with_factor(self.factor, columns).reshape(V.shape)
-
-    def columns(self, rows: Tensor | None = None) -> Float[Tensor, "n m"]:
-        """Return these columns of R; None means all, the dense matrix."""
-        rows = torch.arange(len(self.factor), device=self.factor.device) if rows is None else rows
-        unit = self.factor.new_zeros(len(self.factor), len(rows))
-        unit[rows, torch.arange(len(rows), device=rows.device)] = 1
-        return self @ unit
 
 
 def leave_one_out_residual(alpha: Float[Tensor, "n r"], inverse_diagonal: Float[Tensor, " n"]) -> Float[Tensor, "n r"]:
