@@ -57,7 +57,9 @@ VERBS = {
     **{f"{name} kernel": lambda X, y, Xq, ridge, kernel=kernel: kernel(X) for name, kernel in KERNELS.items()},
     "solve": lambda X, y, Xq, ridge: rf.solve(rf.Exponential(1.0), X, y, ridge),
     "ridge_path": lambda X, y, Xq, ridge: ridge_path(rf.Exponential(1.0), X, y, [ridge]),
-    "influence": lambda X, y, Xq, ridge: rf.influence.influence(rf.Exponential(1.0), X, y, Xq, ridge),
+    "influence": lambda X, y, Xq, ridge: rf.influence.influence(
+        rf.solve(rf.Exponential(1.0), X, y, ridge, algorithm="direct"), Xq
+    ),
     "compiled model": lambda X, y, Xq, ridge: model("softmax cg")(X, y, Xq),
     "certify": lambda X, y, Xq, ridge: rf.certify(model("softmax cg"), X, y, Xq),
 }

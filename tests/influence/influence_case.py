@@ -4,6 +4,7 @@ import torch
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, GramPower, Kernel, ReluNTK
+from ridgeformer.solving import Fit, solve
 
 KERNELS = {
     "dot_product": lambda X: DotProduct(),
@@ -24,6 +25,10 @@ def problem(n: int = 18, d: int = 4, q: int = 5, classes: int = 0, seed: int = 3
         return X, X[:, 0] * X[:, 1] + 0.3 * draw(n, purpose="noise", seed=seed), Xq
     scores = X @ draw(d, classes, purpose="classes", seed=seed)
     return X, 2 * torch.nn.functional.one_hot(scores.argmax(1), classes).double() - 1, Xq
+
+
+def fit(kernel: Kernel, X, y, ridge) -> Fit:
+    return solve(kernel, X, y, ridge, algorithm="direct")
 
 
 def refit(kernel: Kernel, X, y, Xq, ridge, keep=None) -> torch.Tensor:

@@ -6,25 +6,25 @@ from scipy.stats import spearmanr
 from torch.autograd import gradcheck
 
 from ridgeformer import errors
-from ridgeformer.influence import AttentionFeatures, RawFeatures, fit, influence, squared_loss
+from ridgeformer.influence import AttentionFeatures, RawFeatures, influence, squared_loss
 from ridgeformer.influence.baseline import (
     baseline,
     compare,
     differentiable_influence,
-    rank_correlation,
+    rank_correlations,
     top_rows,
     training_loss,
 )
-from ridgeformer.influence.exact import influence_of, score
+from ridgeformer.influence.exact import score
 from ridgeformer.kernels import DotProduct, Exponential
-from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
+from tests.influence.influence_case import KERNELS, assert_equal, draw, fit, problem
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_value_is_the_exact_influence(name):
     X, y, Xq = problem(classes=3)
     kernel = KERNELS[name](X)
-    found, exact = differentiable_influence(kernel, X, y, Xq, 0.3), influence(kernel, X, y, Xq, 0.3)
+    found, exact = differentiable_influence(kernel, X, y, Xq, 0.3), influence(fit(kernel, X, y, 0.3), Xq)
     assert_equal(found.leave_one_out, exact.leave_one_out)
     assert_equal(found.predictions, exact.predictions)
 
@@ -61,17 +61,17 @@ def test_the_training_loss_is_that_of_the_model_as_fitted():
 def test_reversal_is_minus_one_each_at_the_start_and_follows_the_refit():
     X, y, Xq = problem(classes=3)
     kernel, yq = Exponential(2.0), y[:5]
-    base = baseline(kernel, X, y, Xq, yq, 0.3, 0.2, None, "true_class")
+    base = baseline(fit(kernel, X, y, 0.3), Xq, yq, 0.2)
     before, objective = base.before.mean(1), base.reversed_influence(TOP)
     assert_equal(objective(X), torch.full((2,), -1.0).double())
     moved = X + 0.1 * draw(*X.shape, purpose="move")
-    after = score(influence_of(fit(kernel, moved, y, 0.3), Xq), yq, "true_class").mean(1)
+    after = score(influence(fit(kernel, moved, y, 0.3), Xq), yq, "true_class").mean(1)
     assert_equal(objective(moved), -after[TOP] / before[TOP])
 
 
 def made(tau=0.2):
     X, y, _ = problem(n=24, classes=3, q=1)
-    return baseline(Exponential(1.0), X[:18], y[:18], X[18:], y[18:], 0.3, tau, None, "true_class")
+    return baseline(fit(Exponential(1.0), X[:18], y[:18], 0.3), X[18:], y[18:], tau)
 
 
 def test_the_top_is_of_the_mean_over_queries_and_can_be_cut():
@@ -84,7 +84,7 @@ def test_the_top_is_of_the_mean_over_queries_and_can_be_cut():
 def test_a_refit_of_some_rows_by_another_kernel():
     base, kept = made(), torch.arange(10)
     _, found = base.refit(base.X[kept], Exponential(3.0), kept)
-    table = influence(Exponential(3.0), base.X[kept], base.y[kept], base.Xq, 0.3).leave_one_out
+    table = influence(fit(Exponential(3.0), base.X[kept], base.y[kept], 0.3), base.Xq).leave_one_out
     assert_equal(found, table[:, range(6), base.yq.argmax(1)])
     assert isinstance(base.features, RawFeatures)
 
@@ -129,8 +129,10 @@ def test_nothing_changed():
 
 def test_ties_have_their_mean_rank_and_a_constant_has_no_ranks():
     one, other = torch.tensor([1.0, 1.0, 2.0, 3.0]), torch.tensor([4.0, 1.0, 1.0, 5.0])
-    assert rank_correlation(one, other) == pytest.approx(spearmanr(one, other).statistic)
-    assert math.isnan(rank_correlation(torch.ones(3), torch.tensor([1.0, 2.0, 3.0])))
+    pairs = torch.stack([one, torch.ones(4)], 1), torch.stack([other, one], 1)
+    found = rank_correlations(*pairs)
+    assert found[0] == pytest.approx(spearmanr(one, other).statistic)
+    assert math.isnan(found[1])
 
 
 def test_an_influence_that_becomes_zero_has_not_flipped():

@@ -7,23 +7,29 @@ import pytest
 import torch
 
 from ridgeformer import errors
+from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.influence import (
     AttentionFeatures,
     RawFeatures,
+    adversarial_rows,
     cross_entropy,
     feature_change,
-    fit,
-    group_influence,
     influence,
+    intervene,
     label_change,
     leave_group_out,
     leave_one_out,
+    malleability,
+    oracle,
+    smallest_flipping_eps,
     squared_loss,
 )
+from ridgeformer.influence.attacks import FGSM
 from ridgeformer.influence.exact import check_measure, score
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
+from ridgeformer.solving import solve
 from ridgeformer.solving.ridge_path import leave_one_out_path
-from tests.influence.influence_case import KERNELS, assert_equal, draw, problem, refit, without
+from tests.influence.influence_case import KERNELS, assert_equal, draw, fit, problem, refit, without
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -34,14 +40,14 @@ def test_leave_one_out_equals_real_refits(name, classes, ridge):
     kernel = KERNELS[name](X)
     full = refit(kernel, X, y, Xq, ridge)
     expected = torch.stack([full - refit(kernel, X, y, Xq, ridge, without(len(X), i)) for i in range(len(X))])
-    assert_equal(leave_one_out(kernel, X, y, Xq, ridge), expected)
+    assert_equal(leave_one_out(fit(kernel, X, y, ridge), Xq), expected)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_self_influence_and_leave_one_out_residual_equal_real_refits(name):
     X, y, Xq = problem()
     kernel, n = KERNELS[name](X), len(X)
-    found = influence(kernel, X, y, Xq, 0.3)
+    found = influence(fit(kernel, X, y, 0.3), Xq)
     alone = torch.cat([refit(kernel, X, y, X[i : i + 1], 0.3, without(n, i)) for i in range(n)])
     assert_equal(found.residual, y - alone)
     assert_equal(found.self_influence, refit(kernel, X, y, X, 0.3) - alone)
@@ -55,7 +61,7 @@ def test_leverage_is_the_derivative_of_the_own_prediction_in_the_own_label():
     change = torch.stack(
         [(refit(kernel, X, new, X, 0.3) - refit(kernel, X, y, X, 0.3))[i] for i, new in enumerate(nudged)]
     )
-    assert_equal(influence(kernel, X, y, Xq, 0.3).leverage, change)
+    assert_equal(influence(fit(kernel, X, y, 0.3), Xq).leverage, change)
 
 
 def test_infinitesimal_influence_is_the_derivative_in_a_points_weight():
@@ -68,7 +74,7 @@ def test_infinitesimal_influence_is_the_derivative_in_a_points_weight():
         return cross @ torch.linalg.solve(K + torch.diag(ridge / weights), y)
 
     jacobian = torch.autograd.functional.jacobian(predict, torch.ones(len(X), dtype=torch.float64))
-    found = influence(kernel, X, y, Xq, ridge)
+    found = influence(fit(kernel, X, y, ridge), Xq)
     assert_equal(found.infinitesimal, jacobian.T)
     assert_equal(found.leave_one_out, found.infinitesimal / (1 - found.leverage)[:, None])
 
@@ -79,28 +85,61 @@ def test_large_logits_are_rescaled_and_change_nothing():
     hot = Exponential(temperature=0.15)
     scaled = Exponential(temperature=0.15, log_scale=64 / 0.15)
     ridge = 1e180
-    expected = leave_one_out(scaled, X, y, Xq, ridge * math.exp(-64 / 0.15))
+    expected = leave_one_out(fit(scaled, X, y, ridge * math.exp(-64 / 0.15)), Xq)
     assert fit(hot, X, y, ridge).log_scale > 0
-    assert_equal(leave_one_out(hot, X, y, Xq, ridge), expected, 1e-9)
+    assert_equal(leave_one_out(fit(hot, X, y, ridge), Xq), expected, 1e-9)
 
 
 def test_float32_in_float32_out():
     X, y, Xq = problem()
-    found = leave_one_out(Exponential(2.0), X.float(), y, Xq, 0.3)
+    found = leave_one_out(fit(Exponential(2.0), X.float(), y, 0.3), Xq)
     assert found.dtype == torch.float32
-    assert_equal(found.double(), leave_one_out(Exponential(2.0), X, y, Xq, 0.3), 1e-4)
+    assert_equal(found.double(), leave_one_out(fit(Exponential(2.0), X, y, 0.3), Xq), 1e-4)
 
 
 def test_a_singular_system_is_refused():
     X, y, Xq = problem()
     with pytest.raises(errors.InputError, match=r"singular.*raise the ridge"):
-        leave_one_out(DotProduct(), X, y, Xq, 1e-18)
+        leave_one_out(fit(DotProduct(), X, y, 1e-18), Xq)
+
+
+LENSES = {
+    "influence": influence,
+    "leave_one_out": leave_one_out,
+    "leave_group_out": lambda fit, Xq: leave_group_out(fit, Xq, [0]),
+    "label_change": lambda fit, Xq: label_change(fit, Xq, -fit.y),
+    "feature_change": feature_change,
+    "smallest_flipping_eps": lambda fit, Xq: smallest_flipping_eps(fit, Xq, FGSM(0.1), index=0),
+    "malleability": lambda fit, Xq: malleability(fit, Xq, Xq[:, 0], FGSM(0.1), measure="output"),
+    "adversarial_rows": lambda fit, Xq: adversarial_rows(fit, Xq, FGSM(0.1)),
+    "intervene": lambda fit, Xq: intervene(fit, Xq, Xq[:, 0].sign(), FGSM(0.1)),
+    "subset_predictions": lambda fit, Xq: oracle.subset_predictions(fit, Xq, torch.eye(18) == 0),
+    "removal_effects": lambda fit, Xq: oracle.removal_effects(fit, Xq, torch.arange(18)[:, None].repeat(1, 5), (1,)),
+    "largest_group": lambda fit, Xq: oracle.largest_group(fit, Xq[0], 2),
+}
+
+
+@pytest.mark.parametrize("lens", LENSES)
+def test_a_fit_that_is_not_exact_is_refused_and_the_same_fit_solved_directly_is_not(lens):
+    X, y, Xq = problem()
+    rough = solve(Exponential(2.0), X, y.sign(), 0.3, algorithm=ConjugateGradients(steps=1))
+    with pytest.raises(errors.InputError, match="needs the exact fit of all rows: solve with algorithm='direct'"):
+        LENSES[lens](rough, Xq)
+    LENSES[lens](fit(Exponential(2.0), X, y.sign(), 0.3), Xq)
+
+
+def test_features_are_those_the_fit_was_made_of():
+    X, y, Xq = problem()
+    with pytest.raises(errors.InputError, match="not one of these features of X"):
+        feature_change(fit(Exponential(2.0), X, y, 0.3), Xq, X=X, features=AttentionFeatures())
+    with pytest.raises(errors.InputError, match="give X as well"):
+        feature_change(fit(Exponential(2.0), AttentionFeatures()(X, Xq)[0], y, 0.3), Xq, features=AttentionFeatures())
 
 
 def test_a_query_of_another_width_is_refused():
     X, y, _ = problem()
     with pytest.raises(errors.ShapeError, match="Xq has 2 features"):
-        leave_one_out(DotProduct(), X, y, X[:, :2], 1.0)
+        leave_one_out(fit(DotProduct(), X, y, 1.0), X[:, :2])
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -110,15 +149,15 @@ def test_equals_a_real_refit(name, classes, group):
     X, y, Xq = problem(classes=classes)
     kernel = KERNELS[name](X)
     expected = refit(kernel, X, y, Xq, 0.3) - refit(kernel, X, y, Xq, 0.3, without(18, *group))
-    assert_equal(leave_group_out(kernel, X, y, Xq, 0.3, group), expected)
+    assert_equal(leave_group_out(fit(kernel, X, y, 0.3), Xq, group), expected)
 
 
 def test_a_group_of_duplicates_is_more_than_the_sum_of_its_points():
     X, y, Xq = problem()
     X[1], y[1] = X[0], y[0]
     kernel = KERNELS["exponential"](X)
-    alone = leave_one_out(kernel, X, y, Xq, 0.01)[:2].sum(0)
-    together = leave_group_out(kernel, X, y, Xq, 0.01, [0, 1])
+    alone = leave_one_out(fit(kernel, X, y, 0.01), Xq)[:2].sum(0)
+    together = leave_group_out(fit(kernel, X, y, 0.01), Xq, [0, 1])
     assert bool((together.abs() > 1.5 * alone.abs()).all())
 
 
@@ -131,15 +170,14 @@ def test_bad_groups(group, words):
     X, y, Xq = problem()
     fitted = fit(KERNELS["exponential"](X), X, y, 0.3)
     with pytest.raises(errors.InputError, match=words):
-        group_influence(fitted, Xq, group)
+        leave_group_out(fitted, Xq, group)
 
 
 def test_a_tensor_of_rows_is_a_group():
     X, y, Xq = problem()
     kernel = KERNELS["exponential"](X)
-    assert_equal(
-        leave_group_out(kernel, X, y, Xq, 0.3, torch.tensor([1, 2])), leave_group_out(kernel, X, y, Xq, 0.3, [2, 1])
-    )
+    fitted = fit(kernel, X, y, 0.3)
+    assert_equal(leave_group_out(fitted, Xq, torch.tensor([1, 2])), leave_group_out(fitted, Xq, [2, 1]))
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -154,7 +192,7 @@ def test_equals_real_refits_one_label_and_many(name, classes):
         changed = y.clone()
         changed[i] = new[i]
         rows.append(refit(kernel, X, changed, Xq, 0.3) - before)
-    found = label_change(kernel, X, y, Xq, 0.3, new)
+    found = label_change(fit(kernel, X, y, 0.3), Xq, new)
     assert_equal(found, torch.stack(rows))
     assert_equal(found.sum(0), refit(kernel, X, new, Xq, 0.3) - before)
 
@@ -162,7 +200,7 @@ def test_equals_real_refits_one_label_and_many(name, classes):
 def test_labels_of_another_shape_are_refused():
     X, y, Xq = problem()
     with pytest.raises(errors.ShapeError, match="give the same shape"):
-        label_change(KERNELS["exponential"](X), X, y, Xq, 0.3, y[:, None])
+        label_change(fit(KERNELS["exponential"](X), X, y, 0.3), Xq, y[:, None])
 
 
 STEP = 1e-30
@@ -214,7 +252,7 @@ def test_equals_refits_by_a_complex_step(kernel, features, classes):
         moved = X.numpy().astype(complex)
         moved[i, j] += STEP * 1j
         expected[:, :, i, j] = refit(moved).imag.reshape(2, -1) / STEP
-    found = feature_change(ours, X, y, Xq, 0.3, features=seen)
+    found = feature_change(fit(ours, seen(X, Xq)[0], y, 0.3), Xq, features=seen, X=X)
     assert_equal(found, torch.from_numpy(expected))
 
 
@@ -222,14 +260,16 @@ def test_a_fixed_context_gives_another_gradient_and_the_same_value():
     X, y, Xq = problem()
     moving, fixed = AttentionFeatures(), AttentionFeatures(moving_context=False)
     torch.testing.assert_close(moving(X, Xq), fixed(X, Xq))
-    gradients = [feature_change(Exponential(1.0), X, y, Xq, 0.3, features=f) for f in (moving, fixed)]
+    gradients = [
+        feature_change(fit(Exponential(1.0), f(X, Xq)[0], y, 0.3), Xq, features=f, X=X) for f in (moving, fixed)
+    ]
     assert float((gradients[0] - gradients[1]).norm() / gradients[0].norm()) > 0.1
 
 
 def test_the_largest_first_order_effect_is_reached_by_a_real_refit():
     X, y, Xq = problem()
     kernel, eps = Exponential(2.0), 1e-6
-    gradient = feature_change(kernel, X, y, Xq[:1], 0.3)[0, 0]
+    gradient = feature_change(fit(kernel, X, y, 0.3), Xq[:1])[0, 0]
     moved = X.clone()
     moved[4] += eps * gradient[4].sign()
 
@@ -251,13 +291,13 @@ def test_loss_influence_equals_real_refits(name, classes, loss):
         return loss(refit(kernel, X, y, Xq, 0.3, keep).reshape(5, -1), columns)
 
     expected = torch.stack([losses(without(n, i)) - losses() for i in range(n)])
-    assert_equal(influence(kernel, X, y, Xq, 0.3).loss_influence(loss, yq), expected)
+    assert_equal(influence(fit(kernel, X, y, 0.3), Xq).loss_influence(loss, yq), expected)
 
 
 def test_errors_of_the_arrays_bound_the_error_of_leave_one_out():
     """Moved arrays, with errors as large as the moves, cover the exact influence in every corner."""
     X, y, Xq = problem(classes=3)
-    exact = influence(KERNELS["exponential"](X), X, y, Xq, 0.3)
+    exact = influence(fit(KERNELS["exponential"](X), X, y, 0.3), Xq)
     sharpest = 0.0
     for signs in torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 3):
         moved = type(exact)(
@@ -291,7 +331,7 @@ def test_cross_entropy_is_torchs_for_the_coded_class():
 
 def test_the_true_class_is_the_column_of_the_largest_target():
     X, y, Xq = problem(classes=3)
-    found, yq = influence(Exponential(2.0), X, y, Xq, 0.3), y[:5]
+    found, yq = influence(fit(Exponential(2.0), X, y, 0.3), Xq), y[:5]
     table = score(found, yq, "true_class")
     for q in range(5):
         torch.testing.assert_close(table[:, q], found.leave_one_out[:, q, int(yq[q].argmax())])
@@ -299,14 +339,14 @@ def test_the_true_class_is_the_column_of_the_largest_target():
 
 def test_one_column_of_signs_is_the_half_difference_of_two_columns():
     X, y, Xq = problem(classes=2)
-    one, two = (influence(Exponential(2.0), X, targets, Xq, 0.3) for targets in (y[:, 1], y))
+    one, two = (influence(fit(Exponential(2.0), X, targets, 0.3), Xq) for targets in (y[:, 1], y))
     yq = y[:5]
     torch.testing.assert_close(score(one, yq[:, 1:], "true_class"), score(two, yq, "true_class"))
 
 
 def test_output_and_loss():
     X, y, Xq = problem()
-    found, yq = influence(Exponential(2.0), X, y, Xq, 0.3), y[:5, None]
+    found, yq = influence(fit(Exponential(2.0), X, y, 0.3), Xq), y[:5, None]
     torch.testing.assert_close(score(found, yq, "output"), found.leave_one_out)
     torch.testing.assert_close(score(found, yq, "loss"), found.loss_influence(squared_loss, yq))
 

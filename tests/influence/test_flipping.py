@@ -9,7 +9,7 @@ from ridgeformer.influence import AttentionFeatures, RawFeatures, influence, lea
 from ridgeformer.influence.attacks import BALLS, FGSM, PGD
 from ridgeformer.influence.flipping import Expansion, bracket, certified_eps, choose_pair, drift, factors
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
-from tests.influence.influence_case import KERNELS, assert_equal, draw, problem
+from tests.influence.influence_case import KERNELS, assert_equal, draw, fit, problem
 
 
 @pytest.mark.parametrize("edge", [1e-7, 0.3, 1.0, 77.0])
@@ -109,7 +109,7 @@ def test_no_move_within_it_flips(name, norm):
     X, y, Xq = problem()
     generator = torch_generator(0, "moves")
     for i in POINTS:
-        pair = choose_pair(KERNELS[name](X), X, y, Xq, 0.3, i, 0, 0, None)
+        pair = choose_pair(fit(KERNELS[name](X), X, y, 0.3), Xq, i, 0, 0)
         eps = certified_eps(pair, norm)
         assert eps is not None
         assert eps > 0
@@ -122,7 +122,7 @@ def test_no_move_within_it_flips(name, norm):
 def test_for_linear_kernels_it_is_exact(name, norm):
     X, y, Xq = problem()
     for i in POINTS:
-        pair = choose_pair(KERNELS[name](X), X, y, Xq, 0.3, i, 0, 0, None)
+        pair = choose_pair(fit(KERNELS[name](X), X, y, 0.3), Xq, i, 0, 0)
         eps = certified_eps(pair, norm)
         assert len(set(signs(pair, [1.001 * eps * move for move in worst_moves(pair, norm)]))) == 2
 
@@ -132,7 +132,8 @@ def test_attention_without_normalisation(norm):
     X, y, Xq = problem()
     X = X / 4
     for i in POINTS:
-        pair = choose_pair(DotProduct(), X, y, Xq, 0.3, i, 0, 0, AttentionFeatures(normalise=False))
+        features = AttentionFeatures(normalise=False)
+        pair = choose_pair(fit(DotProduct(), features(X, Xq)[0], y, 0.3), Xq, i, 0, 0, X, features)
         eps = certified_eps(pair, norm)
         assert eps is not None
         assert eps > 1e-6
@@ -141,7 +142,9 @@ def test_attention_without_normalisation(norm):
 
 def test_where_no_proof_is_known_there_is_none():
     X, y, Xq = problem()
-    assert certified_eps(choose_pair(DotProduct(), X, y, Xq, 0.3, 0, 0, 0, AttentionFeatures()), "linf") is None
+    features = AttentionFeatures()
+    pair = choose_pair(fit(DotProduct(), features(X, Xq)[0], y, 0.3), Xq, 0, 0, 0, X, features)
+    assert certified_eps(pair, "linf") is None
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -150,11 +153,11 @@ def test_the_factors_give_the_influence_after_any_move_of_the_row(name, features
     X, y, Xq = problem(classes=3)
     X = X / 2
     kernel = KERNELS[name](X)
-    evaluate = factors(choose_pair(kernel, X, y, Xq, 0.3, 4, 2, 1, features))
+    evaluate = factors(choose_pair(fit(kernel, features(X, Xq)[0], y, 0.3), Xq, 4, 2, 1, X, features))
     moved = X.clone()
     moved[4] += 0.3 * draw(4, purpose="move")
     rows, queries = features(moved, Xq)
-    found = influence(kernel, rows, y, queries, 0.3)
+    found = influence(fit(kernel, rows, y, 0.3), queries)
     residual, covariance = evaluate(moved)
     assert_equal(residual, found.residual[4, 1])
     assert_equal(residual * covariance * found.diagonal[4], found.leave_one_out[4, 2, 1])
@@ -174,12 +177,12 @@ def test_the_factors_give_the_influence_after_any_move_of_the_row(name, features
 def test_out_of_range(which, words):
     X, y, Xq = problem(classes=3)
     with pytest.raises(errors.InputError, match=words):
-        choose_pair(KERNELS["exponential"](X), X, y, Xq, 0.3, *which, None)
+        choose_pair(fit(KERNELS["exponential"](X), X, y, 0.3), Xq, *which)
 
 
 def test_one_row_has_nothing_to_leave_out():
     with pytest.raises(errors.InputError, match="at least two"):
-        choose_pair(KERNELS["dot_product"](None), torch.ones(1, 2), [1.0], torch.ones(1, 2), 1.0, 0, 0, 0, None)
+        choose_pair(fit(KERNELS["dot_product"](None), torch.ones(1, 2), [1.0], 1.0), torch.ones(1, 2), 0, 0, 0)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -187,7 +190,7 @@ def test_one_row_has_nothing_to_leave_out():
 def test_the_bracket_holds_the_answer(name, norm):
     X, y, Xq = problem()
     attack = PGD(0.1, norm, steps=10, relative_step=0.25, random_start=False)
-    found = smallest_flipping_eps(KERNELS[name](X), X, y, Xq, 0.3, attack, index=2, tolerance=0.01)
+    found = smallest_flipping_eps(fit(KERNELS[name](X), X, y, 0.3), Xq, attack, index=2, tolerance=0.01)
     assert 0 < found.certified <= found.found
     assert found.kept <= found.found <= found.kept * 1.02 or found.found == math.inf
 
@@ -198,7 +201,7 @@ def test_for_the_dot_product_the_attack_reaches_the_certificate(norm):
     X, y, Xq = problem()
     for i in range(6):
         found = smallest_flipping_eps(
-            DotProduct(), X, y, Xq, 0.3, FGSM(0.1, norm), index=i, largest=1e3, tolerance=1e-6
+            fit(DotProduct(), X, y, 0.3), Xq, FGSM(0.1, norm), index=i, largest=1e3, tolerance=1e-6
         )
         assert found.certified == pytest.approx(found.found, rel=1e-5)
 
@@ -207,11 +210,12 @@ def test_for_the_dot_product_the_attack_reaches_the_certificate(norm):
 def test_what_was_found_is_a_flip_of_the_recomputed_influence(features):
     X, y, Xq = problem(classes=2)
     kernel, attack = Exponential(1.0), FGSM(0.05)
-    found = smallest_flipping_eps(kernel, X, y, Xq, 0.3, attack, index=1, query=3, output=1, features=features)
+    fitted = fit(kernel, features(X, Xq)[0], y, 0.3)
+    found = smallest_flipping_eps(fitted, Xq, attack, index=1, query=3, output=1, X=X, features=features)
 
     def influence(X):
         rows, queries = features(X, Xq)
-        return leave_one_out(kernel, rows, y, queries, 0.3)[1, 3, 1]
+        return leave_one_out(fit(kernel, rows, y, 0.3), queries)[1, 3, 1]
 
     before = float(influence(X))
 
@@ -229,24 +233,24 @@ def test_bounds_can_make_it_unflippable():
     X, y, Xq = problem()
     low, high = float(X.min()), float(X.max())
     tight = FGSM(0.1, bounds=(low, high))
-    free = smallest_flipping_eps(DotProduct(), X, y, Xq, 0.3, FGSM(0.1), index=2, largest=1e4)
-    bound = smallest_flipping_eps(DotProduct(), X, y, Xq, 0.3, tight, index=2, largest=1e4)
+    free = smallest_flipping_eps(fit(DotProduct(), X, y, 0.3), Xq, FGSM(0.1), index=2, largest=1e4)
+    bound = smallest_flipping_eps(fit(DotProduct(), X, y, 0.3), Xq, tight, index=2, largest=1e4)
     assert bound.found >= free.found
 
 
 def test_never_found_is_infinite():
     X, y, Xq = problem()
-    found = smallest_flipping_eps(DotProduct(), X, y, Xq, 0.3, FGSM(1e-9), index=2, largest=1e-8)
+    found = smallest_flipping_eps(fit(DotProduct(), X, y, 0.3), Xq, FGSM(1e-9), index=2, largest=1e-8)
     assert (found.kept, found.found) == (1e-8, math.inf)
 
 
 def test_a_query_out_of_range():
     X, y, Xq = problem()
     with pytest.raises(errors.InputError, match="query is 99"):
-        smallest_flipping_eps(DotProduct(), X, y, Xq, 0.3, FGSM(0.1), index=2, query=99)
+        smallest_flipping_eps(fit(DotProduct(), X, y, 0.3), Xq, FGSM(0.1), index=2, query=99)
 
 
 def test_an_influence_of_zero_has_no_sign_to_keep():
     X, y, Xq = problem()
-    found = smallest_flipping_eps(DotProduct(), X, y, 0 * Xq, 0.3, FGSM(0.1), index=2)
+    found = smallest_flipping_eps(fit(DotProduct(), X, y, 0.3), 0 * Xq, FGSM(0.1), index=2)
     assert (found.certified, found.kept, found.found) == (0, 0, 0)

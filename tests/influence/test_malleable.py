@@ -8,7 +8,6 @@ from ridgeformer.influence import (
     RawFeatures,
     adversarial_rows,
     compare,
-    fit,
     influence,
     influence_over_time,
     intervene,
@@ -19,7 +18,7 @@ from ridgeformer.influence.attacks import FGSM, PGD
 from ridgeformer.influence.baseline import top_rows
 from ridgeformer.kernels import Exponential, ReluNTK
 from ridgeformer.regime import Training, network_kernel
-from tests.influence.influence_case import KERNELS, assert_equal, problem, refit, without
+from tests.influence.influence_case import KERNELS, assert_equal, fit, problem, refit, without
 
 
 def classes(n=30, q=6):
@@ -39,7 +38,7 @@ def by_refits(kernel, features, X, y, Xq, yq):
 @pytest.mark.parametrize("kernel", [Exponential(1.0), ReluNTK()])
 def test_the_whole_protocol_against_refits(kernel, features):
     X, y, Xq, yq = classes()
-    found = malleability(kernel, X, y, Xq, yq, 0.3, FGSM(0.5), tau=0.1, features=features)
+    found = malleability(fit(kernel, features(X, Xq)[0], y, 0.3), Xq, yq, FGSM(0.5), tau=0.1, features=features, X=X)
     before = by_refits(kernel, features, X, y, Xq, yq)
     assert_equal(found.before, before)
     assert set(found.top.tolist()) == set(before.mean(1).abs().argsort(descending=True)[:3].tolist())
@@ -55,7 +54,7 @@ def test_the_whole_protocol_against_refits(kernel, features):
 
 def test_an_attack_of_size_zero_changes_nothing():
     X, y, Xq, yq = classes()
-    found = malleability(Exponential(1.0), X, y, Xq, yq, 0.3, PGD(0.0))
+    found = malleability(fit(Exponential(1.0), X, y, 0.3), Xq, yq, PGD(0.0))
     for control in (found.attacked, found.noise, found.adaptive):
         assert (control.flips_all, control.pair_flips_all, control.overlap) == (0, 0, 1)
         assert control.spearman == pytest.approx(1)
@@ -65,15 +64,17 @@ def test_an_attack_of_size_zero_changes_nothing():
 def test_the_adaptive_attack_flips_more_than_noise():
     X, y, Xq, yq = classes()
     attack = PGD(0.15, steps=10, relative_step=0.2, random_start=False)
-    found = malleability(Exponential(1.0), X, y, Xq, yq, 0.3, attack, tau=0.3)
+    found = malleability(fit(Exponential(1.0), X, y, 0.3), Xq, yq, attack, tau=0.3)
     assert found.adaptive.flips_top >= found.noise.flips_top + 0.3
-    assert malleability(Exponential(1.0), X, y, Xq, yq, 0.3, attack, adaptive=False).adaptive is None
+    assert malleability(fit(Exponential(1.0), X, y, 0.3), Xq, yq, attack, adaptive=False).adaptive is None
 
 
 def test_the_redrawn_kernel_is_judged_on_the_rows_as_they_were():
     X, y, Xq, yq = classes()
     same, other = (
-        malleability(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.3), adaptive=False, redraw=lambda k=kernel: k).redrawn
+        malleability(
+            fit(Exponential(1.0), X, y, 0.3), Xq, yq, FGSM(0.3), adaptive=False, redraw=lambda k=kernel: k
+        ).redrawn
         for kernel in (Exponential(1.0), Exponential(50.0))
     )
     assert (same.flips_all, same.overlap) == (0, 1)
@@ -89,7 +90,7 @@ def test_the_kernel_can_be_rebuilt_from_the_moved_rows():
         assert torch.equal(targets, y)
         return Exponential(3.0)
 
-    found = malleability(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.3), adaptive=False, rebuild=rebuild)
+    found = malleability(fit(Exponential(1.0), X, y, 0.3), Xq, yq, FGSM(0.3), adaptive=False, rebuild=rebuild)
     assert any(torch.equal(moved, found.X) for moved in seen)
     assert_equal(found.after, by_refits(Exponential(3.0), RawFeatures(), found.X, y, Xq, yq))
 
@@ -98,7 +99,7 @@ def test_regression_by_output_and_loss():
     X, y, Xq = problem(n=30)
     yq = y[:5]
     for measure in ("output", "loss"):
-        found = malleability(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.3), measure=measure, adaptive=False)
+        found = malleability(fit(Exponential(1.0), X, y, 0.3), Xq, yq, FGSM(0.3), measure=measure, adaptive=False)
         assert found.before.shape == (30, 5)
 
 
@@ -106,10 +107,10 @@ def test_whether_the_attacker_knows_that_the_context_moves():
     X, y, Xq, yq = classes()
     moved = [
         malleability(
-            KERNELS["relu_ntk"](X), X, y, Xq, yq, 0.3, FGSM(0.5), tau=1.0, adaptive=False,
-            features=AttentionFeatures(moving_context=knows),
+            fit(KERNELS["relu_ntk"](X), features(X, Xq)[0], y, 0.3), Xq, yq, FGSM(0.5), tau=1.0, adaptive=False, X=X,
+            features=features,
         )
-        for knows in (True, False)
+        for features in (AttentionFeatures(), AttentionFeatures(moving_context=False))
     ]  # fmt: skip
     torch.testing.assert_close(moved[0].before, moved[1].before)
     assert not torch.equal(moved[0].X, moved[1].X)
@@ -123,7 +124,6 @@ def test_whether_the_attacker_knows_that_the_context_moves():
         ({"tau": float("nan")}, "tau is nan"),
         ({"tau": "much"}, "tau is 'much'"),
         ({"attack": FGSM(0.1, bounds=(0.0, 1.0))}, "bounds must hold the data"),
-        ({"ridge": 0.0}, "ridge is 0"),
         ({"y": torch.tensor([[1.0, -1.0, -1.0]] * 30)}, "one class only"),
         ({"yq": torch.ones(6)}, "code both alike"),
         ({"yq": torch.ones(5, 3)}, "yq has 5 rows"),
@@ -133,9 +133,10 @@ def test_whether_the_attacker_knows_that_the_context_moves():
 @pytest.mark.usefixtures("unchecked")
 def test_bad_input(change, words):
     X, y, Xq, yq = classes()
-    settings = {"y": y, "yq": yq, "ridge": 0.3, "attack": FGSM(0.1), "tau": 0.1} | change
+    settings = {"y": y, "yq": yq, "attack": FGSM(0.1), "tau": 0.1} | change
+    fitted = fit(Exponential(1.0), X, settings.pop("y"), 0.3)
     with pytest.raises(errors.InputError, match=words):
-        malleability(Exponential(1.0), X, Xq=Xq, **settings)
+        malleability(fitted, Xq, **settings)
 
 
 def test_random_signs_are_clipped_as_the_attack_is():
@@ -146,12 +147,12 @@ def test_random_signs_are_clipped_as_the_attack_is():
         seen.append(moved)
         return Exponential(1.0)
 
-    found = malleability(Exponential(1.0), X, y, Xq, yq, 0.3, attack, tau=1.0, rebuild=rebuild)
+    found = malleability(fit(Exponential(1.0), X, y, 0.3), Xq, yq, attack, tau=1.0, rebuild=rebuild)
     assert len(seen) == 3  # attack, random signs, attack on the influence
     for moved in seen:
         assert float(X.min()) <= float(moved.min()) < float(moved.max()) <= float(X.max())
         assert not torch.equal(moved, X)
-    free = malleability(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(2.0), tau=1.0, adaptive=False)
+    free = malleability(fit(Exponential(1.0), X, y, 0.3), Xq, yq, FGSM(2.0), tau=1.0, adaptive=False)
     assert float(free.X.abs().max()) > float(X.abs().max())
     assert found.noise.spearman != free.noise.spearman
 
@@ -161,7 +162,7 @@ def test_infinite_width_is_malleability_under_the_relu_kernel():
     features = AttentionFeatures()
     found = network_malleability(Network(relative_ridge=0.1), X, y, Xq, yq, FGSM(0.3), features=features)
     ridge = 0.1 * float(ReluNTK().diag(features(X, Xq)[0]).mean())
-    direct = malleability(ReluNTK(), X, y, Xq, yq, ridge, FGSM(0.3), features=features)
+    direct = malleability(fit(ReluNTK(), features(X, Xq)[0], y, ridge), Xq, yq, FGSM(0.3), features=features, X=X)
     assert torch.equal(found.after, direct.after)
     assert found.redrawn is None
 
@@ -171,7 +172,7 @@ def test_the_control_is_the_next_draw_on_the_same_rows():
     found = network_malleability(Network(width=20, relative_ridge=0.1), X, y, Xq, yq, FGSM(0.3), seed=3)
     kernels = [network_kernel(X, y, 20, seed) for seed in (3, 4)]
     ridge = 0.1 * float(kernels[0].diag(X).mean())
-    direct = malleability(kernels[0], X, y, Xq, yq, ridge, FGSM(0.3), redraw=lambda: kernels[1], seed=3)
+    direct = malleability(fit(kernels[0], X, y, ridge), Xq, yq, FGSM(0.3), redraw=lambda: kernels[1], seed=3)
     assert found.redrawn.pair_flips_all == direct.redrawn.pair_flips_all > 0
     assert torch.equal(found.after, direct.after)
 
@@ -223,7 +224,8 @@ def test_each_round_attacks_the_rows_as_given_under_the_fit_of_the_round_before(
         outputs = Exponential(2.0)(features(leaf, Xq)[0], features(moved, Xq)[0]) @ alpha
         loss = (outputs[:, 0] - y).square().sum() / 2
         moved = X + 0.1 * torch.autograd.grad(loss, leaf)[0].sign()
-    assert_equal(adversarial_rows(Exponential(2.0), X, y, Xq, 0.3, FGSM(0.1), rounds, features=features), moved)
+    fitted = fit(Exponential(2.0), features(X, Xq)[0], y, 0.3)
+    assert_equal(adversarial_rows(fitted, Xq, FGSM(0.1), rounds, X=X, features=features), moved)
 
 
 @pytest.mark.parametrize("rounds", [-1, 1.5, "many"])
@@ -231,13 +233,14 @@ def test_each_round_attacks_the_rows_as_given_under_the_fit_of_the_round_before(
 def test_rounds_that_are_no_number_of_rounds(rounds):
     X, y, Xq = problem()
     with pytest.raises(errors.InputError, match="rounds is"):
-        adversarial_rows(Exponential(2.0), X, y, Xq, 0.3, FGSM(0.1), rounds)
+        adversarial_rows(fit(Exponential(2.0), X, y, 0.3), Xq, FGSM(0.1), rounds)
 
 
 @pytest.mark.parametrize("features", [RawFeatures(), AttentionFeatures()])
 def test_each_fit_is_a_real_one(features):
     X, y, Xq, yq = classes(q=8)
-    found = intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.5), tau=0.2, features=features)
+    fitted = fit(Exponential(1.0), features(X, Xq)[0], y, 0.3)
+    found = intervene(fitted, Xq, yq, FGSM(0.5), tau=0.2, X=X, features=features)
     rest = without(30, *found.top.tolist())
     assert found.curated.kept.tolist() == torch.arange(30)[rest].tolist()
     assert_equal(found.curated.X, X[rest])
@@ -253,20 +256,20 @@ def test_each_fit_is_a_real_one(features):
             for row, c in zip(outputs, own, strict=True)
         ]
         assert one.margin == pytest.approx(sum(margins) / len(margins))
-        table = influence(Exponential(1.0), rows, y[one.kept], queries, 0.3).leave_one_out
+        table = influence(fit(Exponential(1.0), rows, y[one.kept], 0.3), queries).leave_one_out
         assert one.influence == pytest.approx(float(table[:, range(len(own)), own].abs().mean()))
 
 
 def test_one_column_of_signs():
     X, y, Xq, yq = classes(q=8)
-    found = intervene(Exponential(1.0), X, y[:, 0], Xq, yq[:, 0], 0.3, FGSM(0.5))
+    found = intervene(fit(Exponential(1.0), X, y[:, 0], 0.3), Xq, yq[:, 0], FGSM(0.5))
     outputs = refit(Exponential(1.0), X, y[:, :1], Xq, 0.3)[:, 0]
     assert found.untouched.margin == pytest.approx(float((outputs * yq[:, 0]).mean()))
 
 
 def test_an_attack_of_size_zero_changes_nothing_but_what_is_removed():
     X, y, Xq, yq = classes(q=8)
-    found = intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.0))
+    found = intervene(fit(Exponential(1.0), X, y, 0.3), Xq, yq, FGSM(0.0))
     assert found.transformed.margin == found.adversarial.margin == pytest.approx(found.untouched.margin)
     assert found.adversarial.changed.flips_all == 0
     assert found.curated.margin != pytest.approx(found.untouched.margin)
@@ -274,18 +277,18 @@ def test_an_attack_of_size_zero_changes_nothing_but_what_is_removed():
 
 def test_more_rounds_of_adversarial_training():
     X, y, Xq, yq = classes(q=8)
-    found = intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.5), rounds=3)
-    assert torch.equal(found.adversarial.X, adversarial_rows(Exponential(1.0), X, y, Xq, 0.3, FGSM(0.5), 3))
+    found = intervene(fit(Exponential(1.0), X, y, 0.3), Xq, yq, FGSM(0.5), rounds=3)
+    assert torch.equal(found.adversarial.X, adversarial_rows(fit(Exponential(1.0), X, y, 0.3), Xq, FGSM(0.5), 3))
     with pytest.raises(errors.InputError, match="rounds is 0"):
-        intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.5), rounds=0)
+        intervene(fit(Exponential(1.0), X, y, 0.3), Xq, yq, FGSM(0.5), rounds=0)
 
 
 def test_bad_input_of_interventions():
     X, y, Xq, yq = classes(q=8)
     with pytest.raises(errors.InputError, match="tau is 2"):
-        intervene(Exponential(1.0), X, y, Xq, yq, 0.3, FGSM(0.1), tau=2.0)
+        intervene(fit(Exponential(1.0), X, y, 0.3), Xq, yq, FGSM(0.1), tau=2.0)
     with pytest.raises(errors.InputError, match="one class only"):
-        intervene(Exponential(1.0), X, torch.ones(30), Xq, torch.ones(8), 0.3, FGSM(0.1))
+        intervene(fit(Exponential(1.0), X, torch.ones(30), 0.3), Xq, torch.ones(8), FGSM(0.1))
 
 
 HOW = Training("descent", rate=0.5, epochs=6, l2=0.0)
@@ -297,7 +300,7 @@ def at(epochs, features):
     rows, queries = features(X, Xq)
     kernel = network_kernel(rows, y, 16, 3, Training("descent", rate=0.5, epochs=epochs, l2=0.0))
     ridge = 1e-2 * float(kernel.diag(rows).mean())
-    return kernel(rows), influence(kernel, rows, y, queries, ridge).leave_one_out[:, range(6), yq.argmax(1)]
+    return kernel(rows), influence(fit(kernel, rows, y, ridge), queries).leave_one_out[:, range(6), yq.argmax(1)]
 
 
 def test_every_moment_is_that_of_a_network_trained_so_long():

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 import ridgeformer as rf
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence import influence_of
+from ridgeformer.influence import influence
 from ridgeformer.influence.oracle import (
     draw_subsets,
     largest_group,
@@ -127,7 +127,7 @@ def test_good_methods_score_high_and_bad_ones_low():
     fit, Xq = task(80, 20, 6)
     kept = draw_subsets(80, 100, seed=3)
     outputs = subset_predictions(fit, Xq, kept)[:, :, 0]
-    exact = influence_of(fit, Xq).leave_one_out[:, :, 0]
+    exact = influence(fit, Xq).leave_one_out[:, :, 0]
     noise = torch.randn(80, 20, generator=torch_generator(2, "scores")).double()
     by_hand = {"leave-one-out": exact, "random": noise, "reversed": -exact, "constant": torch.ones(80, 20).double()}
     means = {name: linear_datamodeling_score(scores, kept, outputs).mean for name, scores in by_hand.items()}
@@ -159,7 +159,7 @@ def test_the_largest_group_lies_between_greedy_and_the_bound(direction):
 def test_one_row_is_the_largest_leave_one_out():
     fit, Xq = task(25, 1, 20)
     found = largest_group(fit, Xq, 1)
-    assert found.change == pytest.approx(float(influence_of(fit, Xq).leave_one_out.max()))
+    assert found.change == pytest.approx(float(influence(fit, Xq).leave_one_out.max()))
 
 
 # -- bad input ---------------------------------------------------------------------------------------

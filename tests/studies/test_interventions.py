@@ -17,8 +17,8 @@ def test_rows_are_those_of_the_library():
     assert len(found) == 8
     p, features = Split.for_networks(datasets.load("digits"), rows=40, test_rows=20, seed=3, preprocessing="none"), None
     features = UnitRows(AttentionFeatures())
-    ridge = Network(relative_ridge=1e-2).ridge(ReluNTK(), features(p.X, p.Xt)[0])
-    made = intervene(ReluNTK(), p.X, p.y, p.Xt, p.yt, ridge, FGSM(0.3), features=features, rounds=2, seed=3)
+    fit = Network(relative_ridge=1e-2).fit(ReluNTK(), features(p.X, p.Xt)[0], p.y)
+    made = intervene(fit, p.Xt, p.yt, FGSM(0.3), X=p.X, features=features, rounds=2, seed=3)
     assert found["attention", "adversarial"]["accuracy"] == made.adversarial.accuracy
     assert found["attention", "transformed"]["flips"] == made.transformed.changed.flips_top
     assert found["attention", "untouched"]["flips"] is None

@@ -1,6 +1,7 @@
 """Cards: the verdict is a rule that noise cannot win, shared choices are said once."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -64,5 +65,5 @@ def test_a_card_has_student_s_interval_and_leaves_out_lost_seeds():
     card = make_card("t", "r", 0.5, [1.9, None, 2.0, float("inf"), 2.1], OPEN)
     assert card.ours == 2.0
     assert (card.low, card.high) == mean_interval([1.9, 2.0, 2.1])
-    assert json.loads(json.dumps(card.as_dict()))["verdict"] == "same direction" == CardVerdict.SAME_DIRECTION
+    assert json.loads(json.dumps(asdict(card)))["verdict"] == "same direction" == CardVerdict.SAME_DIRECTION
     assert make_card("t", "r", 1.0, [], OPEN).ours is None

@@ -24,6 +24,7 @@ from ridgeformer.influence import (
 )
 from ridgeformer.influence.attacks import PGD
 from ridgeformer.influence.features import Features
+from ridgeformer.solving import solve
 
 __all__ = ["CONTROLS", "Flips", "Malleable", "examine_malleability"]
 
@@ -128,12 +129,14 @@ def _models(
     test = torch.randperm(len(data.Xt), generator=generator)[: settings.attack_queries]
     problem = data.X[train], data.y[train], data.Xt[test], data.yt[test]
     measure = "true_class" if data.labels is not None else "output" if data.y.shape[1] == 1 else "loss"
-    kernel, ridge, network = certified.fit.kernel, certified.fit.ridge, Network(width=settings.attack_width)
-
+    network = Network(width=settings.attack_width)
     attacked: dict[str, Any] = {"measure": measure, "seed": seed}
 
+    X, y, Xq, yq = problem
+    small = solve(certified.fit.kernel, X, y, certified.fit.ridge, algorithm="direct")
+
     def fit(eps: float) -> Malleability:
-        return malleability(kernel, *problem, ridge, PGD(eps), TAU, **attacked)
+        return malleability(small, Xq, yq, PGD(eps), TAU, **attacked)
 
     def network_behind(features: Features) -> Callable[[float], Malleability]:
         return lambda eps: network_malleability(

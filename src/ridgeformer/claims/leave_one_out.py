@@ -42,7 +42,7 @@ def i1(cases: int) -> Pieces:
     errors, residuals = [], []
     for seed, kernel, ridge in product(range(drawn(cases, 1)), KERNELS, RIDGES):
         X, y, Z = labelled_digits(25, 5, seed)
-        found = influence(kernel, X, y, Z, ridge)
+        found = influence(solve(kernel, X, y, ridge, algorithm="direct"), Z)
         places, columns = torch.cat([Z, X]), []
         for i in range(len(X)):  # f_{-i} by n fits, each without one row
             rest = torch.arange(len(X)) != i
@@ -80,7 +80,7 @@ def i2(cases: int) -> Pieces:
             """Fit with the squared error of row i weighed by w_i."""
             return across @ torch.linalg.solve(K + ridge * torch.diag(1 / w), y)
 
-        found = influence(kernel, X, y, Z, ridge)
+        found = influence(solve(kernel, X, y, ridge, algorithm="direct"), Z)
         slope, left_out = found.infinitesimal.T, found.leave_one_out.T
         leverage = torch.linalg.solve(K + ridge * torch.eye(len(X), dtype=X.dtype), K).diagonal()
         slopes.append((slope - torch.autograd.functional.jacobian(predict, torch.ones_like(y))).abs())
@@ -130,10 +130,10 @@ def i3(cases: int) -> Pieces:
     found: dict[tuple[str, float], list[list[float]]] = {}
     for seed, kernel in product(range(drawn(cases, 1)), KERNELS):
         X, y, Z = labelled_digits(150, 20, seed)
-        before = influence(kernel, X, y, Z, 0.1)
+        before = influence(solve(kernel, X, y, 0.1, algorithm="direct"), Z)
         signs = torch.randint(0, 2, X.shape, generator=torch_generator(0, "I3"), dtype=torch.int64) * 2 - 1
         for noise in (0.003, 0.01, 0.03, 0.1):  # the control of an l_inf attack
-            after = influence(kernel, X + noise * signs.to(X.dtype), y, Z, 0.1)
+            after = influence(solve(kernel, X + noise * signs.to(X.dtype), y, 0.1, algorithm="direct"), Z)
             flipped = flips(before, after)
             explained += (flipped == one_factor_changed(before, after)).flatten().tolist()
             found.setdefault((kernel.name, noise), []).append(rate_by_size(before, flipped))

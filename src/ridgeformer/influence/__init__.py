@@ -1,6 +1,6 @@
 """Which training points made a prediction, how far that answer can be trusted, and how easily it is changed.
 
-Everything follows from one ridge regression, R = (K + ridge I)^-1: what a point adds to a prediction is exact
+Everything follows from one `Fit`, R = (K + ridge I)^-1: what a point adds to a prediction is exact
 (`leave_one_out`, `leave_group_out`, `label_change`) and needs no refit. `attacks` move training rows, `malleability`
 says what that does to the influences, beside its controls, and `smallest_flipping_eps` how little is enough.
 `ask` answers for one row of a dataset, in words; `ask_network` does for a network of one's own.
@@ -16,10 +16,7 @@ from ridgeformer.influence.exact import (
     Influence,
     cross_entropy,
     feature_change,
-    fit,
-    group_influence,
     influence,
-    influence_of,
     label_change,
     leave_group_out,
     leave_one_out,
@@ -71,10 +68,7 @@ __all__ = [
     "cross_entropy",
     "draw_subsets",
     "feature_change",
-    "fit",
-    "group_influence",
     "influence",
-    "influence_of",
     "influence_over_time",
     "intervene",
     "judge_scores",

@@ -15,22 +15,14 @@ from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.attacks import PGD
-from ridgeformer.influence.exact import fit, group_influence, influence_of
-from ridgeformer.influence.features import RawFeatures
-from ridgeformer.influence.flipping import FlippingEps, Pair, flipping_eps
+from ridgeformer.influence.exact import influence, leave_group_out
+from ridgeformer.influence.flipping import FlippingEps, smallest_flipping_eps
 from ridgeformer.kernels import Kernel
-from ridgeformer.regime import (
-    Architecture,
-    CustomArchitecture,
-    NetworkNTK,
-    ReluNetwork,
-    Training,
-    measure,
-)
+from ridgeformer.regime import Architecture, CustomArchitecture, NetworkNTK, ReluNetwork, Training, measure
 from ridgeformer.regime.answer import SHORT, choose_ridge, obstacles, set_rate
 from ridgeformer.regime.measurement import draw_network
 from ridgeformer.regime.tangent_kernel import EmpiricalNTK
-from ridgeformer.solving import Fit
+from ridgeformer.solving import Fit, solve
 from ridgeformer.solving.selection import choose_exponential
 
 __all__ = ["ROWS", "Answer", "Point", "ask", "ask_network", "explain"]
@@ -135,13 +127,7 @@ class Answer:
 
 
 def ask(
-    dataset: Dataset,
-    row: int,
-    *,
-    max_rows: int = 2000,
-    preprocessing: str = "auto",
-    seed: int = 0,
-    points: int = 5,
+    dataset: Dataset, row: int, *, max_rows: int = 2000, preprocessing: str = "auto", seed: int = 0, points: int = 5
 ) -> Answer:
     """Say which training rows made the prediction at one row of a dataset, under the kernel fit of an audit.
 
@@ -158,13 +144,13 @@ def ask(
     count = whole(points, "points", 1)
     split = Split.of(dataset, held_out=row, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
     kernel, chosen = choose_exponential(split.X, split.y, queries=split.Xt)
-    fitted = fit(kernel, split.X, split.y, chosen.ridge)
-    return explain(split, fitted, -1, count, temperature=kernel.temperature)
+    fit = solve(kernel, split.X, split.y, chosen.ridge, algorithm="direct")
+    return explain(split, fit, -1, count, temperature=kernel.temperature)
 
 
 def explain(
     split: Split,
-    fitted: Fit,
+    fit: Fit,
     place: int,
     points: int = 5,
     *,
@@ -192,7 +178,7 @@ def explain(
                 "this class: add rows of that class, or ask about another row."
             )
     query = split.Xt[place : place + 1] if query is None else query
-    found = influence_of(fitted, query)
+    found = influence(fit, query)
     output = 0 if split.labels_t is None else int(split.labels_t[place])
     towards = split.labels is not None or float(split.yt[place, 0]) >= float(found.predictions[0, 0])
     direction = 1.0 if towards else -1.0
@@ -201,9 +187,7 @@ def explain(
     helpful, harmful = order[:points], order.flip(0)[:points]
     helpful, harmful = helpful[scores[helpful] > 0], harmful[scores[harmful] < 0]
     strongest, total = int(scores.abs().argmax()), float(scores.abs().sum())
-    flipping = None
-    if robustness:
-        flipping = flipping_eps(Pair(fitted, fitted.X, query, strongest, output, RawFeatures()), PGD(START))
+    flipping = smallest_flipping_eps(fit, query, PGD(START), index=strongest, output=output) if robustness else None
 
     def name(places: Tensor) -> tuple[Point, ...]:
         return tuple(
@@ -220,17 +204,17 @@ def explain(
         output=float(found.predictions[0, output] + split.mean[output]),
         training_rows=len(scores),
         temperature=temperature,
-        ridge=fitted.ridge,
+        ridge=fit.ridge,
         helpful=name(helpful),
         harmful=name(harmful),
         share=float(scores[torch.cat([helpful, harmful])].abs().sum()) / total if total else 0.0,
-        together=direction * float(group_influence(fitted, query, helpful)[0, output]) if len(helpful) else 0.0,
+        together=direction * float(leave_group_out(fit, query, helpful)[0, output]) if len(helpful) else 0.0,
         leave_one_out_error=float(found.residual.square().mean().sqrt())
         if split.labels is None
         else split.error(split.y - found.residual, train=True),
         strongest=int(split.rows[strongest]),
         flipping=flipping,
-        unit=_unit(split.dataset.X[split.rows[strongest]], fitted.X[strongest]),
+        unit=_unit(split.dataset.X[split.rows[strongest]], fit.X[strongest]),
         notes=split.notes,
     )
 
@@ -314,10 +298,8 @@ def ask_network(
             "the network is dead: no output has a gradient at any training row, so no point has influence."
         )
     name = f"the tangent kernel of {model or getattr(architecture, 'name', 'your network')} of width {width:,}"
-    answer = explain(
-        split, fit(kernel, seen, split.y, measured.ridge), -1, count, query=query, model=name,
-        robustness=isinstance(kernel, NetworkNTK),
-    )  # fmt: skip
+    fit, smooth = solve(kernel, seen, split.y, measured.ridge, algorithm="direct"), isinstance(kernel, NetworkNTK)
+    answer = explain(split, fit, -1, count, query=query, model=name, robustness=smooth)
     notes = (f"The network had {training}.", f"The network itself says {split.describe_outputs(outputs)}.")
     warning = None
     if why := obstacles(measured):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, exp
 
 import numpy as np
 import torch
@@ -15,12 +15,12 @@ from torch import Tensor
 from ridgeformer.core.checks import ArrayLike, as_targets, positive
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.influence.attacks import Objective
-from ridgeformer.influence.exact import Influence, Loss, as_problem, check_measure, fit, influence_of, score
-from ridgeformer.influence.features import Features, RawFeatures
+from ridgeformer.influence.exact import Influence, Loss, check_measure, influence, rows_behind, score
+from ridgeformer.influence.features import Features
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving import Fit
+from ridgeformer.solving import Fit, solve
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "rank_correlations"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,36 +67,31 @@ def compare(before: Float[Tensor, "n q"], after: Float[Tensor, "n q"], top: Tens
         flips_all=float(flipped_mean.mean()),
         pair_flips_top=float(flipped[top].mean()),
         pair_flips_all=float(flipped.mean()),
-        spearman=rank_correlation(mean, mean_after),
-        pair_spearman=float(_rank_correlations(before, after).mean()),
+        spearman=float(rank_correlations(mean[:, None], mean_after[:, None])[0]),
+        pair_spearman=float(rank_correlations(before, after).mean()),
         overlap=_overlap(mean[:, None], mean_after[:, None], len(top)),
         pair_overlap=_overlap(before, after, len(top)),
         flips_per_query=flipped[top].mean(0),
     )
 
 
-def top_rows(influence: Float[Tensor, " n"], count: int) -> Tensor:
+def top_rows(influences: Float[Tensor, " n"], count: int) -> Tensor:
     """Return the rows of largest absolute influence, largest first.
 
     Example:
         >>> top_rows(torch.tensor([1.0, -3.0, 2.0]), 2)
         tensor([1, 2])
     """
-    return influence.abs().topk(count).indices
+    return influences.abs().topk(count).indices
 
 
-def rank_correlation(one: Float[Tensor, " n"], other: Float[Tensor, " n"]) -> float:
-    """Return Spearman's rho, ties at their mean rank; NaN where one side is constant.
+def rank_correlations(one: Float[Tensor, "n q"], other: Float[Tensor, "n q"]) -> NDArray[np.float64]:
+    """Return Spearman's rho of every column, ties at their mean rank; NaN where one side is constant.
 
     Example:
-        >>> rank_correlation(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([3.0, 2.0, 1.0]))
-        -1.0
+        >>> rank_correlations(torch.tensor([[1.0], [2.0], [9.0]]), torch.tensor([[3.0], [2.0], [1.0]]))
+        array([-1.])
     """
-    return float(_rank_correlations(one[:, None], other[:, None])[0])
-
-
-def _rank_correlations(one: Float[Tensor, "n q"], other: Float[Tensor, "n q"]) -> NDArray[np.float64]:
-    """Return Spearman's rho of every column."""
     left, right = (rankdata(side.cpu().numpy(), axis=0) - (len(side) + 1) / 2 for side in (one, other))
     size = np.sqrt((left**2).sum(0) * (right**2).sum(0))
     return np.where(size > 0, (left * right).sum(0) / np.where(size > 0, size, 1.0), np.nan)
@@ -110,11 +105,7 @@ def _overlap(one: Float[Tensor, "n q"], other: Float[Tensor, "n q"], count: int)
 
 
 def differentiable_influence(
-    kernel: Kernel,
-    X: Float[Tensor, "n d"],
-    y: Float[Tensor, "n outputs"],
-    Xq: Float[Tensor, "q d"],
-    ridge: float,
+    kernel: Kernel, X: Float[Tensor, "n d"], y: Float[Tensor, "n outputs"], Xq: Float[Tensor, "q d"], ridge: float
 ) -> Influence:
     """Return what `influence` returns, with gradients in X and Xq, through the inverse itself.
 
@@ -137,39 +128,41 @@ def differentiable_influence(
     return Influence(alpha, R @ cross, R.diagonal(), cross.T @ alpha, ridge)
 
 
-def training_loss(fitted: Fit, Xq: Tensor, features: Features, rows: Tensor, loss: Loss) -> Objective:
+def training_loss(fit: Fit, Xq: Tensor, features: Features, rows: Tensor, loss: Loss) -> Objective:
     """Return the loss of the attacked rows under the model as it was fitted: an attack on a trained model.
 
     The model, f(x) = k(phi(x), Phi)'alpha, is held; what the kernel sees of the rows moves with them.
     """
+    alpha = fit.exact_alpha
+    targets = fit.y.reshape(alpha.shape)[rows].to(alpha)
 
     def objective(X: Tensor) -> Tensor:
         seen, _ = features(X, Xq)
-        predicted = fitted.kernel.product(seen[rows], fitted.X, fitted.alpha)
-        return loss(predicted, fitted.y[rows].to(predicted))
+        return loss(fit.kernel.product(seen[rows], fit.X, alpha), targets)
 
     return objective
 
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """Checked rows and targets, the fit to them, and its influences.
+    """A fit, the rows and queries it sees through features, and its influences.
 
-    `y` and `yq` are (n, outputs) and (q, outputs), `before` is the influence of every training row on every query, (n,
-    q), and `share` is tau.
+    `yq` is (q, outputs), `before` is the influence of every training row on every query, (n, q), and `share` is tau.
     """
 
+    fit: Fit
     X: Tensor
-    y: Tensor
     Xq: Tensor
     yq: Tensor
     features: Features
     measure: str
-    fitted: Fit
     before: Tensor
     share: float
-    kernel: Kernel
-    ridge: float
+
+    @property
+    def y(self) -> Tensor:
+        """The targets, (n, outputs)."""
+        return self.fit.y.reshape(len(self.X), -1).to(self.X)
 
     def top(self, most: int | None = None) -> Tensor:
         """Return the share of rows of largest absolute influence, the mean over queries; `most` at most."""
@@ -180,12 +173,9 @@ class Baseline:
         """Return the fit to other rows, by another kernel if given, and its influences; `kept` says whose they are."""
         y = self.y if kept is None else self.y[kept]
         rows, queries = self.features(X, self.Xq)
-        fitted = fit(kernel or self.kernel, rows, y, self.ridge)
-        return fitted, score(influence_of(fitted, queries), self.yq, self.measure)
-
-    def raised_loss(self, rows: Tensor, loss: Loss) -> Objective:
-        """Return what an attack on the training loss raises at these rows, the fit held."""
-        return training_loss(self.fitted, self.Xq, self.features, rows, loss)
+        unit = 1.0 if kernel is None else exp(self.fit.log_scale)  # another kernel has not been rescaled
+        again = solve(kernel or self.fit.kernel, rows, y, unit * self.fit.ridge, algorithm="direct")
+        return again, score(influence(again, queries), self.yq, self.measure)
 
     def reversed_influence(self, rows: Tensor) -> Objective:
         """Return minus the influences of these rows, each over what it was: the adaptive attack's objective.
@@ -197,40 +187,36 @@ class Baseline:
 
         def objective(X: Tensor) -> Tensor:
             seen, queries = self.features(X, self.Xq)
-            moved = differentiable_influence(self.fitted.kernel, seen, self.y, queries, self.fitted.ridge)
+            moved = differentiable_influence(self.fit.kernel, seen, self.y, queries, self.fit.ridge)
             return -score(moved, self.yq, self.measure).mean(1)[rows] / scale
 
         return objective
 
 
 def baseline(
-    kernel: Kernel,
-    X: ArrayLike,
-    y: ArrayLike,
+    fit: Fit,
     Xq: ArrayLike,
     yq: ArrayLike,
-    ridge: float,
     tau: float,
-    features: Features | None,
-    measure: str,
+    measure: str = "true_class",
+    X: ArrayLike | None = None,
+    features: Features | None = None,
 ) -> Baseline:
-    """Check everything, fit once, and compute every influence; arguments as for `malleability`.
+    """Check everything, and compute every influence; arguments as for `malleability`.
 
     Example:
         >>> from ridgeformer.kernels import Exponential
-        >>> rows = [[0.0], [1.0], [2.0], [3.0]]
-        >>> baseline(Exponential(1.0), rows, [-1, -1, 1, 1], [[1.4]], [1], 0.1, 0.5, None, "true_class").top()
+        >>> fit = solve(Exponential(1.0), [[0.0], [1.0], [2.0], [3.0]], [-1, -1, 1, 1], 0.1, algorithm="direct")
+        >>> baseline(fit, [[1.4]], [1], 0.5).top()
         tensor([2, 1])
     """
-    features, why = features or RawFeatures(), "a fraction of the training rows in (0, 1]"
+    why = "a fraction of the training rows in (0, 1]"
     if (share := positive(tau, "tau", why)) > 1:
         raise InputError(f"tau is {share:g}; {why} was expected.")
-    X, y, Xq = as_problem(X, y, Xq)
-    yq = as_targets(yq, Xq, "yq").detach().reshape(len(Xq), -1).to(X.dtype)
+    X, Xq, features = rows_behind(fit, Xq, X, features)
+    y, yq = fit.y.reshape(len(X), -1).to(X), as_targets(yq, Xq, "yq").detach().reshape(len(Xq), -1).to(X)
     if y.shape[1] != yq.shape[1]:
         raise ShapeError(f"y has {y.shape[1]} outputs and yq has {yq.shape[1]}: code both alike.")
     check_measure(measure, y, yq)
-    rows, queries = features(X, Xq)
-    fitted = fit(kernel, rows, y, ridge)
-    before = score(influence_of(fitted, queries), yq, measure)
-    return Baseline(X, y, Xq, yq, features, measure, fitted, before, share, kernel, ridge)
+    before = score(influence(fit, features(X, Xq)[1]), yq, measure)
+    return Baseline(fit, X, Xq, yq, features, measure, before, share)

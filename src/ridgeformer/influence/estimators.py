@@ -16,12 +16,13 @@ from jaxtyping import Float
 from scipy.stats import norm
 from scipy.stats import t as student
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
 from ridgeformer.core.checks import ArrayLike, positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.influence.exact import Influence, as_problem, as_rows, unit_columns
+from ridgeformer.influence.exact import Influence, as_problem, as_rows
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
 from ridgeformer.solving.preconditioners import NystromFactor
@@ -166,12 +167,8 @@ def nystrom_influence(
     that r points nowhere in particular: (R r)_i is then about sqrt(R_ii r'R r / (n - rank)) times a normal number.
     With None they hold always, beyond round-off, and are about sqrt(n) larger. The bounds on R_ii always hold.
 
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
-
-    Further arguments:
-        rank: of the sketch; None is 2 sqrt(n).
-        confidence: of each error of alpha and of the weights, between 0 and 1; None for errors that are proved.
-        seed: of the sketch.
+    Nothing need have been fitted: `kernel`, `X`, `y` and `ridge` are those of `solve`. The `rank` of the sketch is by
+    default 2 sqrt(n); the `confidence` is that of each error of alpha and of the weights.
 
     Example:
         >>> from ridgeformer.kernels import DotProduct
@@ -220,13 +217,8 @@ def pcg_influence(
     R_ii takes one solve for each training point: name the `rows` of interest, or take `stochastic_influence` for
     all. Every error holds always: it is that of the residual, measured in float64.
 
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
-
-    Further arguments:
-        rows: the training points whose influence is wanted; None is all of them.
-        rank: of the preconditioner; None is 2 sqrt(n).
-        tol: the relative residual of every solve; None is that of `solve`.
-        seed: of the preconditioner.
+    Nothing need have been fitted: `kernel`, `X`, `y`, `ridge` and `tol`, the relative residual of every solve, are
+    those of `solve`. The `rank` of the preconditioner is by default 2 sqrt(n).
 
     Example:
         >>> from ridgeformer.kernels import Exponential
@@ -237,31 +229,26 @@ def pcg_influence(
     sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
     n, outputs = sketched.y.shape
     chosen = torch.arange(n, device=sketched.y.device) if rows is None else as_rows(rows, n, sketched.y.device)
-    first, *others = chosen.split(COLUMNS)
     # the first block of the identity shares its products with the targets and the queries
-    fit = sketched.solve(torch.cat([sketched.y, sketched.cross, unit_columns(sketched.y, first)], dim=1), tol)
-    error, shared = sketched.error(fit), outputs + sketched.cross.shape[1]
-    parts = [_solved_diagonal(first, fit.alpha[:, shared:], error[:, shared:])]
-    for some in others:
-        solved = sketched.solve(unit_columns(sketched.y, some), tol)
-        parts.append(_solved_diagonal(some, solved.alpha, sketched.error(solved)))
-    diagonal, diagonal_error = (torch.cat(part) for part in zip(*parts, strict=True))
-    found = sketched.influence(fit.alpha[:, :outputs], fit.alpha[:, outputs:shared], diagonal)
+    shared, entries, errors = torch.cat([sketched.y, sketched.cross], dim=1), [], []
+    for block, some in enumerate(chosen.split(COLUMNS)):
+        unit = one_hot(some, n).T.to(shared)
+        fit = sketched.solve(unit if block else torch.cat([shared, unit], dim=1), tol)
+        columns, error = fit.alpha, sketched.error(fit)
+        if not block:
+            solved, solved_error = columns[:, : shared.shape[1]], error[:, : shared.shape[1]]
+        entries.append(columns[some, -len(some) :].diagonal())
+        errors.append(error[some, -len(some) :].diagonal())
+    found = sketched.influence(solved[:, :outputs], solved[:, outputs:], torch.cat(entries))
     return replace(
         found,
         alpha=found.alpha[chosen],
         weights=found.weights[chosen],
         rows=None if rows is None else chosen,
-        alpha_error=error[chosen, :outputs],
-        weights_error=error[chosen, outputs:shared],
-        diagonal_error=diagonal_error,
+        alpha_error=solved_error[chosen, :outputs],
+        weights_error=solved_error[chosen, outputs:],
+        diagonal_error=torch.cat(errors),
     )
-
-
-def _solved_diagonal(rows: Tensor, solved: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
-    """Return R_ii of these rows and their errors, from the solutions for their columns of the identity."""
-    place = torch.arange(len(rows), device=rows.device)
-    return solved[rows, place], error[rows, place]
 
 
 @torch.no_grad()
@@ -278,14 +265,8 @@ def stochastic_influence(
     The error of the diagonal holds for each point with the given confidence (Student's t over the probes, and the
     residuals of the solves); those of alpha and the weights hold always.
 
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
-
-    Further arguments:
-        probes: random signs to average over, at least 2.
-        confidence: of each R_ii's error, between 0 and 1.
-        rank: of the sketch and preconditioner; None is 2 sqrt(n).
-        tol: the relative residual of the solves; None is that of `solve`.
-        seed: of sketch and probes.
+    Nothing need have been fitted: `kernel`, `X`, `y`, `ridge` and `tol`, the relative residual of the solves, are
+    those of `solve`. The `rank` of sketch and preconditioner is by default 2 sqrt(n); there are at least 2 `probes`.
 
     Example:
         >>> from ridgeformer.kernels import Exponential

@@ -14,18 +14,14 @@ from torch import Tensor
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, as_targets
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.influence.features import Features, RawFeatures
-from ridgeformer.kernels import Kernel
-from ridgeformer.solving import Fit, solve
+from ridgeformer.solving import Fit
 from ridgeformer.solving.fit import leave_one_out_residual
 
 __all__ = [
     "Influence",
     "cross_entropy",
     "feature_change",
-    "fit",
-    "group_influence",
     "influence",
-    "influence_of",
     "label_change",
     "leave_group_out",
     "leave_one_out",
@@ -90,11 +86,7 @@ class Influence:
     @property
     def leave_one_out(self) -> Tensor:
         """f(x) - f_{-i}(x) = (R k(x))_i alpha_i / R_ii (claim I1)."""
-        return self._shape(self._leave_one_out)
-
-    @property
-    def _leave_one_out(self) -> Tensor:
-        return self.weights[:, :, None] * leave_one_out_residual(self.alpha, self.diagonal)[:, None, :]
+        return self._shape(self.weights[:, :, None] * leave_one_out_residual(self.alpha, self.diagonal)[:, None, :])
 
     @property
     def leave_one_out_error(self) -> Tensor:
@@ -122,12 +114,10 @@ class Influence:
     def loss_influence(self, loss: Loss, yq: Tensor) -> Tensor:
         """Return the loss without point i minus the loss with it, (n, q): positive where point i helps.
 
-        Args:
-            loss: of a prediction and a target, outputs on the last axis; `squared_loss` is one.
-            yq: the targets of the queries, (q, outputs), or (q,) if the targets were a vector.
+        `squared_loss` is a loss, and `yq` are the targets of the queries, (q, outputs), or (q,) if they were a vector.
         """
         targets = yq.reshape(self.predictions.shape).to(self.predictions)
-        without = self.predictions[None] - self._leave_one_out
+        without = self.predictions[None] - self.leave_one_out.reshape(len(self.alpha), *targets.shape)
         return loss(without, targets.expand_as(without)) - loss(self.predictions, targets)[None]
 
 
@@ -198,170 +188,107 @@ def check_measure(measure: str, y: Float[Tensor, "n outputs"], yq: Float[Tensor,
         raise InputError("y has one class only; at least two are needed.")
 
 
-def fit(kernel: Kernel, X: ArrayLike, y: ArrayLike, ridge: float) -> Fit:
-    """Solve directly, and refuse a system whose factor influences cannot be taken from.
-
-    Raises:
-        InputError: the system is singular in the precision of X, or another argument is wrong.
-
-    Example:
-        >>> from ridgeformer.kernels import DotProduct
-        >>> fit(DotProduct(), [[1.0], [2.0]], [1.0, 0.0], ridge=1.0).alpha
-        tensor([ 0.8333, -0.3333], dtype=torch.float64)
-    """
-    found = solve(kernel, as_matrix(X, "X").detach(), y, ridge, algorithm="direct")
-    if not found.converged:
-        dtype, lost = found.X.dtype, found.kernel_roundoff
-        why = f"is below the round-off of K, about {lost:.1g}" if found.ridge <= lost else "is too small beside K"
-        advice = "raise the ridge" + ("" if dtype == torch.float64 else ", or use float64")
-        raise InputError(
-            f"K + ridge I is singular in {dtype}: the ridge {found.ridge:.3g} {why}, and influences divide by what is "
-            f"lost there: {advice}."
-        )
-    return found
-
-
-def influence_of(fitted: Fit, Xq: ArrayLike) -> Influence:
-    """Return every influence of every training point of a fit on every query."""
-    cross, alpha = _cross(fitted, Xq), fitted.alpha.reshape(len(fitted.X), -1)
-    return Influence(
-        alpha,
-        fitted.inverse @ cross,
-        fitted.inverse_diagonal,
-        cross.T @ alpha,
-        fitted.ridge,
-        vector=fitted.alpha.ndim == 1,
-    )
-
-
-def influence(kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float) -> Influence:
-    """Return every influence of every training point on every query, from one factorisation.
+def influence(fit: Fit, Xq: ArrayLike) -> Influence:
+    """Return every influence of every training point of a fit on every query, from its one factorisation.
 
     Holds for positive semidefinite kernels and ridge > 0; equal to refits up to round-off.
 
-    Args:
-        kernel: any kernel of `ridgeformer.kernels`, or your own `Kernel`.
-        X: training rows, (n, d).
-        y: targets, (n,) or (n, outputs).
-        Xq: query rows, (q, d).
-        ridge: lambda > 0.
+    Raises:
+        InputError: the fit has not converged, or its system is singular in the precision of its rows.
 
     Example:
-        >>> from ridgeformer.kernels import DotProduct
-        >>> found = influence(DotProduct(), [[1.0], [2.0]], [1.0, 0.0], [[1.0]], ridge=1.0)
+        >>> from ridgeformer import kernels, solve
+        >>> fit = solve(kernels.DotProduct(), [[1.0], [2.0]], [1.0, 0.0], ridge=1.0, algorithm="direct")
+        >>> found = influence(fit, [[1.0]])
         >>> found.leave_one_out[:, 0], found.leverage
         (tensor([ 0.1667, -0.3333], dtype=torch.float64), tensor([0.1667, 0.6667], dtype=torch.float64))
     """
-    return influence_of(fit(kernel, X, y, ridge), Xq)
+    alpha, k = fit.exact_alpha, cross(fit, Xq)
+    return Influence(alpha, fit.inverse @ k, fit.inverse_diagonal, k.T @ alpha, fit.ridge, vector=fit.alpha.ndim == 1)
 
 
-def leave_one_out(kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float) -> Tensor:
+def leave_one_out(fit: Fit, Xq: ArrayLike) -> Tensor:
     """Return f(x) - f_{-i}(x), (n, q) or (n, q, outputs): what each training point adds to each prediction.
 
-    f_{-i} is the fit without point i; no refit is made (claim I1). Arguments as for `influence`.
+    f_{-i} is the fit without point i; no refit is made (claim I1).
 
     Example:
-        >>> from ridgeformer.kernels import DotProduct
-        >>> leave_one_out(DotProduct(), [[1.0], [2.0]], [1.0, 0.0], [[1.0]], ridge=1.0)
+        >>> from ridgeformer import kernels, solve
+        >>> fit = solve(kernels.DotProduct(), [[1.0], [2.0]], [1.0, 0.0], ridge=1.0, algorithm="direct")
+        >>> leave_one_out(fit, [[1.0]])
         tensor([[ 0.1667], [-0.3333]], dtype=torch.float64)
     """
-    return influence(kernel, X, y, Xq, ridge).leave_one_out
+    return influence(fit, Xq).leave_one_out
 
 
-def leave_group_out(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, group: ArrayLike
-) -> Tensor:
+def leave_group_out(fit: Fit, Xq: ArrayLike, group: ArrayLike) -> Tensor:
     """Return f(x) - f_{-B}(x) for a group B of distinct training rows, not all of them: (q,) or (q, outputs).
 
-    Equal to a refit without B, up to round-off: it is (R k(x))_B' (R_BB)^-1 alpha_B. Arguments as for `influence`.
+    Equal to a refit without B, up to round-off: it is (R k(x))_B' (R_BB)^-1 alpha_B, at O(n^2 |B|) operations.
 
     Example:
-        >>> from ridgeformer.kernels import DotProduct
-        >>> leave_group_out(DotProduct(), [[1.0], [2.0], [3.0]], [1.0, 1.0, 0.0], [[1.0]], 1.0, group=[0, 2])
+        >>> from ridgeformer import kernels, solve
+        >>> fit = solve(kernels.DotProduct(), [[1.0], [2.0], [3.0]], [1.0, 1.0, 0.0], ridge=1.0, algorithm="direct")
+        >>> leave_group_out(fit, [[1.0]], group=[0, 2])
         tensor([-0.2000], dtype=torch.float64)
     """
-    return group_influence(fit(kernel, X, y, ridge), Xq, group)
-
-
-def group_influence(fitted: Fit, Xq: ArrayLike, group: ArrayLike) -> Tensor:
-    """Return `leave_group_out` for a fit that is at hand: O(n^2 |B|) operations a group."""
-    n = len(fitted.X)
-    rows = as_rows(group, n, fitted.X.device)
+    n, alpha = len(fit.X), fit.exact_alpha
+    rows = as_rows(group, n, fit.X.device)
     if len(rows) == n:
         raise InputError(f"the group holds all {n} rows; leave at least one to fit.")
-    columns = fitted.inverse @ unit_columns(fitted.X, rows)
-    alpha = fitted.alpha.reshape(n, -1)
-    change = (columns.T @ _cross(fitted, Xq)).T @ torch.linalg.solve(columns[rows], alpha[rows])
-    return change[:, 0] if fitted.alpha.ndim == 1 else change
+    columns = fit.inverse.columns(rows)
+    change = (columns.T @ cross(fit, Xq)).T @ torch.linalg.solve(columns[rows], alpha[rows])
+    return change[:, 0] if fit.alpha.ndim == 1 else change
 
 
-def label_change(kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, new_y: ArrayLike) -> Tensor:
+def label_change(fit: Fit, Xq: ArrayLike, new_y: ArrayLike) -> Tensor:
     """Return, for each point i, how f(x) changes when y_i alone becomes new_y_i: (n, q) or (n, q, outputs).
 
     It is (R k(x))_i (new_y_i - y_i). Several labels changed at once add up exactly, so the effect of changing
-    a set of them is the sum over the set. Arguments as for `influence`; `new_y` is shaped like `y`.
+    a set of them is the sum over the set. `new_y` is shaped like the targets.
 
     Example:
-        >>> from ridgeformer.kernels import DotProduct
-        >>> label_change(DotProduct(), [[1.0], [2.0]], [1.0, 0.0], [[1.0]], 1.0, new_y=[1.0, 3.0])
+        >>> from ridgeformer import kernels, solve
+        >>> fit = solve(kernels.DotProduct(), [[1.0], [2.0]], [1.0, 0.0], ridge=1.0, algorithm="direct")
+        >>> label_change(fit, [[1.0]], new_y=[1.0, 3.0])
         tensor([[0.], [1.]], dtype=torch.float64)
     """
-    X = as_matrix(X, "X").detach()
-    y, new_y = as_targets(y, X), as_targets(new_y, X, "new_y")
-    if y.shape != new_y.shape:
-        raise ShapeError(f"new_y has shape {tuple(new_y.shape)} and y has {tuple(y.shape)}: give the same shape.")
-    found = influence(kernel, X, y, Xq, ridge)
-    change = (new_y - y).reshape(found.alpha.shape).to(found.weights)
-    pairs = found.weights[:, :, None] * change[:, None, :]
-    return pairs[..., 0] if found.vector else pairs
+    new_y = as_targets(new_y, fit.X, "new_y")
+    if fit.y.shape != new_y.shape:
+        raise ShapeError(f"new_y has shape {tuple(new_y.shape)} and y has {tuple(fit.y.shape)}: give the same shape.")
+    found = influence(fit, Xq)
+    change = (new_y - fit.y).reshape(found.alpha.shape).to(found.weights)
+    return found._shape(found.weights[:, :, None] * change[:, None, :])
 
 
 def feature_change(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, *, features: Features | None = None
+    fit: Fit, Xq: ArrayLike, *, X: ArrayLike | None = None, features: Features | None = None
 ) -> Float[Tensor, "q outputs n d"]:
     """Return the derivative of f(x) in every entry of every training row, (q, outputs, n, d).
 
     Moving row i by a small v changes the prediction by the sum of entry [query, output, i] times v; the
     refit after the move is included. Within |v|_inf <= eps the most it can do is eps times the entry's 1-norm,
-    to first order. Holds where the kernel is differentiable. Arguments as for `influence`; a vector of targets
-    counts as one output, and `features` is what the kernel sees of the rows.
+    to first order. Holds where the kernel is differentiable. A vector of targets counts as one output. A fit to
+    `features` of rows `X` is differentiated in X.
 
     Example:
-        >>> from ridgeformer.kernels import DotProduct
-        >>> feature_change(DotProduct(), [[1.0], [2.0]], [1.0, 0.0], [[1.0]], ridge=1.0).flatten()
+        >>> from ridgeformer import kernels, solve
+        >>> fit = solve(kernels.DotProduct(), [[1.0], [2.0]], [1.0, 0.0], ridge=1.0, algorithm="direct")
+        >>> feature_change(fit, [[1.0]]).flatten()
         tensor([ 0.1111, -0.1111], dtype=torch.float64)
     """
-    features = features or RawFeatures()
-    X, y, Xq = as_problem(X, y, Xq)
-    rows, queries = features(X, Xq)
-    fitted = fit(kernel, rows, y, ridge)
-    weights = influence_of(fitted, queries).weights
-    gradients = [
-        prediction_gradient(fitted.kernel, X, Xq[q : q + 1], alpha[:, None], weights[:, q : q + 1], features)
-        for q in range(len(Xq))
-        for alpha in fitted.alpha.T
-    ]
+    X, Xq, features = rows_behind(fit, Xq, X, features)
+    weights = influence(fit, features(X, Xq)[1]).weights
+    moving, gradients = X.clone().requires_grad_(), []
+    for q, output in np.ndindex(len(Xq), fit.exact_alpha.shape[1]):
+        # From dR = -R dK R the gradient of k(x)'R y is that of k(x)'alpha - w'K alpha with alpha = R y and w = R k(x)
+        # held fixed, so the factorisation is never differentiated and K is never held whole.
+        alpha, w = fit.exact_alpha[:, output : output + 1], weights[:, q : q + 1]
+        with torch.enable_grad():
+            rows, query = features(moving, Xq[q : q + 1])
+            value = fit.kernel.product(query, rows, alpha).sum() - (w * fit.kernel.product(rows, rows, alpha)).sum()
+        gradients.append(torch.autograd.grad(value, moving)[0])
     return torch.stack(gradients).reshape(len(Xq), -1, *X.shape)
-
-
-def prediction_gradient(
-    kernel: Kernel,
-    X: Float[Tensor, "n d"],
-    Xq: Float[Tensor, "1 d"],
-    alpha: Float[Tensor, "n 1"],
-    weights: Float[Tensor, "n 1"],
-    features: Features,
-) -> Float[Tensor, "n d"]:
-    """Return the gradient in X of f(x) = k(x)'R y for one query, given alpha = R y and weights = R k(x).
-
-    From dR = -R dK R it is that of k(x)'alpha - weights'K alpha with alpha and weights held fixed, so the
-    factorisation is never differentiated and K is never held whole.
-    """
-    moving = X.clone().requires_grad_()
-    with torch.enable_grad():
-        rows, query = features(moving, Xq)
-        value = kernel.product(query, rows, alpha).sum() - (weights * kernel.product(rows, rows, alpha)).sum()
-        return torch.autograd.grad(value, moving)[0]
 
 
 def as_problem(X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> tuple[Tensor, Tensor, Tensor]:
@@ -388,13 +315,21 @@ def as_rows(group: ArrayLike, n: int, device: torch.device) -> Tensor:
     return torch.from_numpy(numbers.astype(np.int64)).to(device)
 
 
-def unit_columns(like: Tensor, rows: Tensor) -> Tensor:
-    """Return these columns of the identity of len(like) rows, in its precision."""
-    unit = torch.zeros(len(like), len(rows), dtype=like.dtype, device=like.device)
-    unit[rows, torch.arange(len(rows), device=rows.device)] = 1
-    return unit
+def cross(fit: Fit, Xq: ArrayLike) -> Float[Tensor, "n q"]:
+    """Return k(x_i, x) for every training row and query x."""
+    return fit.kernel(as_query(Xq, fit.X), fit.X).T
 
 
-def _cross(fitted: Fit, Xq: ArrayLike) -> Float[Tensor, "n q"]:
-    """Return k(x_i, x) for every query x."""
-    return fitted.kernel(as_query(Xq, fitted.X), fitted.X).T
+def rows_behind(
+    fit: Fit, Xq: ArrayLike, X: ArrayLike | None, features: Features | None
+) -> tuple[Tensor, Tensor, Features]:
+    """Return the rows whose features a fit is of, the queries, and the features; by default the fit's own rows."""
+    features = features or RawFeatures()
+    rows = fit.X if X is None else as_matrix(X, "X").detach().to(fit.X)
+    queries = as_query(Xq, rows).detach()
+    seen = features(rows, queries)[0]
+    if seen.shape != fit.X.shape or not torch.allclose(seen, fit.X):
+        raise InputError(
+            "the fit is not one of these features of X: solve with features(X, Xq)[0] as rows, and give X as well."
+        )
+    return rows, queries, features

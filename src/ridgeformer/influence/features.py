@@ -31,10 +31,8 @@ class AttentionFeatures:
     It is transductive: every row attends to every training row, so moving x_i moves the features of all rows
     and of all queries. With the dot-product kernel and no normalisation the kernel matrix is G^3 (claim L1).
 
-    Args:
-        normalise: divide the features of each row by their length.
-        moving_context: whether gradients know that X'X moves with X. If False, gradients hold X'X fixed, as
-            an attacker would who knows the model and not the rest of the data; values are the same.
+    `normalise` divides the features of each row by their length. Without `moving_context` gradients hold X'X fixed, as
+    an attacker would who knows the model and not the rest of the data; values are the same.
 
     Example:
         >>> import torch

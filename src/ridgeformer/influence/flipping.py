@@ -20,7 +20,7 @@ from ridgeformer.core.checks import ArrayLike, positive
 from ridgeformer.core.errors import InputError
 from ridgeformer.influence.attacks import Attack
 from ridgeformer.influence.baseline import differentiable_influence
-from ridgeformer.influence.exact import as_problem, fit, influence_of, unit_columns
+from ridgeformer.influence.exact import influence, rows_behind
 from ridgeformer.influence.features import AttentionFeatures, Features, RawFeatures
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, Kernel, ReluNTK
 from ridgeformer.solving import Fit
@@ -84,30 +84,26 @@ class Pair:
 
 
 def choose_pair(
-    kernel: Kernel,
-    X: ArrayLike,
-    y: ArrayLike,
+    fit: Fit,
     Xq: ArrayLike,
-    ridge: float,
     index: int,
-    query: int,
-    output: int,
-    features: Features | None,
+    query: int = 0,
+    output: int = 0,
+    X: ArrayLike | None = None,
+    features: Features | None = None,
 ) -> Pair:
     """Return one training point, query and output, or say which is out of range."""
-    features = features or RawFeatures()
-    X, y, Xq = as_problem(X, y, Xq)
+    X, Xq, features = rows_behind(fit, Xq, X, features)
     for name, value, count, what in (
         ("index", index, len(X), "training row"),
         ("query", query, len(Xq), "query"),
-        ("output", output, y.shape[1], "output"),
+        ("output", output, fit.exact_alpha.shape[1], "output"),
     ):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
             raise InputError(f"{name} is {value!r}; the number of a {what} from 0 to {count - 1} was expected.")
     if len(X) < 2:
         raise InputError("X has one row; at least two are needed to leave one out.")
-    Xq = Xq[query : query + 1]
-    return Pair(fit(kernel, features(X, Xq)[0], y, ridge), X, Xq, index, output, features)
+    return Pair(fit, X, Xq[query : query + 1], index, output, features)
 
 
 def factors(pair: Pair) -> Factors:
@@ -140,12 +136,11 @@ def fixed_expansions(pair: Pair) -> tuple[Expansion, Expansion]:
     With S = R of the fit without i they are y_i - k(x_i)'S y and k(x_i, x) - k(x_i)'S k(x). No refit is made: for any
     right-hand side b, S b = (R b - R e_i (R b)_i / R_ii) without entry i.
     """
-    fitted, i = pair.fit, pair.index
+    fit, i = pair.fit, pair.index
     keep = torch.arange(len(pair.X), device=pair.X.device) != i
     one = torch.ones(1, dtype=pair.X.dtype, device=pair.X.device)
-    own = (fitted.inverse @ unit_columns(pair.X, torch.tensor([i], device=pair.X.device)))[:, 0]
-    alpha = fitted.alpha.reshape(len(pair.X), -1)[:, pair.output]
-    weights = influence_of(fitted, pair.Xq).weights[:, 0]
+    own = fit.inverse.columns(torch.tensor([i], device=pair.X.device))[:, 0]
+    alpha, weights = fit.exact_alpha[:, pair.output], influence(fit, pair.Xq).weights[:, 0]
     without, toward = ((solved - own * solved[i] / own[i])[keep] for solved in (alpha, weights))
     x, rest = pair.X[i : i + 1], pair.X[keep]
     residual = Expansion(x, rest, -without, float(pair.y[i]))
@@ -285,7 +280,7 @@ def _gram_cube(pair: Pair, norm: str) -> tuple[list[Drift | None], list[float]]:
     With t >= |v|, g = |G| and e = 2 |X| t + t^2 >= |G' - G|: |G'^3 - G^3| <= s = e (g^2 + g g' + g'^2) with
     g' = g + e, so |R' - R| <= s/(l (l + s)); and |k' - k| <= e (g + g') |X x| + g'^2 t |x|.
     """
-    found = influence_of(pair.fit, pair.features(pair.X, pair.Xq)[1])
+    found = influence(pair.fit, pair.features(pair.X, pair.Xq)[1])
     largest = float(torch.linalg.matrix_norm(pair.X, ord=2))
     g, l, target = largest**2, pair.fit.ridge, float(pair.y.norm())  # noqa: E741
     cross = float((pair.X @ (pair.X.T @ (pair.X @ (pair.X.T @ (pair.X @ pair.Xq.T))))).norm())
@@ -328,16 +323,14 @@ class FlippingEps:
 
 
 def smallest_flipping_eps(
-    kernel: Kernel,
-    X: ArrayLike,
-    y: ArrayLike,
+    fit: Fit,
     Xq: ArrayLike,
-    ridge: float,
     attack: Attack,
     *,
     index: int,
     query: int = 0,
     output: int = 0,
+    X: ArrayLike | None = None,
     features: Features | None = None,
     largest: float | None = None,
     tolerance: float = 1e-3,
@@ -348,27 +341,20 @@ def smallest_flipping_eps(
     The attack is aimed at each of the two factors of the influence, whichever gives way first: only one of them
     changes sign at a flip (claim I3).
 
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
-
     The attack's eps is where the search starts; its norm, bounds and steps are used as they are. `query` is a row of
-    Xq and `output` a column of y. With `AttentionFeatures` all features follow the row. `largest` is the largest eps
-    to try, by default the size of the largest row; `tolerance` is the relative width of the last bracket.
+    Xq and `output` a column of y. A fit to `features` of rows `X` is attacked in X; with `AttentionFeatures` all
+    features follow the row. `largest` is the largest eps to try, by default the size of the largest row; `tolerance`
+    is the relative width of the last bracket.
 
     Example:
         >>> from ridgeformer.influence.attacks import FGSM
-        >>> from ridgeformer.kernels import DotProduct
-        >>> found = smallest_flipping_eps(DotProduct(), [[1.0], [2.0]], [1.0, 0.5], [[1.0]], 1.0, FGSM(0.1), index=1)
+        >>> from ridgeformer.solving import solve
+        >>> fit = solve(DotProduct(), [[1.0], [2.0]], [1.0, 0.5], ridge=1.0, algorithm="direct")
+        >>> found = smallest_flipping_eps(fit, [[1.0]], FGSM(0.1), index=1)
         >>> round(found.certified, 3), round(found.found, 2)
         (1.0, 1.0)
     """
-    pair = choose_pair(kernel, X, y, Xq, ridge, index, query, output, features)
-    return flipping_eps(pair, attack, largest=largest, tolerance=tolerance, seed=seed)
-
-
-def flipping_eps(
-    pair: Pair, attack: Attack, *, largest: float | None = None, tolerance: float = 1e-3, seed: int = 0
-) -> FlippingEps:
-    """Return `smallest_flipping_eps` for a pair whose fit is at hand; nothing is fitted again."""
+    pair = choose_pair(fit, Xq, index, query, output, X, features)
     evaluate = factors(pair)
 
     def signs(rows: Tensor) -> list[float]:

@@ -14,21 +14,14 @@ from ridgeformer.core.checks import ArrayLike, as_targets, positive, whole
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.attacks import Attack, RandomNoise
-from ridgeformer.influence.baseline import (
-    Baseline,
-    Comparison,
-    baseline,
-    compare,
-    top_rows,
-    training_loss,
-)
-from ridgeformer.influence.exact import Loss, as_problem, check_measure, fit, influence_of, score, squared_loss
+from ridgeformer.influence.baseline import Baseline, Comparison, baseline, compare, top_rows, training_loss
+from ridgeformer.influence.exact import Loss, as_problem, check_measure, influence, rows_behind, score, squared_loss
 from ridgeformer.influence.features import Features, RawFeatures
 from ridgeformer.kernels import Kernel, ReluNTK
 from ridgeformer.regime import NetworkNTK, ReluNetwork, train
 from ridgeformer.regime.finite_ntk import network_kernel
 from ridgeformer.regime.training import Training
-from ridgeformer.solving import Fit
+from ridgeformer.solving import Fit, solve
 
 __all__ = [
     "FLIPS",
@@ -75,35 +68,36 @@ class Malleability:
 
 
 def malleability(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, yq: ArrayLike, ridge: float, attack: Attack,
-    tau: float = 0.1, *, features: Features | None = None, measure: str = "true_class", loss: Loss = squared_loss,
-    adaptive: bool = True, redraw: Callable[[], Kernel] | None = None,
-    rebuild: Callable[[Tensor, Tensor], Kernel] | None = None, seed: int = 0,
+    fit: Fit, Xq: ArrayLike, yq: ArrayLike, attack: Attack, tau: float = 0.1, *, X: ArrayLike | None = None,
+    features: Features | None = None, measure: str = "true_class", loss: Loss = squared_loss, adaptive: bool = True,
+    redraw: Callable[[], Kernel] | None = None, rebuild: Callable[[Tensor, Tensor], Kernel] | None = None,
+    seed: int = 0,
 ) -> Malleability:  # fmt: skip
     """Move the most influential training rows by an attack, and see which influences changed sign, rank and place.
 
-    Influence is leave-one-out with the features held; aggregated, it is the mean over queries.
+    Influence is leave-one-out with the features held; aggregated, it is the mean over queries. Moved rows are fitted
+    again with the kernel and the ridge of the fit.
 
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`.
-
-    `yq` are the targets of the queries, coded like y. The attack's eps is in the units of X;
+    `yq` are the targets of the queries, coded like y. The attack's eps is in the units of the rows;
     `PGD(eps=0.3).clipped_to(X)` keeps moved rows in the range of the data, and the random noise has its size and
     bounds. It moves the fraction `tau` of the rows, rounded up, to raise their `loss` under the fitted model;
-    `adaptive` also attacks the influence itself, at O(n^3) a step. With `AttentionFeatures` moving one row moves all,
-    and `moving_context` says whether the attacker knows that. `measure` is "true_class", "output" or "loss"; see
-    `score`. For kernels of finite width `redraw` returns another draw; `rebuild`, given the moved rows and the
-    targets, returns the kernel to judge them by, such as that of a network trained again.
+    `adaptive` also attacks the influence itself, at O(n^3) a step. A fit to `features` of rows `X` is attacked in X:
+    with `AttentionFeatures` moving one row moves all, and `moving_context` says whether the attacker knows that.
+    `measure` is "true_class", "output" or "loss"; see `score`. For kernels of finite width `redraw` returns another
+    draw; `rebuild`, given the moved rows and the targets, returns the kernel to judge them by, such as that of a
+    network trained again.
 
     Example:
         >>> from ridgeformer.influence.attacks import FGSM
         >>> from ridgeformer.kernels import Exponential
-        >>> X = [[0.0], [1.0], [2.0], [3.0]]
-        >>> found = malleability(Exponential(1.0), X, [-1, -1, 1, 1], [[1.4]], [1], 0.1, FGSM(0.2), tau=0.5)
+        >>> fit = solve(Exponential(1.0), [[0.0], [1.0], [2.0], [3.0]], [-1, -1, 1, 1], 0.1, algorithm="direct")
+        >>> found = malleability(fit, [[1.4]], [1], FGSM(0.2), tau=0.5)
         >>> found.top.tolist(), found.attacked.flips_top
         ([2, 1], 0.0)
     """
-    base = baseline(kernel, X, y, Xq, yq, ridge, tau, features, measure)
-    top, objective = base.top(), base.raised_loss(base.top(), loss)
+    base = baseline(fit, Xq, yq, tau, measure, X, features)
+    top = base.top()
+    objective = training_loss(fit, base.Xq, base.features, top, loss)
 
     def after(moved: Tensor) -> Tensor:
         return base.refit(moved, None if rebuild is None else rebuild(moved, base.y))[1]
@@ -160,10 +154,11 @@ class Network:
             return ReluNTK()
         return network_kernel(rows.to(self.precision), y.to(self.precision), self.width, seed, self.training)
 
-    def ridge(self, kernel: Kernel, rows: Tensor) -> float:
-        """Return the ridge for a kernel on these rows."""
+    def fit(self, kernel: Kernel, rows: Tensor, y: Tensor) -> Fit:
+        """Return the ridge regression with a kernel on these rows."""
         with torch.no_grad():
-            return float(self.relative_ridge) * float(kernel.diagonal(rows).mean())
+            ridge = float(self.relative_ridge) * float(kernel.diagonal(rows).mean())
+        return solve(kernel, rows, y, ridge, algorithm="direct")
 
 
 def network_malleability(
@@ -184,7 +179,7 @@ def network_malleability(
     At finite width the kernel is itself a random draw, so influences change sign when the initialisation is drawn
     again, with nobody attacking anything. A flip rate below that of `redrawn` says nothing about the attack.
 
-    `X`, `y` and `Xq` are those of `influence`; `yq` are the targets of the queries, coded like `y`.
+    `yq` are the targets of the queries `Xq`, coded like `y`.
 
     `seed` is that of the network; the control takes the next one. `options` are measure, loss and adaptive, as for
     `malleability`.
@@ -205,7 +200,7 @@ def network_malleability(
         return network.kernel(features(moved, Xq)[0], targets, seed)
 
     return malleability(
-        kernel, X, y, Xq, yq, network.ridge(kernel, rows), attack, tau, features=features, seed=seed,
+        network.fit(kernel, rows, y), Xq, yq, attack, tau, X=X, features=features, seed=seed,
         redraw=None if network.width is None else lambda: network.kernel(rows, y, seed + 1),
         rebuild=rebuild if network.retrain else None, **options,
     )  # fmt: skip
@@ -224,31 +219,28 @@ FLIPS_AFTER_ADVERSARIAL_TRAINING = {"mnist": (43.4, 42.2), "cifar10": (36.5, 38.
 
 
 def adversarial_rows(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, attack: Attack, rounds: int = 1, *,
+    fit: Fit, Xq: ArrayLike, attack: Attack, rounds: int = 1, *, X: ArrayLike | None = None,
     features: Features | None = None, loss: Loss = squared_loss, seed: int = 0,
 ) -> Tensor:  # fmt: skip
     """Return the training rows after `rounds` rounds of adversarial training.
 
-    Each round attacks all rows as they were given, to raise the loss of the fit to the rows of the round before: so no
-    row is ever further than eps from where it was, and one round is the attack on the untouched fit. The kernel is
-    held.
-
-    `kernel`, `X`, `y`, `Xq` and `ridge` are those of `influence`; only the features look at the queries.
-
-    0 rounds return X; `loss` is what the attack raises.
+    Each round attacks all rows as they were given, to raise the `loss` of the fit to the rows of the round before: so
+    no row is ever further than eps from where it was, and one round is the attack on the untouched fit. The kernel is
+    held. A fit to `features` of rows `X` is attacked in X; nothing but the features looks at the queries.
 
     Example:
         >>> from ridgeformer.influence.attacks import FGSM
         >>> from ridgeformer.kernels import DotProduct
-        >>> adversarial_rows(DotProduct(), [[1.0], [2.0]], [1.0, 1.0], [[1.0]], 0.1, FGSM(0.5), rounds=2)
+        >>> fit = solve(DotProduct(), [[1.0], [2.0]], [1.0, 1.0], ridge=0.1, algorithm="direct")
+        >>> adversarial_rows(fit, [[1.0]], FGSM(0.5), rounds=2)
         tensor([[0.5000], [1.5000]], dtype=torch.float64)
     """
-    features = features or RawFeatures()
-    X, y, Xq = as_problem(X, y, Xq)
+    X, Xq, features = rows_behind(fit, Xq, X, features)
     moved, everyone = X, torch.arange(len(X), device=X.device)
-    for _ in range(whole(rounds, "rounds", 0)):
-        fitted = fit(kernel, features(moved, Xq)[0], y, ridge)
-        moved = attack(training_loss(fitted, Xq, features, everyone, loss), X, rows=everyone, seed=seed)
+    for number in range(whole(rounds, "rounds", 0)):
+        if number:
+            fit = solve(fit.kernel, features(moved, Xq)[0], fit.y, fit.ridge, algorithm="direct")
+        moved = attack(training_loss(fit, Xq, features, everyone, loss), X, rows=everyone, seed=seed)
     return moved
 
 
@@ -281,8 +273,8 @@ class Interventions:
 
 
 def intervene(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, yq: ArrayLike, ridge: float, attack: Attack,
-    tau: float = 0.1, *, features: Features | None = None, loss: Loss = squared_loss, rounds: int = 1, seed: int = 0,
+    fit: Fit, Xq: ArrayLike, yq: ArrayLike, attack: Attack, tau: float = 0.1, *, X: ArrayLike | None = None,
+    features: Features | None = None, loss: Loss = squared_loss, rounds: int = 1, seed: int = 0,
 ) -> Interventions:  # fmt: skip
     """Fit again without the most influential points, with them attacked, and with all points attacked.
 
@@ -292,24 +284,21 @@ def intervene(
     Example:
         >>> from ridgeformer.influence.attacks import FGSM
         >>> from ridgeformer.kernels import Exponential
-        >>> X = [[0.0], [1.0], [2.0], [3.0]]
-        >>> found = intervene(Exponential(1.0), X, [-1, -1, 1, 1], [[1.9]], [1], 0.1, FGSM(0.2), tau=0.25)
+        >>> fit = solve(Exponential(1.0), [[0.0], [1.0], [2.0], [3.0]], [-1, -1, 1, 1], 0.1, algorithm="direct")
+        >>> found = intervene(fit, [[1.9]], [1], FGSM(0.2), tau=0.25)
         >>> found.top.tolist(), found.curated.kept.tolist(), found.untouched.accuracy
         ([2], [0, 1, 3], 1.0)
     """
     rounds = whole(rounds, "rounds", 1)
-    base = baseline(kernel, X, y, Xq, yq, ridge, tau, features, "true_class")
-    X = base.X
+    base = baseline(fit, Xq, yq, tau, X=X, features=features)
+    X, Xq, features = base.X, base.Xq, base.features
     everyone = torch.arange(len(X), device=X.device)
     top = base.top(len(X) - 1)  # one row at least is left to fit
     rest = everyone[~torch.isin(everyone, top)]
-    attacked = attack(base.raised_loss(top, loss), X, rows=top, seed=seed)
-    adversarial = adversarial_rows(
-        kernel, X, base.y, base.Xq, ridge, attack, rounds, features=base.features, loss=loss, seed=seed
-    )
-    accuracy, margin = _judged(base.fitted, base.features(X, base.Xq)[1], base.yq)
+    attacked = attack(training_loss(fit, Xq, features, top, loss), X, rows=top, seed=seed)
+    adversarial = adversarial_rows(fit, Xq, attack, rounds, X=X, features=features, loss=loss, seed=seed)
     return Interventions(
-        untouched=Intervention(accuracy, margin, float(base.before.abs().mean()), None, X, everyone),
+        untouched=_judge(base, X, everyone),
         curated=_judge(base, X[rest], rest, top),
         transformed=_judge(base, attacked, everyone, top),
         adversarial=_judge(base, adversarial, everyone, top),
@@ -317,25 +306,25 @@ def intervene(
     )
 
 
-def _judge(base: Baseline, rows: Tensor, kept: Tensor, top: Tensor) -> Intervention:
-    """Return what a fit to these rows is worth; influences are compared on the top rows that are left, else on all."""
-    again, after = base.refit(rows, kept=kept)
-    accuracy, margin = _judged(again, base.features(rows, base.Xq)[1], base.yq)
-    places = torch.arange(len(kept), device=kept.device)
-    shared = places[torch.isin(kept, top)]
-    changed = compare(base.before[kept], after, shared if len(shared) else places)
-    return Intervention(accuracy, margin, float(after.abs().mean()), changed, rows, kept)
+def _judge(base: Baseline, rows: Tensor, kept: Tensor, top: Tensor | None = None) -> Intervention:
+    """Return what a fit to these rows is worth, without `top` the untouched fit.
 
-
-def _judged(fitted: Fit, queries: Tensor, yq: Tensor) -> tuple[float, float]:
-    """Return the accuracy and the mean margin at the queries."""
-    outputs = fitted.predict(queries)
+    Influences are compared on the top rows that are left, else on all.
+    """
+    yq, changed, fit, table = base.yq, None, base.fit, base.before
+    if top is not None:
+        fit, table = base.refit(rows, kept=kept)
+        places = torch.arange(len(kept), device=kept.device)
+        shared = places[torch.isin(kept, top)]
+        changed = compare(base.before[kept], table, shared if len(shared) else places)
+    outputs = fit.predict(base.features(rows, base.Xq)[1]).reshape(yq.shape)
     if yq.shape[1] == 1:
         margins = (outputs * yq.sign())[:, 0]
     else:
         own = yq.argmax(1, keepdim=True)
         margins = outputs.gather(1, own)[:, 0] - outputs.scatter(1, own, -torch.inf).amax(1)
-    return float((margins > 0).double().mean()), float(margins.mean())
+    accuracy, margin = float((margins > 0).double().mean()), float(margins.mean())
+    return Intervention(accuracy, margin, float(table.abs().mean()), changed, rows, kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,13 +352,10 @@ def influence_over_time(
 
     At each moment the kernel is that of the weights then, and the ridge is the same multiple of tr(K)/n.
 
-    `X`, `y` and `Xq` are those of `influence`; `yq` are the targets of the queries, coded like `y`.
+    `yq` are the targets of the queries `Xq`, coded like `y`.
 
     The network has finite width and a training. The start and the end are added to `epochs`; `tau` is the fraction of
     rows that is the top. A seed gives the same network as in `network_malleability`.
-
-    Raises:
-        InputError: a network without width or training, epochs outside its training, ...
 
     Example:
         >>> from ridgeformer.regime import Training
@@ -390,10 +376,21 @@ def influence_over_time(
     moments = {whole(epoch, "an epoch", 0) for epoch in epochs} | {0}
     if max(moments) > (end := network.training.epochs):
         raise InputError(f"epoch {max(moments)} was asked for and training ends at {end}: ask for earlier ones.")
-    for epoch, weights in _weights(network, network.training, rows, y, moments | {end}, seed).items():
-        kernel = NetworkNTK(weights)
-        fitted = fit(kernel, rows, y, network.ridge(kernel, rows))
-        tables[epoch], kernels[epoch] = score(influence_of(fitted, queries), yq, measure), fitted.K
+    seen, targets = rows.to(network.precision), y.to(network.precision)
+    generator = torch_generator(seed, "network")
+    model = ReluNetwork(seen.shape[1], network.width, generator, outputs=y.shape[1], dtype=seen.dtype)
+    weights = {0: model.weights.detach().clone()}
+
+    def keep(epoch: int) -> None:
+        if epoch in moments | {end}:
+            weights[epoch] = model.weights.detach().clone()
+
+    history = train(model, seen, targets, network.training, torch_generator(seed, "batches"), progress=keep)
+    if history.diverged:
+        raise InputError(f"training diverged after {history.steps} steps: give a smaller rate.")
+    for epoch, then in weights.items():
+        fit = network.fit(NetworkNTK(then), rows, y)
+        tables[epoch], kernels[epoch] = score(influence(fit, queries), yq, measure), fit.K
     first, last = min(tables), max(tables)
     count = ceil(tau * len(X))
     tops = {epoch: top_rows(tables[epoch].mean(1), count) for epoch in (first, last)}
@@ -406,22 +403,3 @@ def influence_over_time(
         )
         for epoch, table in sorted(tables.items())
     )
-
-
-def _weights(
-    network: Network, training: Training, rows: Tensor, y: Tensor, moments: set[int], seed: int
-) -> dict[int, Tensor]:
-    """Return the first-layer weights at each moment of one training."""
-    X, y = rows.to(network.precision), y.to(network.precision)
-    generator = torch_generator(seed, "network")
-    model = ReluNetwork(X.shape[1], network.width or 1, generator, outputs=y.shape[1], dtype=X.dtype)
-    found = {0: model.weights.detach().clone()}
-
-    def keep(epoch: int) -> None:
-        if epoch in moments:
-            found[epoch] = model.weights.detach().clone()
-
-    history = train(model, X, y, training, torch_generator(seed, "batches"), progress=keep)
-    if history.diverged:
-        raise InputError(f"training diverged after {history.steps} steps: give a smaller rate.")
-    return found

@@ -13,13 +13,16 @@ from math import sqrt
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.stats import rankdata
+from scipy.optimize import minimize_scalar
+from scipy.stats import t as student
 from torch import Tensor
 
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, as_tensor, whole
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.core.statistics import mean_interval
+from ridgeformer.influence.baseline import rank_correlations
+from ridgeformer.influence.exact import cross
 from ridgeformer.solving import Fit
 from ridgeformer.solving.direct import factorise_in_place
 
@@ -61,34 +64,26 @@ def subset_predictions(fit: Fit, Xq: ArrayLike, kept: Bool[Tensor, "m n"]) -> Fl
     """Return the predictions of the ridge regression on each subset of the rows: same kernel, same ridge, exact.
 
     Where a subset keeps most rows the others are taken out of the factorised fit, f(x) - W_S'R_SS^-1 alpha_S; where it
-    keeps few, its own rows are factorised: the cheaper of |S|^3 and (n - |S|)^3.
-
-    Args:
-        fit: of all rows.
-        Xq: queries.
-        kept: which rows each subset keeps; at least one.
+    keeps few, its own rows are factorised: the cheaper of |S|^3 and (n - |S|)^3. Every subset keeps at least one row.
     """
-    Xq, n = as_query(Xq, fit.X), len(fit.X)
+    n = len(fit.X)
     if kept.ndim != 2 or kept.shape[1] != n or kept.dtype != torch.bool:
         raise ShapeError(f"kept has shape {tuple(kept.shape)} of {kept.dtype}; booleans (subsets, {n}) were expected.")
     if not bool(kept.any(1).all()):
         raise InputError(f"subset {int((~kept.any(1)).nonzero()[0])} keeps no row; at least one was expected.")
-    cross, y = fit.kernel.dense(fit.X, Xq), fit.y.reshape(n, -1).to(fit.X)
-    alpha, R, W = fit.alpha.reshape(n, -1), None, None
-    values = []
+    alpha, k, R, W = fit.exact_alpha, cross(fit, Xq), None, None
+    y, full, values = fit.y.reshape(n, -1).to(fit.X), k.T @ alpha, []
     for keep in kept:
         rows, gone = keep.nonzero()[:, 0], (~keep).nonzero()[:, 0]
         if len(gone) < len(rows):
             if R is None or W is None:
-                R = fit.inverse @ torch.eye(n, dtype=fit.X.dtype, device=fit.X.device)
-                W = R @ cross
-            change = W[gone].T @ torch.linalg.solve(R[gone][:, gone], alpha[gone])
-            values.append(cross.T @ alpha - change)
+                R, W = fit.inverse.columns(), fit.inverse @ k
+            values.append(full - W[gone].T @ torch.linalg.solve(R[gone][:, gone], alpha[gone]))
         else:
             A = fit.K[rows][:, rows]
             if not factorise_in_place(A, fit.ridge):
                 raise InputError("K + ridge I of a subset is singular in this precision: raise the ridge.")
-            values.append(cross[rows].T @ torch.cholesky_solve(y[rows], A.tril_()))
+            values.append(k[rows].T @ torch.cholesky_solve(y[rows], A.tril_()))
     return torch.stack(values)
 
 
@@ -97,22 +92,15 @@ def removal_effects(
 ) -> Float[Tensor, "c q r"]:
     """Return f(x) - f_{-S}(x) where S holds the first rows of each query's own order, for every count.
 
-    With the order of falling scores this is counterfactual removal; a method whose top rows change a prediction most
-    has found them.
-
-    Args:
-        fit: of all rows.
-        Xq: queries.
-        order: training rows, the first to go first, a column a query.
-        counts: how many go.
+    With the order of falling scores, a column a query, this is counterfactual removal; a method whose top rows change
+    a prediction most has found them.
     """
-    Xq, n = as_query(Xq, fit.X), len(fit.X)
+    n, alpha = len(fit.X), fit.exact_alpha
     if max(counts) >= n or min(counts) < 1:
         raise InputError(f"counts are {counts}; between 1 and {n - 1} rows can be removed.")
-    R = fit.inverse @ torch.eye(n, dtype=fit.X.dtype, device=fit.X.device)
-    W, alpha = R @ fit.kernel.dense(fit.X, Xq), fit.alpha.reshape(n, -1)
-    found = torch.empty(len(counts), len(Xq), alpha.shape[1], dtype=alpha.dtype)
-    for j in range(len(Xq)):
+    R, W = fit.inverse.columns(), fit.inverse @ cross(fit, Xq)
+    found = alpha.new_empty(len(counts), W.shape[1], alpha.shape[1])
+    for j in range(W.shape[1]):
         for c, count in enumerate(counts):
             rows = order[:count, j]
             found[c, j] = W[rows, j] @ torch.linalg.solve(R[rows][:, rows], alpha[rows])
@@ -120,12 +108,7 @@ def removal_effects(
 
 
 def as_scores(scores: ArrayLike, n: int, q: int) -> Float[Tensor, "n q"]:
-    """Return attribution scores as float64 (rows, queries), or refuse them.
-
-    Raises:
-        ShapeError: another shape; a transposed one is named as such.
-        InputError: NaN or infinity.
-    """
+    """Return attribution scores as float64 (rows, queries), or refuse them; transposed ones are named as such."""
     found = as_tensor(scores, "scores").double()
     if found.shape != (n, q):
         hint = "transpose them" if found.shape == (q, n) else "one score for every training row and query"
@@ -159,10 +142,8 @@ class Agreement:
 def linear_datamodeling_score(scores: ArrayLike, kept: Bool[Tensor, "m n"], outputs: Float[Tensor, "m q"]) -> Agreement:
     """Return the linear datamodeling score of attribution scores, (n, q), against exact outputs of subsets.
 
-    Args:
-        scores: how much each row adds to each query's output, by any method; only their order over subsets matters.
-        kept: which rows each subset keeps.
-        outputs: the output of each query, such as one column of `subset_predictions`.
+    The scores say how much each row adds to each query's output, by any method; only their order over subsets matters.
+    `outputs` is one output of the fits to the rows `kept`, as `subset_predictions` returns them.
 
     Example:
         >>> kept = torch.tensor([[True, False], [False, True], [True, True]])
@@ -174,12 +155,7 @@ def linear_datamodeling_score(scores: ArrayLike, kept: Bool[Tensor, "m n"], outp
     found = as_scores(scores, n, outputs.shape[1])
     if m < 3:
         raise InputError(f"{m} subsets were given; a rank correlation needs at least 3.")
-    sums = (kept.double() @ found).numpy()
-    one, other = (rankdata(values, axis=0) for values in (np.round(sums, 12), outputs.double().numpy()))
-    one, other = one - one.mean(0), other - other.mean(0)
-    size = np.sqrt((one**2).sum(0) * (other**2).sum(0))
-    with np.errstate(invalid="ignore"):
-        by_query = (one * other).sum(0) / np.where(size > 0, size, np.nan)
+    by_query = rank_correlations((kept.double() @ found).round(decimals=12), outputs)
     counted = np.nan_to_num(by_query)
     low, high = mean_interval(counted)
     return Agreement(float(counted.mean()), low, high, torch.from_numpy(by_query), int(np.isnan(by_query).sum()))
@@ -206,18 +182,12 @@ def shapley_values(fit: Fit, Xq: ArrayLike, *, orders: int = 100, seed: int = 0)
 
     One Cholesky factorisation an order gives all n marginal contributions exactly: with A = L L' in the order of
     arrival, the fit of the first j rows predicts the sum of (L^-1 k(x))_i (L^-1 y)_i over i <= j, so row j adds the
-    j-th term. The empty fit predicts 0.
-
-    Args:
-        fit: of all rows.
-        Xq: queries.
-        orders: random orders, two at least.
-        seed: of the orders.
+    j-th term. The empty fit predicts 0. At least two `orders` are drawn.
     """
-    Xq, n = as_query(Xq, fit.X), len(fit.X)
-    orders = whole(orders, "orders", 2)
-    cross, y = fit.kernel.dense(fit.X, Xq).double(), fit.y.reshape(n, -1).to(torch.float64)
-    total = torch.zeros(n, len(Xq), y.shape[1], dtype=torch.float64)
+    n, orders = len(fit.X), whole(orders, "orders", 2)
+    k, y = cross(fit, Xq).double(), fit.y.reshape(n, -1).double()
+    q = k.shape[1]
+    total = torch.zeros(n, q, y.shape[1], dtype=torch.float64)
     squares = torch.zeros_like(total)
     generator = torch_generator(seed, "orders")
     for _ in range(orders):
@@ -225,12 +195,10 @@ def shapley_values(fit: Fit, Xq: ArrayLike, *, orders: int = 100, seed: int = 0)
         A = fit.K.double()[order][:, order]
         if not factorise_in_place(A, fit.ridge):
             raise InputError("K + ridge I is singular in this precision: raise the ridge.")
-        half = torch.linalg.solve_triangular(A.tril_(), torch.cat([cross[order], y[order]], 1), upper=False)
-        terms = half[:, : len(Xq), None] * half[:, None, len(Xq) :]
+        half = torch.linalg.solve_triangular(A.tril_(), torch.cat([k[order], y[order]], 1), upper=False)
+        terms = half[:, :q, None] * half[:, None, q:]
         total[order] += terms
         squares[order] += terms.square()
-    from scipy.stats import t as student
-
     mean = total / orders
     spread = (squares / orders - mean.square()).clamp_min(0) * orders / (orders - 1)
     half_width = float(student.ppf(0.975, orders - 1)) * (spread / orders).sqrt()
@@ -254,8 +222,7 @@ def nearest_neighbour_shapley(
     if y.shape != (len(X),) or yq.shape != (len(Xq),):
         raise ShapeError("labels and query_labels must have one entry a row.")
     order = torch.cdist(X.double(), Xq.double()).argsort(dim=0, stable=True)
-    right = (y[order] == yq).double()
-    n = len(X)
+    right, n = (y[order] == yq).double(), len(X)
     values = torch.empty_like(right)
     values[-1] = right[-1] / n  # the farthest row counts only where fewer than k others have come before it
     for i in range(n - 2, -1, -1):  # the i-th nearest, from 0
@@ -292,14 +259,8 @@ def largest_group(fit: Fit, x: ArrayLike, size: int, *, output: int = 0, directi
     Rows are chosen greedily by the exact block formula, then swapped one at a time while that gains. The bound: with
     D = diag(R)^-1/2 the eigenvalues of every principal block of D R D lie between the extreme ones [a, b] of the whole
     (Cauchy's interlacing theorem), so w'R_SS^-1 v <= sum_S ((w_i + t v_i)^2/a - (w_i - t v_i)^2/b) / 4t in the scaled
-    vectors for any t > 0; the k largest terms bound every group, and t is chosen to make that least.
-
-    Args:
-        fit: of all rows.
-        x: one query, (d,) or (1, d).
-        size: k, how many rows.
-        output: which output.
-        direction: 1 or -1.
+    vectors for any t > 0; the k largest terms bound every group, and t is chosen to make that least. `x` is one query,
+    (d,) or (1, d), and `size` is k.
     """
     row = as_tensor(x, "x").reshape(1, -1)
     n, k = len(fit.X), whole(size, "size", 1)
@@ -307,9 +268,8 @@ def largest_group(fit: Fit, x: ArrayLike, size: int, *, output: int = 0, directi
         raise InputError(f"size is {k}; fewer than all {n} rows were expected.")
     if direction not in (1, -1):
         raise InputError(f"direction is {direction}; 1 (lower the prediction) or -1 (raise it) was expected.")
-    R = fit.inverse @ torch.eye(n, dtype=fit.X.dtype, device=fit.X.device)
-    w = direction * (R @ fit.kernel.dense(fit.X, as_query(row, fit.X, "x")))[:, 0]
-    alpha = fit.alpha.reshape(n, -1)[:, output]
+    R, alpha = fit.inverse.columns(), fit.exact_alpha[:, output]
+    w = direction * (R @ cross(fit, as_query(row, fit.X, "x")))[:, 0]
 
     def change(rows: Tensor) -> float:
         return float(w[rows] @ torch.linalg.solve(R[rows][:, rows], alpha[rows]))
@@ -346,24 +306,20 @@ def _best_swap(R: Tensor, w: Tensor, alpha: Tensor, chosen: Tensor) -> Tensor:
     best, found = -torch.inf, chosen
     for place in range(len(chosen)):
         rest = torch.cat([chosen[:place], chosen[place + 1 :]])
-        inner = torch.linalg.solve(R[rest][:, rest], torch.stack([w[rest], alpha[rest]], 1)) if len(rest) else None
         across = R[:, rest]
-        reduced = torch.stack([w, alpha], 1) - (across @ inner if inner is not None else 0)
-        left = R.diagonal() - (
-            (across * torch.linalg.solve(R[rest][:, rest], across.T).T).sum(1) if inner is not None else 0
-        )
+        inner = torch.linalg.solve(across[rest], torch.stack([w[rest], alpha[rest]], 1))
+        reduced = torch.stack([w, alpha], 1) - across @ inner
+        left = R.diagonal() - (across * torch.linalg.solve(across[rest], across.T).T).sum(1)
         gain = reduced[:, 0] * reduced[:, 1] / left.clamp_min(torch.finfo(R.dtype).tiny)
         gain[rest] = -torch.inf
         row = int(gain.argmax())
-        total = float(gain[row]) + (float(w[rest] @ inner[:, 1]) if inner is not None else 0.0)
+        total = float(gain[row] + w[rest] @ inner[:, 1])
         if total > best:
             best, found = total, torch.cat([rest, torch.tensor([row])])
     return found
 
 
 def _bound(R: Tensor, w: Tensor, alpha: Tensor, k: int) -> float:
-    from scipy.optimize import minimize_scalar
-
     scale = R.diagonal().rsqrt()
     values = torch.linalg.eigvalsh(scale[:, None] * R * scale)
     spare = 4 * len(R) * torch.finfo(R.dtype).eps * float(values[-1])

@@ -156,28 +156,31 @@ def follow_training(
     generator = torch_generator(whole(seed, "seed", 0), "regime.along", width)
     network = ReluNetwork(factor.shape[1], width, generator, outputs=y.shape[1], scale=architecture.scale, dtype=dtype)
     first, *stages = descend(network, X.to(dtype), y.to(dtype), Xt.to(dtype), lengths, rate)
-    return [_compare(split, (X, K, cross), rate, first, stage) for stage in stages]
+    start, start_query = first.fitted.double(), first.outputs.double()
 
+    def kernel(stage: Stage) -> Tensor:
+        return X @ X.T * (stage.active.T @ stage.active).double() / width
 
-def _compare(split: Split, limit: tuple[Tensor, Tensor, Tensor], rate: float, first: Stage, stage: Stage) -> Along:
-    """Return a stage beside the kernel at the same time, from the same start."""
-    (X, K, cross), y, start = limit, split.y, first.fitted.double()
-    how: dict[str, Any] = {"time": stage.steps, "rate": rate, "scale": 2 / y.numel(), "start": start}
-    predicted = linearised_predictions(K, cross, y, start_query=first.outputs.double(), **how)
-    predicted_fit = linearised_predictions(K, K, y, start_query=start, **how)
-    outputs, fitted = stage.outputs.double(), stage.fitted.double()
-    before, after = (X @ X.T * (s.active.T @ s.active).double() / len(s.active) for s in (first, stage))
-    gap = outputs - predicted
-    return Along(
-        steps=stage.steps,
-        relative=float(gap.norm() / predicted.norm()),
-        rms=float(gap.square().mean().sqrt()),
-        train_loss=float((fitted - y).square().mean()),
-        limit_train_loss=float((predicted_fit - y).square().mean()),
-        train_error=split.error(fitted, train=True),
-        test_error=split.error(outputs),
-        limit_test_error=split.error(predicted),
-        kernel_drift=float((after - before).norm() / before.norm()),
-        kernel_start=kernel_distances(before, K, ridge=1.0).multiplicative,
-        kernel_end=kernel_distances(after, K, ridge=1.0).multiplicative,
-    )
+    def compare(stage: Stage) -> Along:
+        """Return a stage beside the limit kernel at the same time, from the same start."""
+        how: dict[str, Any] = {"time": stage.steps, "rate": rate, "scale": 2 / y.numel(), "start": start}
+        predicted = linearised_predictions(K, cross, y, start_query=start_query, **how)
+        predicted_fit = linearised_predictions(K, K, y, start_query=start, **how)
+        outputs, fitted = stage.outputs.double(), stage.fitted.double()
+        before, after = kernel(first), kernel(stage)
+        gap = outputs - predicted
+        return Along(
+            steps=stage.steps,
+            relative=float(gap.norm() / predicted.norm()),
+            rms=float(gap.square().mean().sqrt()),
+            train_loss=float((fitted - y).square().mean()),
+            limit_train_loss=float((predicted_fit - y).square().mean()),
+            train_error=split.error(fitted, train=True),
+            test_error=split.error(outputs),
+            limit_test_error=split.error(predicted),
+            kernel_drift=float((after - before).norm() / before.norm()),
+            kernel_start=kernel_distances(before, K, ridge=1.0).multiplicative,
+            kernel_end=kernel_distances(after, K, ridge=1.0).multiplicative,
+        )
+
+    return [compare(stage) for stage in stages]

@@ -93,12 +93,8 @@ def draw_patterns(factor: Float[Tensor, "n r"], neurons: int, generator: torch.G
     """Return packed patterns of `neurons` Gaussian neurons on rows whose Gram matrix is factor factor'.
 
     The sums w.x_i of a neuron with w ~ N(0, I) are jointly N(0, G), and so are the entries of factor z with
-    z ~ N(0, I_r): the weights themselves are never drawn. Their signs do not depend on the scale of w.
-
-    Args:
-        factor: Lower trapezoidal, as `gram_factor` gives it; what stands above the diagonal is not read in full.
-        neurons: How many.
-        generator: Where the draws come from.
+    z ~ N(0, I_r): the weights themselves are never drawn. Their signs do not depend on the scale of w. The factor is
+    lower trapezoidal, as `gram_factor` gives it; what stands above the diagonal is not read in full.
     """
     n, r = factor.shape
     z, F = torch.empty(r, DRAWN, dtype=factor.dtype), factor.numpy()
@@ -115,11 +111,7 @@ def draw_patterns(factor: Float[Tensor, "n r"], neurons: int, generator: torch.G
 
 
 def stream_counts(
-    factor: Float[Tensor, "n r"],
-    neurons: int,
-    seed: int,
-    threads: int,
-    progress: Callable[[int], None] | None = None,
+    factor: Float[Tensor, "n r"], neurons: int, seed: int, threads: int, progress: Callable[[int], None] | None = None
 ) -> Counts:
     """Return the shared-neuron counts of Gaussian neurons, drawn block by block and never stored.
 
@@ -187,7 +179,6 @@ def finite_relu_ntk(
     The result does not depend on the number of threads. `progress` gets the number of neurons of each finished block.
 
     Example:
-        >>> from ridgeformer.core.seeds import torch_generator
         >>> K = finite_relu_ntk([[1.0, 0.0], [0.0, 1.0]], 1000, torch_generator(0, "neurons"))
         >>> K[0, 1].item(), bool(abs(K[0, 0] - 0.5) < 0.06)
         (0.0, True)

@@ -152,7 +152,8 @@ def measure(
     if callable(ridge):
         ridge = None if K is None or not float(K.diagonal().mean()) > 0 else ridge(K)
     ridge = _ridge(ridge, training, split, machines.K)
-    krr = machines.ridge_regression(ridge)
+    A = machines.K + ridge * torch.eye(len(rows), dtype=torch.float64)
+    krr = machines.cross @ torch.linalg.solve(A, split.y)
     record: dict[str, Any] = {}
     if K is not None:
         f, size = call_checked(model, test_rows), float(machines.initial.norm())
@@ -205,7 +206,7 @@ def require_network_memory(split: Split, width: int, dtype: torch.dtype) -> None
 
 
 class _Machines:
-    """The kernel machines of one network before training: ridge regression, and training at a fixed kernel."""
+    """The kernels of one network before training, and training at a fixed kernel."""
 
     def __init__(self, built: Built, rows: Tensor, test_rows: Tensor, split: Split) -> None:
         self.y, self.has_limit = split.y, built.closed_form
@@ -217,11 +218,6 @@ class _Machines:
         else:
             everything = empirical_ntk(built.model, torch.cat([rows, test_rows])).double()
             self.K, self.cross = self.initial, everything[len(rows) :, : len(rows)]
-
-    def ridge_regression(self, ridge: float) -> Tensor:
-        """Return the predictions of kernel ridge regression."""
-        A = self.K + ridge * torch.eye(len(self.K), dtype=self.K.dtype)
-        return self.cross @ torch.linalg.solve(A, self.y)
 
     def trained(self, how: Training) -> Tensor | None:
         """Return the limit kernel's predictions after the same training, started at the network's own outputs."""

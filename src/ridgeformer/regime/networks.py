@@ -32,10 +32,7 @@ __all__ = [
 def normalise_rows(X: Float[Tensor, "n d"], name: str = "X", *, keep_zero: bool = False) -> Float[Tensor, "n d"]:
     """Return X with every row divided by its length; no square overflows or vanishes on the way.
 
-    `keep_zero` leaves zero rows as they are instead of refusing them.
-
-    Raises:
-        InputError: a zero row, which has no direction.
+    A zero row has no direction and is refused; `keep_zero` leaves it as it is.
 
     Example:
         >>> normalise_rows(torch.tensor([[3.0, 4.0]]))

@@ -220,10 +220,8 @@ def linearised_predictions(
         kept = exp(-l2 * time)
         fit, forget = _flow(time, values + l2), _flow(time, values)
     else:
-        step, steps = (
-            positive(rate, "rate", "the step of gradient descent"),
-            whole(time, "time (steps, as a rate is given)", 0),
-        )
+        step = positive(rate, "rate", "the step of gradient descent")
+        steps = whole(time, "time (steps, as a rate is given)", 0)
         if step * (largest := float(values[-1]) + l2) > 2:
             raise InputError(
                 f"gradient descent with rate {step:g} diverges: the largest curvature is {largest:.4g}; "

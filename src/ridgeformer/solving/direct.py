@@ -5,6 +5,8 @@ Factorising is n^3/3 operations and runs twice as fast in float32; refining is a
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -12,7 +14,14 @@ from torch import Tensor
 
 from ridgeformer.solving.system import RidgeSystem, refuse_negative
 
-__all__ = ["factorise_in_place", "inverse_diagonal", "refine_with_factor", "solve_directly", "solve_with_factor"]
+__all__ = [
+    "Inverse",
+    "factorise_in_place",
+    "inverse_diagonal",
+    "refine_with_factor",
+    "solve_directly",
+    "solve_with_factor",
+]
 
 PANEL = 512
 """Columns factorised at a time, where it is not LAPACK that does it."""
@@ -136,6 +145,30 @@ def solve_with_factor(factor: Float[Tensor, "n n"], b: Float[Tensor, "n r"]) -> 
     """
     half = torch.linalg.solve_triangular(factor, b, upper=False)
     return torch.linalg.solve_triangular(factor.mT, half, upper=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """(K + ridge I)^-1, applied by a Cholesky factor.
+
+    Example:
+        >>> Inverse(torch.tensor([[2.0, 0.0], [2.0, 1.0]])) @ torch.tensor([1.0, 0.0])
+        tensor([ 1.2500, -1.0000])
+    """
+
+    factor: Tensor = field(repr=False)
+
+    def __matmul__(self, V: Tensor) -> Tensor:
+        """Return R V for a vector or columns."""
+        columns = V.to(self.factor.dtype).reshape(len(V), -1)
+        return solve_with_factor(self.factor, columns).reshape(V.shape)
+
+    def columns(self, rows: Tensor | None = None) -> Float[Tensor, "n m"]:
+        """Return these columns of R; None means all, the dense matrix."""
+        rows = torch.arange(len(self.factor), device=self.factor.device) if rows is None else rows
+        unit = self.factor.new_zeros(len(self.factor), len(rows))
+        unit[rows, torch.arange(len(rows), device=rows.device)] = 1
+        return self @ unit
 
 
 def inverse_diagonal(factor: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:

@@ -11,20 +11,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ridgeformer.algorithms import Algorithm
+from ridgeformer.algorithms import Algorithm, Direct
 from ridgeformer.core.checks import ArrayLike, as_query
 from ridgeformer.core.errors import InputError
 from ridgeformer.intervals import Interval, Posterior, PredictionSet, log_likelihood
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
-from ridgeformer.solving.direct import factorise_in_place, inverse_diagonal, solve_with_factor
+from ridgeformer.solving.direct import Inverse, factorise_in_place, inverse_diagonal
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.run import Run, Status
 from ridgeformer.solving.system import check_memory
 from ridgeformer.solving.uncertainty import FOLDS, fit_interval, fit_posterior, fit_set
 
-__all__ = ["Fit", "Inverse", "Predictions", "UnansweredWarning", "leave_one_out_residual"]
+__all__ = ["Fit", "Predictions", "UnansweredWarning", "leave_one_out_residual"]
 
 SPARE = 1 + 2.0**-40
 """Pays for the rounding of a bound's own evaluation."""
@@ -143,13 +143,17 @@ class Fit:
         check_memory(len(self.X), self.X.dtype)
         A = self.K.clone()
         if not factorise_in_place(A, self.ridge):
-            dtype, lost = self.X.dtype, self.kernel_roundoff
-            why = f"is below the round-off of K, about {lost:.1g}" if self.ridge <= lost else "is too small beside K"
-            raise InputError(
-                f"K + ridge I is singular in {dtype}: the ridge {self.ridge:.3g} {why}, and influences divide by what "
-                f"is lost there: raise the ridge{'' if dtype == torch.float64 else ', or use float64'}."
-            )
+            raise self._singular
         return A.tril_()
+
+    @property
+    def _singular(self) -> InputError:
+        dtype, lost = self.X.dtype, self.kernel_roundoff
+        why = f"is below the round-off of K, about {lost:.1g}" if self.ridge <= lost else "is too small beside K"
+        return InputError(
+            f"K + ridge I is singular in {dtype}: the ridge {self.ridge:.3g} {why}, and influences divide by what is "
+            f"lost there: raise the ridge{'' if dtype == torch.float64 else ', or use float64'}."
+        )
 
     @property
     def inverse(self) -> Inverse:
@@ -181,9 +185,11 @@ class Fit:
         """The coefficients as columns, for formulas that hold for the exact fit of all rows only.
 
         Raises:
-            InputError: the fit has not converged, or is one on centres.
+            InputError: the fit has not converged, is one on centres, or is of a singular system.
         """
         if not self.converged:
+            if isinstance(self.algorithm, Direct):  # nothing is more exact: the system itself is to blame
+                raise self._singular
             raise InputError(
                 f"this fit ended as {self.status.value!r}, and leave-one-out needs the exact fit of all rows: solve "
                 "with algorithm='direct', or allow more steps."
@@ -372,23 +378,6 @@ class Fit:
         sums = gamma(n + d + 8, self.X.dtype) * roots[0][:, None] * (roots[1] @ alpha)[None, :]
         lost = underflow(n + d + 8, self.X.dtype) * (1 + d**0.5 * roots[0])
         return sums + errors[0][:, None] * (errors[1] @ alpha)[None, :] + lost[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class Inverse:
-    """(K + ridge I)^-1, applied by a Cholesky factor.
-
-    Example:
-        >>> Inverse(torch.tensor([[2.0, 0.0], [2.0, 1.0]])) @ torch.tensor([1.0, 0.0])
-        tensor([ 1.2500, -1.0000])
-    """
-
-    factor: Tensor = field(repr=False)
-
-    def __matmul__(self, V: Tensor) -> Tensor:
-        """Return R V for a vector or columns."""
-        columns = V.to(self.factor.dtype).reshape(len(V), -1)
-        return solve_with_factor(self.factor, columns).reshape(V.shape)
 
 
 def leave_one_out_residual(alpha: Float[Tensor, "n r"], inverse_diagonal: Float[Tensor, " n"]) -> Float[Tensor, "n r"]:

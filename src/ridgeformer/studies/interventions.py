@@ -35,10 +35,9 @@ def measure(
     network, results = Network(relative_ridge=ridge), []
     for model, features in MODELS.items():
         seen = features(problem.X, problem.Xt)[0]
-        kernel = network.kernel(seen, problem.y, seed)
         fits = intervene(
-            kernel, problem.X, problem.y, problem.Xt, problem.yt, network.ridge(kernel, seen),
-            build_attack(attack, eps), TAU, features=features, rounds=rounds, seed=seed,
+            network.fit(network.kernel(seen, problem.y, seed), seen, problem.y), problem.Xt, problem.yt,
+            build_attack(attack, eps), TAU, X=problem.X, features=features, rounds=rounds, seed=seed,
         )  # fmt: skip
         for kind in KINDS:
             one = getattr(fits, kind)

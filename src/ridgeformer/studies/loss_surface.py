@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
+from torch.autograd.functional import vhp
 
 from ridgeformer import datasets
 from ridgeformer.core.errors import unknown_name
@@ -89,7 +90,7 @@ def choose_directions(at: Height, weights: Tensor, name: str, seed: int) -> tupl
 
         def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
             direction = torch.from_numpy(vector.reshape(tuple(weights.shape))).to(weights)
-            return _hessian_product(at, weights, direction).double().numpy().ravel()
+            return vhp(at, weights, direction)[1].double().numpy().ravel()
 
         hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
         values, vectors = eigsh(hessian, k=2, which="LA", v0=start[:, 0])
@@ -105,14 +106,7 @@ def curvature(at: Height, weights: Tensor, direction: Tensor) -> float:
         >>> curvature(lambda w: 3 * w.square().sum(), torch.ones(2).double(), torch.tensor([1.0, 0.0]).double())
         6.0
     """
-    return float((direction * _hessian_product(at, weights, direction)).sum())
-
-
-def _hessian_product(at: Height, weights: Tensor, direction: Tensor) -> Tensor:
-    leaf = weights.detach().clone().requires_grad_()
-    with torch.enable_grad():
-        slope = torch.autograd.grad(at(leaf), leaf, create_graph=True)[0]
-        return torch.autograd.grad((slope * direction).sum(), leaf)[0]
+    return float((direction * vhp(at, weights, direction)[1]).sum())
 
 
 def _grid(data: list[str], rows: int, width: int, epochs: int, side: int) -> list[dict[str, Any]]:

@@ -25,7 +25,6 @@ from ridgeformer.influence import (
 from ridgeformer.influence.attacks import build_attack
 from ridgeformer.influence.features import Features
 from ridgeformer.influence.malleable import FLIPS, FLIPS_AFTER_ADVERSARIAL_TRAINING
-from ridgeformer.kernels import ReluNTK
 from ridgeformer.regime import Training
 from ridgeformer.studies.result_cards import ResultCard, make_card
 from ridgeformer.studies.study import Preset, Study, load_once
@@ -113,11 +112,10 @@ def measure(
         own: Features = AttentionFeatures(moving_context=context == "moving") if model == "attention" else RawFeatures()
         features: Features = UnitRows(own) if units == "pixel" else own
         seen = features(problem.X, problem.Xt)[0]
-        attacked = network.kernel(seen, problem.y, seed) if rounds else ReluNTK()
-        X = adversarial_rows(
-            attacked, problem.X, problem.y, problem.Xt, network.ridge(attacked, seen), force, rounds,
-            features=features, seed=seed,
-        )  # fmt: skip
+        X = problem.X
+        if rounds:
+            fit = network.fit(network.kernel(seen, problem.y, seed), seen, problem.y)
+            X = adversarial_rows(fit, problem.Xt, force, rounds, X=X, features=features, seed=seed)
         result = network_malleability(
             network, X, problem.y, problem.Xt, problem.yt, force, TAU, features=features, seed=seed, measure=score
         )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +45,6 @@ class ResultCard:
     high: float | None
     choices: Mapping[str, str]
     verdict: CardVerdict
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the card by name, ready for JSON."""
-        return asdict(self)
 
 
 def verdict_of(

@@ -113,11 +113,8 @@ NOT_ITS_FAULT = (*BUSY, *UNWRITABLE, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, 
 class Store:
     """Results of studies in one file; a context manager.
 
-    A file that is damaged, of another program or of a newer version is refused and left as it is.
-
-    Args:
-        path: The file; made if it is not there.
-        write: False to read what is there: nothing is made or changed, and the disk may be read-only.
+    A file that is damaged, of another program or of a newer version is refused and left as it is; one that is not there
+    is made. Without `write` nothing is made or changed, and the disk may be read-only.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as here, Store(Path(here) / "demo.db") as store:

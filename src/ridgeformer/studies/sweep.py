@@ -69,15 +69,9 @@ def run(
 ) -> Report:
     """Compute what the store does not have yet; running again resumes.
 
-    Args:
-        study: A study, its name, or "module:STUDY".
-        store: The file results are kept in; made if it is not there.
-        preset: Which size of the study.
-        processes: Number of worker processes on this machine; 0 computes here.
-        workers: Number of workers of a Dask cluster started here.
-        scheduler: Address of the scheduler of a running Dask cluster.
-        retry: Try recorded failures again.
-        watch: Called with a `Progress` whenever something ended.
+    The study may be "module:STUDY". It runs here unless a number of worker `processes`, a number of `workers` of a Dask
+    cluster to start, or the address of a running cluster's `scheduler` is given. `retry` tries recorded failures again;
+    `watch` is called with a `Progress` whenever something ended.
 
     Example:
         >>> import tempfile

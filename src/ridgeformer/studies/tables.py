@@ -27,13 +27,8 @@ FORMATS: dict[str, Callable[[pa.Table, Path], object]] = {"csv": csv.write_csv, 
 def table(study: Study | str, store: str | Path, *, preset: str | None = None, version: int | None = None) -> pa.Table:
     """Return one row for every row of every result: parameters, seed, values; failures have none.
 
-    The order is that of the parameters' values, so that two stores with the same results give the same table.
-
-    Args:
-        study: A study, its name, or "module:STUDY".
-        store: The file of results.
-        preset: Only this preset's tasks; None is all there are.
-        version: Results of another version of the study; None is its own.
+    The order is that of the parameters' values, so that two stores with the same results give the same table. Without
+    a `preset` all tasks are in it, without a `version` those of the study's own.
     """
     study = find_study(study)
     with Store(store, write=False) as kept:
@@ -60,13 +55,8 @@ def intervals(rows: pa.Table, within: Sequence[str] = (), *, level: float = LEVE
     Numbers get Student's t interval, and values that are true or false the exact (Clopper-Pearson) interval of their
     fraction; `ridgeformer.core.statistics` says how often these hold.
 
-    Args:
-        rows: A table made by `table`: parameters, seed, values.
-        within: Values that are coordinates, such as a step: the study's `within`.
-        level: Confidence of the interval; with one seed there is none, and it is empty.
-
-    Returns:
-        Parameters, coordinates, `seeds` (how many), and for each number its mean, `_low` and `_high`.
+    The rows are those of `table`, and `within` names values that are coordinates, such as a step. Returned are
+    parameters, coordinates, `seeds` (how many), and for each number its mean, `_low` and `_high`, empty with one seed.
 
     Example:
         >>> rows = pa.table({"width": [1, 1], "seed": [0, 1], "error": [2.0, 4.0]})

@@ -26,6 +26,7 @@ from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel, Logit
 from ridgeformer.language.program import Attend, Record
 from ridgeformer.language.roles import SUPPORT
 from ridgeformer.regime.spectra import Spectra, examine_spectra
+from ridgeformer.solving import solve
 from ridgeformer.studies.compiled_problem import compilable
 from ridgeformer.views.explorer.data import Regression, load_regression
 from ridgeformer.views.explorer.state import State
@@ -173,7 +174,7 @@ def leave_one_out(state: State) -> LeaveOneOut:
     """Return the leave-one-out influence of every training point on every query, with all features."""
     task = load_regression(state)
     kernel, rows, queries = exact_problem(state, task)
-    found = influence(kernel, rows, task.y, queries, state.ridge)
+    found = influence(solve(kernel, rows, task.y, state.ridge, algorithm="direct"), queries)
     exact = found.predictions[:, 0].numpy() + task.mean
     return LeaveOneOut(task, found.leave_one_out.numpy(), exact, found.leverage.numpy())
 
