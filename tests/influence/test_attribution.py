@@ -127,9 +127,8 @@ def test_an_attack_changes_scores_more_than_calling_again(digits):
         own = fit.alpha / fit.inverse_diagonal[:, None]
         return torch.einsum("nq,nq->nq", effect, own[:, query_labels.argmax(1)])
 
-    found = score_malleability(
-        attribute, rf.DotProduct(), X, targets, Xq, query_targets, 0.5, PGD(eps=0.1), tau=0.1, seed=0
-    )
+    fit = rf.solve(rf.DotProduct(), X, targets, 0.5, algorithm="direct")
+    found = score_malleability(attribute, fit, Xq, query_targets, PGD(eps=0.1), tau=0.1, seed=0)
     assert found.repeated.flips_top == 0
     assert found.attacked.flips_top >= found.noise.flips_top
     assert found.attacked.spearman < found.repeated.spearman

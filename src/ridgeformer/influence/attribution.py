@@ -16,8 +16,8 @@ from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.core.statistics import compare_paired
 from ridgeformer.influence.attacks import Attack, RandomNoise
-from ridgeformer.influence.baseline import Comparison, baseline, compare, top_rows
-from ridgeformer.influence.exact import influence_of, squared_loss
+from ridgeformer.influence.baseline import Comparison, baseline, compare, top_rows, training_loss
+from ridgeformer.influence.exact import leave_one_out, squared_loss
 from ridgeformer.influence.oracle import (
     Agreement,
     as_scores,
@@ -26,7 +26,7 @@ from ridgeformer.influence.oracle import (
     removal_effects,
     subset_predictions,
 )
-from ridgeformer.kernels import DotProduct, Kernel
+from ridgeformer.kernels import DotProduct
 from ridgeformer.solving import Fit
 from ridgeformer.solving.selection import choose_ridge, least
 from ridgeformer.solving.solver import solve
@@ -211,7 +211,7 @@ def _baselines(head: _Head, seed: int) -> dict[str, Tensor]:
     unit, unit_q = (torch.nn.functional.normalize(rows, dim=1) for rows in (fit.X, Xq))
     gradient = (fit.ridge * fit.alpha.reshape(len(fit.X), -1)).norm(dim=1) * fit.X.norm(dim=1)
     noise = torch.randn(len(fit.X), len(Xq), generator=torch_generator(seed, "random scores"), dtype=torch.float64)
-    exact = influence_of(fit, Xq).leave_one_out.reshape(len(fit.X), len(Xq), -1)
+    exact = leave_one_out(fit, Xq).reshape(len(fit.X), len(Xq), -1)
     return {
         "exact leave-one-out": head.output(exact),
         "cosine similarity": same.sign() * (unit @ unit_q.T),
@@ -301,12 +301,9 @@ class ScoreMalleability:
 
 def score_malleability(
     attribute: Attribute,
-    kernel: Kernel,
-    X: ArrayLike,
-    y: ArrayLike,
+    fit: Fit,
     Xq: ArrayLike,
     yq: ArrayLike,
-    ridge: float,
     attack: Attack,
     tau: float = 0.1,
     *,
@@ -315,22 +312,20 @@ def score_malleability(
 ) -> ScoreMalleability:
     """Move the rows that a method scores highest, call it again, and count the signs that changed.
 
-    The attack raises the training loss of a kernel fit at those rows, as in `malleability`; the method is only called.
+    The attack raises the training loss of a fit at those rows, as in `malleability`; the method is only called, four
+    times.
 
     Args:
-        attribute: the method; called four times.
-        kernel: of the fit that the attack sees.
-        X: training rows.
-        y: targets, +1 and -1 in a column a class, or one column.
+        attribute: the method.
+        fit: what the attack sees, on targets of +1 and -1 in a column a class, or in one column.
         Xq: queries.
-        yq: their targets.
-        ridge: of that fit.
+        yq: their targets, coded like those of the fit.
         attack: such as `PGD(eps=0.3)`.
         tau: the fraction of rows to move.
         measure: as for `malleability`.
         seed: of the attack and the noise.
     """
-    base = baseline(kernel, X, y, Xq, yq, ridge, tau, None, measure)
+    base = baseline(fit, Xq, yq, tau, measure)
     n, q = len(base.X), len(base.Xq)
 
     def call(rows: Tensor) -> Tensor:
@@ -338,7 +333,7 @@ def score_malleability(
 
     before = call(base.X)
     top = top_rows(before.mean(1), len(base.top()))
-    objective = base.raised_loss(top, squared_loss)
+    objective = training_loss(fit, base.Xq, base.features, top, squared_loss)
     moved = attack(objective, base.X, rows=top, seed=seed)
     noisy = RandomNoise(attack.eps, attack.norm, attack.bounds)(objective, base.X, rows=top, seed=seed)
     attacked, noise, repeated = (compare(before, call(rows), top) for rows in (moved, noisy, base.X))
