@@ -9,7 +9,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text()) for path in FILES}
 MOST_LINES, MOST_FUNCTION_LINES = 450, 70
 
-UNTYPED = 106
+UNTYPED = 32
 """Public functions that still take or return a bare `Any`: the number may only fall."""
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

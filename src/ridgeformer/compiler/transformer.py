@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from ridgeformer.compiler.lowering import Weights
 from ridgeformer.compiler.reports import Budget, Trace, collect, count, explain
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
+from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import DtypeError, unknown_name
 from ridgeformer.language.interpreter import unroll
 from ridgeformer.language.program import Attend, Gate, Instruction, Program, Record
@@ -65,7 +65,7 @@ class CompiledTransformer(nn.Module):
 
     # -- using -------------------------------------------------------------------------------------
 
-    def forward(self, X: Any, y: Any, Xq: Any) -> Tensor:
+    def forward(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> Tensor:
         """Return the predictions for the queries: (q,) or (q, outputs) like the targets, after any batch axis.
 
         Args:
@@ -77,17 +77,17 @@ class CompiledTransformer(nn.Module):
         ((_, _, prediction),) = self._refusing_overflow(self.answer(*task.given))
         return prediction[..., 0] if task.flat else prediction
 
-    def trace(self, X: Any, y: Any, Xq: Any) -> Trace:
+    def trace(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> Trace:
         """Return what every step did, read from the named channels of the stream."""
         return collect(self._refusing_overflow(self.readings(*self._check(X, y, Xq).given)), self.spec.steps)
 
-    def run_with_hook(self, hook: Hook, X: Any, y: Any, Xq: Any) -> Trace:
+    def run_with_hook(self, hook: Hook, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> Trace:
         """Run literally, showing `hook` every sublayer: (place, sublayer, before, after) -> a new stream or None."""
         X, y, Xq = self._check(X, y, Xq).given
         tokens = self.tokens(X.shape[-2], Xq.shape[-2])
         return collect(run_literally(self, self.stream(X, y, Xq), tokens, hook), self.spec.steps)
 
-    def run_with_cache(self, X: Any, y: Any, Xq: Any) -> tuple[Trace, dict[str, Tensor]]:
+    def run_with_cache(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> tuple[Trace, dict[str, Tensor]]:
         """Return the trace and, by name, every sublayer's input, output and attention patterns.
 
         Keys are "step 3.kernel product.in", ".out" and ".pattern.HEAD".
@@ -141,7 +141,7 @@ class CompiledTransformer(nn.Module):
 
     # -- running -----------------------------------------------------------------------------------
 
-    def _check(self, X: Any, y: Any, Xq: Any) -> TokenInput:
+    def _check(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> TokenInput:
         embedding = self.carried
         if embedding.dtype != self.spec.torch_dtype:
             raise DtypeError(

@@ -135,7 +135,7 @@ def ridge_path(
 class ReducedKernel:
     """K reduced once, from which every ridge follows; arguments as for `ridge_path`."""
 
-    def __init__(self, kernel: Kernel, X: Any, y: Any, *, tol: float = 1e-3, seed: int = 0) -> None:
+    def __init__(self, kernel: Kernel, X: ArrayLike, y: ArrayLike, *, tol: float = 1e-3, seed: int = 0) -> None:
         X = as_matrix(X, "X").detach()
         self.kernel, self.X, self.tol = kernel, X.to(torch.float64), tol
         self.y = as_targets(y, X).detach().reshape(len(X), -1)
@@ -144,7 +144,7 @@ class ReducedKernel:
         self._forms: dict[torch.dtype, tuple[Engine, BandForm]] = {}
         self._system: RidgeSystem | None = None
 
-    def path(self, ridges: Any) -> RidgePath:
+    def path(self, ridges: Iterable[float]) -> RidgePath:
         """Return the leave-one-out residuals of these ridges."""
         grid = _grid(ridges)
         with torch.no_grad():

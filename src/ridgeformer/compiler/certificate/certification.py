@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -26,12 +25,14 @@ from ridgeformer.compiler.certificate.network import check_leakage, check_ranges
 from ridgeformer.compiler.certificate.textbook import check_steps
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.compiler.vanilla import VanillaAttention
-from ridgeformer.core.checks import positive
+from ridgeformer.core.checks import ArrayLike, positive
 
 __all__ = ["certify", "conclude", "promise_of"]
 
 
-def certify(model: CompiledTransformer, X: Any, y: Any, Xq: Any, *, tolerance: Any = 0.01) -> Certificate:
+def certify(
+    model: CompiledTransformer, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, *, tolerance: float = 0.01
+) -> Certificate:
     """Run a compiled transformer and prove how near its answers are to exact ridge regression.
 
     Exact ridge regression is the specification's, with all features and the data as given; no weight enters it. The

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, nan
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +18,7 @@ from ridgeformer.compiler.reports import collect
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.compiler.vanilla import VanillaAttention
+from ridgeformer.core.checks import ArrayLike
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
 from ridgeformer.language.program import Program, Record
 from ridgeformer.language.roles import SUPPORT
@@ -143,7 +143,9 @@ Run = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]
 """Called with checked supports, targets and queries; returns the predictions and the channels of the trace."""
 
 
-def gather(model: CompiledTransformer, X: Any, y: Any, Xq: Any, run: Run | None = None) -> list[RunEvidence]:
+def gather(
+    model: CompiledTransformer, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, run: Run | None = None
+) -> list[RunEvidence]:
     """Run the model and return the evidence of every task; inputs are checked as the model checks them.
 
     What it should have solved comes from the specification, and from no weight.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,6 +12,7 @@ from ridgeformer.compiler.certificate.problem import as_specified
 from ridgeformer.compiler.primitives.ranges import operand_ranges
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.roles import QUERY, Tokens
 
@@ -136,7 +135,7 @@ def _finding(leaks: list[tuple[str, float]], alive: bool, probed: str) -> TaskCh
     )
 
 
-def check_ranges(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> TaskCheck:
+def check_ranges(model: CompiledTransformer, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> TaskCheck:
     """Return the finding that no factor or divisor of the program leaves the range of the model's units.
 
     Divisors below the range only make a converged network idle, so they do not count; above it Newton's sweeps

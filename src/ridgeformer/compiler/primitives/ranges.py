@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from ridgeformer.compiler.execution import Reading
 from ridgeformer.compiler.specification import Specification, write_program
+from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.interpreter import State, interpret, start
 from ridgeformer.language.program import Gate, Program
@@ -42,7 +43,7 @@ class OperandRanges:
         return low <= self.smallest_divisor and self.largest_divisor <= high and self.largest_factor <= bound
 
 
-def operand_ranges(model: CompiledTransformer, X: Any, y: Any, Xq: Any) -> OperandRanges:
+def operand_ranges(model: CompiledTransformer, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> OperandRanges:
     """Return what the model's program, in exact arithmetic and without any weight, multiplies and divides by.
 
     It holds for a model of any primitives, so it tells what to compile with: reciprocal_range from the
