@@ -194,6 +194,8 @@ def _table_on_a_line(dataset: Dataset, rows: int) -> Regression:
         notes = (f"{rows} of {dataset.n:,} rows were drawn at random.",)
         dataset = dataset.sample(rows, seed=0)
     x, y = dataset.X[:, 0], dataset.targets()[:, 0]
+    if np.isnan(x).any():
+        raise InputError(f"the only feature of {dataset.name} has missing values: fill them in or drop those rows.")
     if x.min() == x.max():
         raise InputError(f"the only feature of {dataset.name} is constant, so nothing can be learnt from it.")
     task = _on_a_line(dataset.name, x, y, (float(x.min()), float(x.max())))
