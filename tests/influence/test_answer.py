@@ -6,7 +6,7 @@ import torch
 
 from ridgeformer import datasets, errors
 from ridgeformer.auditing import Settings
-from ridgeformer.auditing.fits import certified_fit
+from ridgeformer.auditing.field import run_field
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.answer import ask
 from ridgeformer.solving import solve
@@ -15,7 +15,7 @@ from ridgeformer.solving import solve
 def refitted(name, row, drop):
     """The outputs at the row of a real fit without the given rows of the dataset, targets' mean added."""
     data = Split.of(datasets.load(name), held_out=row)
-    solution = certified_fit(data, Settings()).fit
+    solution = run_field([data], Settings(methods=("attention",)))[1].fit
     keep = torch.from_numpy(~np.isin(data.rows, drop))
     again = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge)
     return (again.predict(data.Xt[-1:]) + data.mean)[0]
@@ -43,7 +43,7 @@ def test_leave_one_out_error_is_that_of_refits():
     dataset = datasets.load("wine")
     answer = ask(dataset, 7)
     data = Split.of(dataset, held_out=7)
-    solution = certified_fit(data, Settings()).fit
+    solution = run_field([data], Settings(methods=("attention",)))[1].fit
     wrong = 0
     for i in range(len(data.X)):
         keep = torch.arange(len(data.X)) != i

@@ -10,7 +10,22 @@ import typer
 from rich.markup import escape
 
 from ridgeformer.cli import importing
-from ridgeformer.cli.console import Data, Json, Preprocessing, Seed, Target, out, plain_table, print_json, progress_bar
+from ridgeformer.cli.console import (
+    Data,
+    Drop,
+    Group,
+    Json,
+    Preprocessing,
+    Seed,
+    Target,
+    Task,
+    Time,
+    out,
+    plain_table,
+    print_json,
+    progress_bar,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from ridgeformer.auditing import Audit
@@ -21,6 +36,10 @@ __all__ = ["audit"]
 def audit(
     data: Data = "digits",
     target: Target = None,
+    task: Task = None,
+    drop: Drop = None,
+    group: Group = None,
+    time: Time = None,
     directory: Annotated[Path, typer.Option("--out", help="Directory of report.html.")] = Path("audit"),
     size: Annotated[
         str, typer.Option("--preset", help="quick (under a minute), default (a few minutes) or full (hours).")
@@ -52,7 +71,11 @@ def audit(
         settings = replace(settings, max_rows=max_rows)
     require_place(directory / "report.html")
     with progress_bar(json) as progress:
-        result = run_audit(datasets.load(data, target=target), settings, progress=progress)
+        roles = {"target": target, "task": task, "drop": split_names(drop), "group": group, "time": time}
+        given = {name: value for name, value in roles.items() if value}
+        load = ", ".join([repr(data), *(f"{name}={value!r}" for name, value in given.items())])
+        dataset = datasets.load(data, **given)  # type: ignore[arg-type]
+        result = run_audit(dataset, settings, load=f"rf.datasets.load({load})", progress=progress)
         shown = audit_page(result)
         page = write_page(shown, directory / "report.html")
         drawn = write_figures(shown, directory / "figures") if figures else ()
@@ -69,11 +92,15 @@ def _show(result: Audit, page: Path) -> None:
 
     console, task = out(), result.data.dataset.task
     console.print(f"\n[bold]Audit of {escape(result.data.dataset.name)}[/bold]")
-    console.print(" ".join(result.data.notes) + "\n", markup=False, style="dim")
+    for note in result.data.notes:
+        console.print(f"- {note}", markup=False, style="dim")
+    console.print()
     for sentence in result.sentences:
         lead, _, rest = sentence.partition(": ")
         console.print(f"• [bold]{escape(lead)}:[/bold] {escape(rest)}\n")
     rows = [(fit.name, show_score(fit.test_score, task), show_score(fit.train_score, task)) for fit in result.fits]
     console.print(plain_table(("method", "held out", "training"), rows, right=("held out", "training")))
+    console.print("\nTo repeat the score of the kernel of attention:\n", style="dim")
+    console.print(result.snippet, markup=False, soft_wrap=True, style="dim")
     console.print(f"\n{sum(result.seconds.values()):.0f} s", style="dim")
     console.print(f"The page with plots: [bold]{escape(str(page))}[/bold]", soft_wrap=True)

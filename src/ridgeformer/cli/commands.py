@@ -15,6 +15,7 @@ from ridgeformer.cli.compile import certify, compile_, explain, run
 from ridgeformer.cli.console import out
 from ridgeformer.cli.data import data
 from ridgeformer.cli.diagnose import influence, regime
+from ridgeformer.cli.fitted import fit, predict
 from ridgeformer.cli.solve import solve
 from ridgeformer.cli.studies import reproduce, studies
 from ridgeformer.core.errors import RidgeformerError
@@ -50,6 +51,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("audit")(audit)
+app.command("fit")(fit)
+app.command("predict")(predict)
 app.command("solve")(solve)
 app.command("compile")(compile_)
 for command in (run, explain, certify, claims, regime, influence, explore, reproduce):

@@ -20,6 +20,8 @@ from ridgeformer.core.errors import unknown_name
 
 __all__ = [
     "Data",
+    "Drop",
+    "Group",
     "Html",
     "Json",
     "MaxRows",
@@ -28,6 +30,8 @@ __all__ = [
     "Scheduler",
     "Seed",
     "Target",
+    "Task",
+    "Time",
     "Workers",
     "known_data",
     "listed",
@@ -37,6 +41,7 @@ __all__ = [
     "print_facts",
     "print_json",
     "progress_bar",
+    "split_names",
 ]
 
 
@@ -58,6 +63,16 @@ def one_of(kind: str, names: tuple[str, ...]) -> Callable[[str | None], str | No
         return value
 
     return check
+
+
+def split_names(given: list[str] | None) -> tuple[str, ...]:
+    """Return the names in an option that may come several times, each with commas.
+
+    Example:
+        >>> split_names(["a,b", "c"])
+        ('a', 'b', 'c')
+    """
+    return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
 
 
 def listed(names: tuple[str, ...]) -> str:
@@ -83,6 +98,15 @@ Data = Annotated[
     str, typer.Argument(help="A dataset's name, or a .csv, .parquet, .npz or .npy file.", callback=known_data)
 ]
 Target = Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")]
+Task = Annotated[
+    str | None,
+    typer.Option(
+        help="For a file: classification or regression.", callback=one_of("task", ("classification", "regression"))
+    ),
+]
+Drop = Annotated[list[str] | None, typer.Option(help="For a table: a column to leave out; several by commas.")]
+Group = Annotated[str | None, typer.Option(help="For a table: rows with equal values here are held out together.")]
+Time = Annotated[str | None, typer.Option(help="For a table: hold out the last rows by this column.")]
 Preprocessing = Annotated[
     str, typer.Option(help=listed(PREPROCESSING), callback=one_of("preprocessing", PREPROCESSING))
 ]

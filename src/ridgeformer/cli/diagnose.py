@@ -29,6 +29,7 @@ from ridgeformer.core.errors import InputError
 if TYPE_CHECKING:
     from ridgeformer.datasets import Dataset
     from ridgeformer.influence.answer import Answer, Point
+    from ridgeformer.influence.suspects import Suspects
     from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer
 
 __all__ = ["influence", "regime"]
@@ -150,7 +151,12 @@ def _show_regime(found: RegimeAnswer) -> None:
 
 def influence(
     data: Data,
-    query: Annotated[int, typer.Option(help="The row to explain, counted from 0; it is held out of the fit.")],
+    query: Annotated[
+        int | None, typer.Option(help="The row to explain, counted from 0; it is held out of the fit.")
+    ] = None,
+    suspects: Annotated[
+        bool, typer.Option("--suspects", help="Instead, name the rows whose own target the others contradict most.")
+    ] = False,
     target: Target = None,
     points: Annotated[int, typer.Option(help="How many helpful and harmful points to name.", min=1)] = 5,
     preprocessing: Preprocessing = "auto",
@@ -174,18 +180,26 @@ def influence(
     """Say which training points made the prediction at one row, and how robust that answer is.
 
     Example: ridgeformer influence digits --query 17
+    Example: ridgeformer influence digits --suspects
     Example: ridgeformer influence digits --query 17 --model mymodule:factory --width 512
     """
     with importing():
         from ridgeformer import datasets
         from ridgeformer.influence.answer import ask
         from ridgeformer.influence.network_answer import ROWS, ask_network
+        from ridgeformer.influence.suspects import ask_suspects
         from ridgeformer.regime import Training
         from ridgeformer.views.influence_page import influence_page
         from ridgeformer.views.page import require_place, write_page
 
+    if suspects == (query is not None):
+        raise InputError("give --query ROW to explain a prediction, or --suspects to find labels to check, not both.")
     architecture = None if model is None else _architecture(model, scale=scale)
     dataset = datasets.load(data, target=target)
+    if query is None:
+        options = {"preprocessing": preprocessing, "seed": seed, "points": points}
+        _show_suspects(ask_suspects(dataset, max_rows=max_rows or 2000, **options), dataset, json)  # type: ignore[arg-type]
+        return
     if html is not None:
         require_place(html)
     if architecture is None:
@@ -203,6 +217,25 @@ def influence(
     _show_influence(answer, dataset)
     if page is not None:
         out().print(f"\nWritten to {page}.", markup=False, soft_wrap=True)
+
+
+def _show_suspects(found: Suspects, dataset: Dataset, json: bool) -> None:
+    from ridgeformer.views.terminal import blocks, side_by_side
+
+    if json:
+        print_json(found.as_dict())
+        return
+    console = out()
+    for sentence in found.sentences:
+        console.print(f"• {sentence}\n", markup=False)
+    rows = [(f"row {one.row}", one.label, one.predicted, f"{one.margin:.3g}") for one in found.points]
+    console.print(plain_table(("row", "it says", "the others say", "by"), rows, right=("by",)))
+    if dataset.image_shape is not None and found.points:
+        titles = [f"row {one.row}: {one.label}?" for one in found.points]
+        pictures = [blocks(dataset.X[one.row].reshape(dataset.image_shape)) for one in found.points]
+        print("\n" + side_by_side(titles, pictures, console.width))
+    for note in found.notes:
+        console.print(note, markup=False, style="dim")
 
 
 def _show_influence(answer: Answer, dataset: Dataset) -> None:

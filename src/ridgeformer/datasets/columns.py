@@ -46,7 +46,7 @@ class Column:
 
 
 def code_table(
-    file: str, table: Any, names: Sequence[str]
+    file: str, table: pa.Table, names: Sequence[str]
 ) -> tuple[NDArray[np.float64], tuple[Column, ...], tuple[str, ...]]:
     """Return the columns of these names as numbers, what each is, and one sentence for everything done to them.
 
@@ -78,7 +78,7 @@ def code_table(
     return X, tuple(columns), _notes(X, columns, left_out)
 
 
-def code_like(file: str, table: Any, columns: Sequence[Column]) -> NDArray[np.float64]:
+def code_like(file: str, table: pa.Table, columns: Sequence[Column]) -> NDArray[np.float64]:
     """Return a new table as the columns of a known one; a level never seen before gets a position of its own.
 
     Raises:

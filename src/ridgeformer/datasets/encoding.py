@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from ridgeformer.core.checks import as_matrix
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
@@ -47,7 +48,7 @@ def choose_preprocessing(dataset: Dataset, preprocessing: str) -> str:
     return "unit_rows" if dataset.image_shape is not None or sparse else "standardise"
 
 
-def make_encoder(dataset: Dataset, rows: NDArray[np.int64], preprocessing: str) -> Any:
+def make_encoder(dataset: Dataset, rows: NDArray[np.int64], preprocessing: str) -> Pipeline:
     """Return the pipeline of scikit-learn's transformers for a dataset, not yet fitted.
 
     Holes are filled with the median of the training rows and marked; a category becomes one column a level, rare and
@@ -67,7 +68,6 @@ def make_encoder(dataset: Dataset, rows: NDArray[np.int64], preprocessing: str) 
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import Normalizer, OneHotEncoder, StandardScaler
 
     text = [j for j, column in enumerate(dataset.columns) if column.kind == "category"]

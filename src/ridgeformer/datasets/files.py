@@ -150,9 +150,9 @@ def _dense(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
     from scipy.sparse import csr_array
 
     with explained(path, "holds no complete sparse matrix in compressed rows", "save data, indices, indptr and shape"):
-        shape = tuple(int(size) for size in arrays["shape"])
-        check_unpacked(str(path), 8 * shape[0] * shape[1], path.stat().st_size)
-        matrix = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+        rows, columns = (int(size) for size in arrays["shape"])
+        check_unpacked(str(path), 8 * rows * columns, path.stat().st_size)
+        matrix = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
         matrix.check_format()
         return np.asarray(matrix.toarray())
 

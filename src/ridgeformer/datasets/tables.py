@@ -66,7 +66,7 @@ def read_parquet(path: Path, target: str | int | None, task: str | None, roles: 
     return _dataset(path, _parquet_table(path), target, task, roles)
 
 
-def read_table(path: Path) -> Any:
+def read_table(path: Path) -> pa.Table:
     """Return the arrow table in a .csv or .parquet file, whatever its columns are for."""
     table = _csv_table(path) if path.suffix.lower() == ".csv" else _parquet_table(path)
     _check_names(path, list(table.column_names))
