@@ -21,6 +21,7 @@ def smaller(monkeypatch):
     monkeypatch.setitem(PRESETS, "quick", small)
 
 
+@pytest.mark.usefixtures("smaller")
 def test_the_page_is_written_and_the_last_line_is_its_path(run, tmp_path):
     code, out, err = run("audit", "wine", "--out", "here", *QUICK)
     assert (code, err) == (0, "")
