@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,11 +72,12 @@ def predict(
     if json:
         print_json([dict(zip(heads, row, strict=True)) for row in rows])
         return
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([heads, *rows])
     if table is None:
-        _write(sys.stdout, heads, rows)
+        print(text.getvalue(), end="")
     else:
-        with table.open("w", newline="") as file:
-            _write(file, heads, rows)
+        table.write_text(text.getvalue())
     far = sum(map(bool, found.outside))
     if far:
         print(f"{far} of {len(rows)} rows lie outside the training range; do not rely on them.", file=sys.stderr)
@@ -96,8 +98,3 @@ def _rows(fitted: FittedModel, found: NewPredictions) -> tuple[list[str], list[l
         for row, (predicted, more, why) in enumerate(zip(found.predicted, extra, found.outside, strict=True))
     ]
     return [*heads, "outside"], rows
-
-
-def _write(file: IO[str], heads: list[str], rows: list[list[Any]]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerows([heads, *rows])
