@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ridgeformer.core.errors import LogitRangeError, unknown_name
 from ridgeformer.estimators import Array, AttentionKernelClassifier, AttentionKernelRidge
 from ridgeformer.kernels import Kernel
+from ridgeformer.kernels.base import gamma
 from ridgeformer.solving.selection import RIDGES, TEMPERATURES, Chosen, choose_ridge, least, search_grid
 
 __all__ = ["AttentionKernelClassifierCV", "AttentionKernelRidgeCV"]
@@ -56,7 +57,9 @@ class _OwnChoice:
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        floor = ROUND_OFFS * float(chosen.kernel.entry_error(rows).double().square().sum())
+        units = gamma(len(rows) + rows.shape[1] + 8, rows.dtype)  # of the products of K with a vector
+        lost = float(chosen.kernel.entry_error(rows).double().square().sum())
+        floor = ROUND_OFFS * (lost + units * float(chosen.kernel.diagonal(rows).double().sum()))
         ridge = chosen.ridge if not default or rows.dtype == torch.float64 else max(chosen.ridge, floor)
         self.path_, self.on_edge_, self.ridge_ = path, chosen.on_edge or on_edge, ridge
         inner = getattr(chosen.kernel, "inner", chosen.kernel)

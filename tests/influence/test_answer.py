@@ -5,19 +5,18 @@ import pytest
 import torch
 
 from ridgeformer import datasets, errors
-from ridgeformer.auditing import Settings
-from ridgeformer.auditing.field import run_field
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence.answer import ask
 from ridgeformer.solving import solve
+from ridgeformer.solving.selection import choose_exponential
 
 
 def refitted(name, row, drop):
     """The outputs at the row of a real fit without the given rows of the dataset, targets' mean added."""
     data = Split.of(datasets.load(name), held_out=row)
-    solution = run_field([data], Settings(methods=("attention",)))[1].fit
+    kernel, chosen = choose_exponential(data.X, data.y, queries=data.Xt)
     keep = torch.from_numpy(~np.isin(data.rows, drop))
-    again = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge)
+    again = solve(kernel, data.X[keep], data.y[keep], chosen.ridge)
     return (again.predict(data.Xt[-1:]) + data.mean)[0]
 
 
@@ -43,11 +42,11 @@ def test_leave_one_out_error_is_that_of_refits():
     dataset = datasets.load("wine")
     answer = ask(dataset, 7)
     data = Split.of(dataset, held_out=7)
-    solution = run_field([data], Settings(methods=("attention",)))[1].fit
+    kernel, chosen = choose_exponential(data.X, data.y, queries=data.Xt)
     wrong = 0
     for i in range(len(data.X)):
         keep = torch.arange(len(data.X)) != i
-        outputs = solve(solution.kernel, data.X[keep], data.y[keep], solution.ridge).predict(data.X[i : i + 1])
+        outputs = solve(kernel, data.X[keep], data.y[keep], chosen.ridge).predict(data.X[i : i + 1])
         wrong += int((outputs + data.mean).argmax() != data.labels[i])
     assert answer.leave_one_out_error == pytest.approx(wrong / len(data.X))
 

@@ -72,8 +72,8 @@ class Settings:
 PRESETS: dict[str, Settings] = {
     "quick": Settings(
         max_rows=600, few_rows=50, trees=10, steps=150, compiled_rows=80, compiled_queries=20, regime_rows=60,
-        regime_widths=(128,), regime_widest=10_000, regime_epochs=100, attack_rows=60, attack_queries=20, attack_sizes=(0.3,),
-        attack_width=128, repeats=1,
+        regime_widths=(128,), regime_widest=10_000, regime_epochs=100, attack_rows=60, attack_queries=20,
+        attack_sizes=(0.3,), attack_width=128, repeats=1,
     ),
     "default": Settings(),
     "full": Settings(
