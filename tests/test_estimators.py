@@ -35,7 +35,7 @@ def test_the_contract_of_scikit_learn(estimator, check):
 
 def test_equals_kernel_ridge():
     X, y = DIABETES
-    ours = AttentionKernelRidge(temperature=0.05, ridge=0.1).fit(X, y)
+    ours = AttentionKernelRidge(temperature=0.05, ridge=0.1, fit_intercept=False).fit(X, y)
     K = Exponential(0.05)(X).numpy()
     theirs = KernelRidge(alpha=0.1, kernel="precomputed").fit(K, y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(K), rtol=1e-9)
@@ -120,10 +120,53 @@ def test_nadaraya_watson_is_the_limit_of_large_ridge():
     """Claim A4: ridge f_ridge(x) / Z_x -> f_NW(x)."""
     X, y = DIABETES
     Z = Exponential(0.05)(X).sum(1).numpy()
-    limit = 1e9 * AttentionKernelRidge(temperature=0.05, ridge=1e9).fit(X, y).predict(X) / Z
+    limit = 1e9 * AttentionKernelRidge(temperature=0.05, ridge=1e9, fit_intercept=False).fit(X, y).predict(X) / Z
     np.testing.assert_allclose(limit, NadarayaWatsonRegressor(temperature=0.05).fit(X, y).predict(X), rtol=1e-5)
 
 
 def test_nadaraya_watson_takes_logits_of_any_size():
     model = NadarayaWatsonRegressor(temperature=1e-3).fit([[0.0, 5.0], [5.0, 0.0]], [1.0, 2.0])
     np.testing.assert_allclose(model.predict([[0.0, 9.0], [9.0, 0.0]]), [1.0, 2.0])
+
+
+def test_the_intercept_follows_the_targets():
+    X, y = DIABETES
+    plain, moved = (AttentionKernelRidge().fit(X, y + shift).predict(X) for shift in (0.0, 1e6))
+    np.testing.assert_allclose(moved - 1e6, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["exponential", "dot_product"])
+def test_a_weight_counts_rows(kernel):
+    X, y = (part[:40] for part in DIABETES)
+    weight = np.arange(40) % 3
+    weighted = AttentionKernelRidge(kernel).fit(X, y, weight)
+    repeated = AttentionKernelRidge(kernel).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-8)
+    assert weighted.bound_ < 1e-6
+
+
+def test_probabilities_and_priors():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16, y[:300]
+    model = AttentionKernelClassifier(ridge=0.1).fit(X, y)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(1), 1)
+    assert (model.classes_[p.argmax(1)] == model.predict(X)).all()
+    rare = np.concatenate([np.flatnonzero(y == 3)[:6], np.flatnonzero(y != 3)])
+    before, after = (
+        AttentionKernelClassifier(ridge=10.0, priors=priors).fit(X[rare], y[rare] == 3).predict(X[y == 3]).mean()
+        for priors in (None, "uniform")
+    )
+    assert after > before
+    with pytest.raises(errors.InputError, match="10 positive numbers"):
+        AttentionKernelClassifier(priors=[1.0]).fit(X, y).predict(X)
+    with pytest.raises(errors.UnknownNameError, match="priors"):
+        AttentionKernelClassifier(priors="flat").fit(X, y).predict(X)
+
+
+def test_class_weights_are_sample_weights():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:200], y[:200] == 3
+    one = AttentionKernelClassifier(class_weight={False: 1, True: 9}).fit(X / 16, y)
+    other = AttentionKernelClassifier().fit(X / 16, y, sample_weight=np.where(y, 9, 1))
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))

@@ -23,7 +23,7 @@ def test_every_name_is_there_when_asked_for(name):
 
 
 def test_the_audit_is_a_function_whatever_was_imported_before():
-    assert run("import ridgeformer.auditing.fits, ridgeformer as rf; print(callable(rf.audit))") == "True"
+    assert run("import ridgeformer.auditing.field, ridgeformer as rf; print(callable(rf.audit))") == "True"
 
 
 def test_other_names_are_refused_as_python_does_it():

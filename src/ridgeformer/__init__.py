@@ -32,13 +32,8 @@ if TYPE_CHECKING:
     from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load_model
     from ridgeformer.compiler.compile import compile
     from ridgeformer.core import errors
-    from ridgeformer.estimators import (
-        AttentionKernelClassifier,
-        AttentionKernelClassifierCV,
-        AttentionKernelRidge,
-        AttentionKernelRidgeCV,
-        NadarayaWatsonRegressor,
-    )
+    from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatsonRegressor
+    from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
     from ridgeformer.solving import Fit, Status
     from ridgeformer.solving.solver import solve
@@ -107,13 +102,8 @@ _HOMES = {
     "auditing": ("Audit", "audit"),
     "compiler": ("Certificate", "CompiledTransformer", "certify", "load_model"),
     "compiler.compile": ("compile",),
-    "estimators": (
-        "AttentionKernelClassifier",
-        "AttentionKernelClassifierCV",
-        "AttentionKernelRidge",
-        "AttentionKernelRidgeCV",
-        "NadarayaWatsonRegressor",
-    ),
+    "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatsonRegressor"),
+    "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
     "solving": ("Fit", "Status", "solve"),
 }

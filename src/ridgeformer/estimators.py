@@ -12,21 +12,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ridgeformer.core.checks import cast, positive
 from ridgeformer.core.errors import InputError, LogitRangeError, unknown_name
 from ridgeformer.kernels import Kernel, build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
+from ridgeformer.kernels.weighted import Weighted
 from ridgeformer.solving import Fit, Status, solve
-from ridgeformer.solving.selection import RIDGES, choose_ridge, least
 
 __all__ = [
     "AttentionKernelClassifier",
-    "AttentionKernelClassifierCV",
     "AttentionKernelRidge",
-    "AttentionKernelRidgeCV",
     "NadarayaWatsonRegressor",
 ]
 
@@ -47,6 +46,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         temperature: Any = "auto",
         order: Any = 3,
         ridge: Any = 1.0,
+        fit_intercept: Any = True,
         algorithm: Any = "auto",
         tol: Any = None,
         random_state: Any = 0,
@@ -55,20 +55,32 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         self.temperature = temperature
         self.order = order
         self.ridge = ridge
+        self.fit_intercept = fit_intercept
         self.algorithm = algorithm
         self.tol = tol
         self.random_state = random_state
 
-    def _solve(self, X: Array, targets: Array) -> None:
-        rows = torch.from_numpy(np.array(X))
-        kernel = self.kernel
-        if isinstance(kernel, str):
-            kernel = build_kernel(kernel, rows, temperature=self.temperature, order=self.order)
+    def _solve(self, X: Array, targets: Array, weight: Array | None) -> None:
+        """Solve on the rows of positive weight; equal weights of one are no weights."""
+        if weight is not None:
+            kept = weight > 0
+            X, targets, weight = X[kept], targets[kept], weight[kept]
+            if not len(X):
+                raise InputError("every sample_weight is zero: give at least one row a positive weight.")
+        self.weighted_ = weight is not None and bool((weight != 1).any())
+        rows, root = torch.from_numpy(np.array(X)), np.ones(len(X))
+        if weight is not None and self.weighted_:
+            root = np.sqrt(weight)
+            rows = torch.cat([rows, torch.from_numpy(root)[:, None].to(rows)], dim=1)
+        flat = np.asarray(targets, dtype=np.float64).reshape(len(X), -1)
+        mean = np.average(flat, axis=0, weights=root**2) if self.fit_intercept else np.zeros(flat.shape[1])
+        self.intercept_: Any = mean if targets.ndim == 2 else float(mean[0])
+        kernel, ridge = self._choose(rows, flat * root[:, None], root)
         self.solution_: Fit = solve(
             kernel,
             rows,
-            targets,
-            self._choose_ridge(kernel, rows, targets),
+            (root[:, None] * (flat - mean)).reshape(targets.shape),
+            ridge,
             algorithm=self.algorithm,
             tol=self.tol,
             seed=self._seed(),
@@ -76,33 +88,53 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         self.kernel_ = self.solution_.kernel
         self.dual_coef_ = self.solution_.alpha.numpy()
         self.n_iter_ = self.solution_.steps
-        self.bound_ = float(self.solution_.uniform_bound.max())
+        bound = self.solution_.uniform_bound
+        if self.weighted_:
+            bound = self.solution_.prediction_bound(self._queries(X))
+        self.bound_ = float(bound.max())
         if self.solution_.status not in (Status.CONVERGED, Status.SUBSET):
             warnings.warn(self.solution_.advice, ConvergenceWarning, stacklevel=3)
 
-    def _choose_ridge(self, kernel: Kernel, rows: torch.Tensor, targets: Array) -> Any:
-        """Return the ridge to solve with: the one given."""
-        return self.ridge
+    def _choose(self, rows: torch.Tensor, targets: Array, root: Array) -> tuple[Kernel, Any]:
+        """Return kernel and ridge to solve with: those given."""
+        return self._kernel(rows, self.temperature), self.ridge
+
+    def _kernel(self, rows: torch.Tensor, temperature: Any) -> Kernel:
+        """Return the kernel for these rows; the last column of weighted ones is the root of the weight."""
+        plain = rows[:, :-1] if self.weighted_ else rows
+        kernel: Kernel = self.kernel
+        if isinstance(self.kernel, str):
+            if self.weighted_ and isinstance(temperature, str) and temperature == "auto":
+                weight = rows[:, -1].double().square()
+                temperature = float((weight * plain.double().square().sum(1)).sum() / weight.sum()) or 1.0
+            kernel = build_kernel(self.kernel, plain, temperature=temperature, order=self.order)
+        return Weighted(kernel) if self.weighted_ else kernel
 
     def _seed(self) -> Any:
         if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
             return int(check_random_state(self.random_state).randint(2**31))
         return self.random_state
 
+    def _queries(self, X: Array) -> torch.Tensor:
+        rows = torch.from_numpy(np.array(X))
+        return torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1) if self.weighted_ else rows
+
     def _outputs(self, X: Any) -> Array:
         check_is_fitted(self, "solution_")
         X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self.solution_.predict(torch.from_numpy(np.array(X))).numpy()
+        found = self.solution_.predict(self._queries(X)).numpy()
+        return found + np.asarray(self.intercept_, dtype=found.dtype)
 
 
 class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # type: ignore[misc]
-    """Kernel ridge regression with an attention kernel: f(x) = k(x)'(K + ridge I)^-1 y.
+    """Kernel ridge regression with an attention kernel: f(x) = m + k(x)'(K + ridge I)^-1 (y - m), m the mean of y.
 
     Args:
         kernel: a name (dot_product, exponential, gaussian, gram_power, relu_ntk, relu_ntk_both) or a `Kernel`.
         temperature: of the exponential or Gaussian kernel; "auto" is the mean squared row length.
         order: of the Gram-power kernel.
         ridge: lambda > 0.
+        fit_intercept: whether m is the mean of the targets, weighted if the rows are; else it is 0.
         algorithm: auto chooses by size and free memory and says so in `solution_.plan`; or an `Algorithm` such as
             `ConjugateGradients(steps=50)`, or its shorthand.
         tol: relative residual; None is 1e-10 in float64 and 1e-5 in float32.
@@ -111,7 +143,8 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
     Attributes:
         solution_: the `Fit`, with status, advice, residuals and `prediction_bound(X)`.
         bound_: |f(x) - f*(x)| is at most this for every x no longer than the training rows.
-        dual_coef_: alpha.
+        dual_coef_: alpha; with weights, over the roots of the weights.
+        intercept_: m.
         n_iter_: steps taken.
         n_features_in_: features seen by `fit`.
 
@@ -123,13 +156,13 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         (True, True)
     """
 
-    def fit(self, X: Any, y: Any) -> AttentionKernelRidge:
-        """Solve for the coefficients; warns if the solver did not converge."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AttentionKernelRidge:
+        """Solve for the coefficients; a row of weight 2 counts like two rows. Warns if the solver did not converge."""
         X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
-        self._solve(X, y)
+        self._solve(X, y, _weights(sample_weight, X))
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """Return f(x) for every row, (n,) or (n, outputs)."""
         return self._outputs(X)
 
@@ -137,7 +170,16 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
 class AttentionKernelClassifier(ClassifierMixin, _KernelFit):  # type: ignore[misc]
     """Classification by kernel ridge regression on +1/-1 targets, one column a class (one for two classes).
 
-    Parameters and attributes are those of `AttentionKernelRidge`, and `classes_`.
+    Parameters and attributes are those of `AttentionKernelRidge`, and these:
+
+    Args:
+        class_weight: weight of each class in the fit: a dictionary, "balanced" (inverse frequencies), or None.
+        priors: how frequent the classes are where the model will be used: "uniform", one number a class in the order of
+            `classes_`, or None for the frequencies of the training rows. It changes decisions only, by Bayes' rule.
+
+    Attributes:
+        classes_: the classes.
+        class_prior_: their frequencies in the training rows, weighted.
 
     Example:
         >>> from sklearn.datasets import load_wine
@@ -148,132 +190,87 @@ class AttentionKernelClassifier(ClassifierMixin, _KernelFit):  # type: ignore[mi
         True
     """
 
-    def fit(self, X: Any, y: Any) -> AttentionKernelClassifier:
-        """Solve for the coefficients of every class; warns if the solver did not converge."""
-        X, y = validate_data(self, X, y, dtype=FLOATS)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(f"y has only one class ({self.classes_[0]!r}); a classifier needs at least two.")
-        targets = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-        self._solve(X, targets[:, 1] if len(self.classes_) == 2 else targets)
-        return self
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the regression outputs: (n,) for two classes, (n, classes) otherwise."""
-        return self._outputs(X)
-
-    def predict(self, X: Any) -> Array:
-        """Return the class with the largest output."""
-        scores = self._outputs(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(1)
-        return self.classes_[codes]
-
-
-class _OwnRidge:
-    """Chooses the ridge of least leave-one-out error; among equals the largest."""
-
-    ridges: Any
-    by_class = False
-
-    def _choose_ridge(self, kernel: Kernel, rows: torch.Tensor, targets: Array) -> float:
-        default = isinstance(self.ridges, str)
-        if default and self.ridges != "auto":
-            raise unknown_name("ridges", self.ridges, ["auto"])
-        grid = RIDGES if default else self.ridges
-        chosen = choose_ridge(
-            kernel,
-            rows,
-            targets,
-            grid,
-            rule=least,
-            misclassified=self.by_class,
-            absolute=not default,
-        )
-        path = chosen.path
-        assert path is not None
-        lost = ~path.trusted
-        if bool(lost[chosen.place]) or (bool(lost.any()) and not default):
-            warnings.warn(
-                f"the leave-one-out errors of {int(lost.sum())} of {len(lost)} ridges (up to "
-                f"{float(path.ridges[lost].max()):.1e}) are not determined in float64, so they are not chosen: "
-                "leave them out.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        self.path_, self.on_edge_, self.ridge_ = path, chosen.on_edge, chosen.ridge
-        self.loo_errors_: Array = (path.misclassified if self.by_class else path.mean_squared).numpy()
-        return chosen.ridge
-
-
-class AttentionKernelRidgeCV(_OwnRidge, AttentionKernelRidge):
-    """`AttentionKernelRidge` whose ridge has the least mean squared leave-one-out error of a grid (claim I1).
-
-    Every ridge is judged from one reduction of K, no refit is made; the best one is then solved for as
-    `AttentionKernelRidge` would. K is held in memory.
-
-    Args:
-        kernel: as for `AttentionKernelRidge`, like every parameter but `ridges`.
-        ridges: the grid, each > 0, which is then searched as it is; "auto" starts with 20 ridges from 1e-4 to 100 times
-            the mean diagonal of K and widens that while the choice lies on its edge.
-        temperature: see there.
-        order: see there.
-        algorithm: see there; for the fit at the ridge chosen.
-        tol: see there.
-        random_state: see there.
-
-    Attributes:
-        ridge_: the ridge chosen.
-        on_edge_: whether it is the least or the largest that was tried, so that a better one may lie beyond.
-        loo_errors_: the mean squared leave-one-out error of every ridge, over rows and outputs.
-        path_: the `RidgePath`, with every leave-one-out residual and what its error is.
-        solution_: of the ridge chosen; it and the others are as in `AttentionKernelRidge`.
-
-    Example:
-        >>> from sklearn.datasets import load_diabetes
-        >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = AttentionKernelRidgeCV(ridges=[0.1, 10.0, 1000.0]).fit(X, y)
-        >>> model.ridge_, int(model.loo_errors_.argmin())
-        (10.0, 1)
-    """
-
     def __init__(
         self,
         kernel: Any = "exponential",
         *,
-        ridges: Any = "auto",
         temperature: Any = "auto",
         order: Any = 3,
+        ridge: Any = 1.0,
+        fit_intercept: Any = True,
+        class_weight: Any = None,
+        priors: Any = None,
         algorithm: Any = "auto",
         tol: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.kernel = kernel
-        self.ridges = ridges
         self.temperature = temperature
         self.order = order
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.priors = priors
         self.algorithm = algorithm
         self.tol = tol
         self.random_state = random_state
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AttentionKernelClassifier:
+        """Solve for the coefficients of every class; warns if the solver did not converge."""
+        X, y = validate_data(self, X, y, dtype=FLOATS)
+        check_classification_targets(y)
+        weight = _weights(sample_weight, X)
+        if self.class_weight is not None:
+            own = compute_sample_weight(self.class_weight, y)
+            weight = own if weight is None else own * weight
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(np.unique(codes if weight is None else codes[weight > 0])) < 2:
+            raise InputError(f"y has only one class ({self.classes_[0]!r}); a classifier needs at least two classes.")
+        counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
+        self.class_prior_: Array = counts / counts.sum()
+        targets = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
+        self._solve(X, targets[:, 1] if len(self.classes_) == 2 else targets, weight)
+        return self
 
-class AttentionKernelClassifierCV(_OwnRidge, AttentionKernelClassifier):
-    """`AttentionKernelClassifier` whose ridge misclassifies the fewest rows that were left out.
+    def decision_function(self, X: object) -> Array:
+        """Return the regression outputs: (n,) for two classes, (n, classes) otherwise."""
+        return self._outputs(X)
 
-    Parameters and attributes are those of `AttentionKernelRidgeCV`, and `classes_`; `loo_errors_` are fractions of
-    rows. Ridges that are equal in that are compared by their mean squared error.
+    def predict_proba(self, X: object) -> Array:
+        """Return an estimate of each class's probability: the outputs f estimate 2 p - 1, cut off at 0 and normalised.
 
-    Example:
-        >>> from sklearn.datasets import load_wine
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> X, y = load_wine(return_X_y=True)
-        >>> model = AttentionKernelClassifierCV().fit(StandardScaler().fit_transform(X), y)
-        >>> bool(model.loo_errors_.min() < 0.03)
-        True
-    """
+        Least squares does not promise calibration; measure it on held-out rows.
+        """
+        found = self._outputs(X)
+        p = np.maximum(1 + (np.column_stack([-found, found]) if found.ndim == 1 else found), 0)
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
-    __init__ = AttentionKernelRidgeCV.__init__
-    by_class = True
+    def predict(self, X: object) -> Array:
+        """Return the class with the largest output, or with `priors` the most probable one under them."""
+        if self.priors is not None:
+            odds = self._priors() / np.where(self.class_prior_ > 0, self.class_prior_, 1)
+            return self.classes_[(self.predict_proba(X) * odds).argmax(1)]
+        scores = self._outputs(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(1)
+        return self.classes_[codes]
+
+    def _priors(self) -> Array:
+        if isinstance(self.priors, str):
+            if self.priors != "uniform":
+                raise unknown_name("priors", self.priors, ["uniform"])
+            return np.full(len(self.classes_), 1 / len(self.classes_))
+        given = np.asarray(self.priors, dtype=np.float64)
+        if given.shape != (len(self.classes_),) or not (given > 0).all():
+            raise InputError(f"priors must be {len(self.classes_)} positive numbers, one a class of classes_.")
+        return given
+
+
+def _weights(sample_weight: Any, X: Array) -> Array | None:
+    """Return the weights as float64, checked; None stays None."""
+    if sample_weight is None:
+        return None
+    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
 
 class NadarayaWatsonRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -305,7 +302,7 @@ class NadarayaWatsonRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         self.temperature_ = positive(tau, "temperature", "logits are divided by it")
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """Return the attention-weighted mean of the targets, for logits of any size that the precision can hold."""
         check_is_fitted(self, "X_fit_")
         X = validate_data(self, X, dtype=FLOATS, reset=False)

@@ -10,7 +10,7 @@ from ridgeformer import datasets
 from ridgeformer.auditing import Settings
 from ridgeformer.auditing.answer import _transformers
 from ridgeformer.auditing.compiled import MOST_STEPS, QUERIES, SUPPORTS, examine_compiled
-from ridgeformer.auditing.fits import certified_fit
+from ridgeformer.auditing.field import run_field
 from ridgeformer.datasets import Split
 from ridgeformer.solving import solve
 from tests.auditing.small_audits import small_audit
@@ -18,8 +18,12 @@ from tests.auditing.small_audits import small_audit
 
 def examine(name):
     data = Split.of(datasets.load(name))
-    certified = certified_fit(data, Settings())
-    return data, certified, examine_compiled(data, certified, 1.0, Settings())
+    certified = certify_fit(data, Settings())
+    return data, certified, examine_compiled(data, certified, Settings())
+
+
+def certify_fit(data, settings):
+    return run_field([data], replace(settings, methods=("attention",)))[1]
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +70,9 @@ def test_the_answer_says_when_a_certificate_fails(diabetes):
 def test_logits_beyond_range_are_brought_into_it():
     """A kernel this sharp has a ridge no float64 holds unscaled: the temperature is raised, the audit goes on."""
     data = Split.of(datasets.load("digits"), max_rows=60)
-    certified = certified_fit(data, Settings(temperatures=(0.001,)))
+    certified = certify_fit(data, Settings(temperatures=(0.001,)))
     assert certified.fit.kernel.log_scale > 900
-    _, softmax = examine_compiled(data, certified, 1.0, Settings())
+    _, softmax = examine_compiled(data, certified, Settings())
     failed = [check.name for check in softmax.certificate.failed]  # its predictions are lost in rounding
     assert failed == ["accuracy"], str(softmax.certificate)
     assert "raise the ridge or the temperature" in softmax.certificate.verdict

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from ridgeformer import datasets
-from ridgeformer.auditing import audit, fits
+from ridgeformer.auditing import audit, field
+from ridgeformer.auditing.field import METHODS
 from ridgeformer.auditing.run import STAGES, hardest_row
 from ridgeformer.datasets import Split
 from ridgeformer.regime import measurement
@@ -65,7 +66,7 @@ def test_the_certified_fit_is_the_one_explained(name):
 def test_an_audit_prepares_selects_factorises_and_trains_once(monkeypatch):
     """Counted where the work is done: how often, on which rows, with which network."""
     prepared, selected, factorised, trained = [], [], [], []
-    of, choose, factorise, train = Split.of, fits.choose_exponential, direct.factorise_in_place, measurement.train
+    of, choose, factorise, train = Split.of, field._tune_kernel, direct.factorise_in_place, measurement.train
 
     def count(calls, function):
         def counted(*given, **options):
@@ -75,14 +76,14 @@ def test_an_audit_prepares_selects_factorises_and_trains_once(monkeypatch):
         return counted
 
     monkeypatch.setattr(Split, "of", count(prepared, of))
-    monkeypatch.setattr(fits, "choose_exponential", count(selected, choose))
+    monkeypatch.setattr(field, "_tune_kernel", count(selected, choose))
     for name in ("direct", "fit", "solver"):  # wherever the function is called from
         module = import_module(f"ridgeformer.solving.{name}")
         monkeypatch.setattr(module, "factorise_in_place", count(factorised, factorise))
     monkeypatch.setattr(measurement, "train", count(trained, train))
     found = audit(datasets.load("digits"), SMALL)
     assert len(prepared) == 1
-    assert len(selected) == 1
+    assert len(selected) == 2  # the kernel of attention once, and the Gaussian one
     certified = found.certified.fit
     assert [(len(A), ridge) for A, ridge in factorised].count((len(certified.X), certified.ridge)) == 1
     networks = 2 * len(SMALL.regime_widths) * SMALL.repeats
@@ -107,7 +108,9 @@ def test_as_dict_is_plain_json_with_every_part():
     assert record["data"]["name"] == "wine"
     assert set(record["seconds"]) == set(STAGES)
     assert record["versions"]["torch"]
-    assert len(record["answer"]) == 5
+    assert len(record["answer"]) == 6
+    assert set(record["metrics"]) >= {"attention"}
+    assert {fit["key"] for fit in record["fits"]} == set(METHODS)
     assert len(record["regime"]["answers"]) == 2 * len(SMALL.regime_widths) * SMALL.repeats
     assert len(record["influence"]["helpful"]) == SMALL.points
     assert record["malleability"]["moved"] == 3

@@ -17,9 +17,11 @@ QUICK = ("--preset", "quick", "--max-rows", "60")
 @pytest.fixture
 def smaller(monkeypatch):
     """Let the quick preset do as little as it can: these tests are about what is said, not about the numbers."""
-    monkeypatch.setitem(PRESETS, "quick", replace(SMALL, repeats=1, regime_epochs=5, steps=20))
+    small = replace(SMALL, repeats=1, regime_epochs=5, steps=20, methods=("attention", "constant", "linear"))
+    monkeypatch.setitem(PRESETS, "quick", small)
 
 
+@pytest.mark.usefixtures("smaller")
 def test_the_page_is_written_and_the_last_line_is_its_path(run, tmp_path):
     code, out, err = run("audit", "wine", "--out", "here", *QUICK)
     assert (code, err) == (0, "")
@@ -27,7 +29,7 @@ def test_the_page_is_written_and_the_last_line_is_its_path(run, tmp_path):
     assert (tmp_path / "here" / "report.html").stat().st_size > 1e6
     assert [file.name for file in (tmp_path / "here").iterdir()] == ["report.html"]
     plain = " ".join(out.split())
-    for lead in ("How good:", "How exact:", "As a transformer:", "How large:", "Explanations:"):
+    for lead in ("Who wins:", "How exact:", "As a transformer:", "How large:", "Explanations:", "What to do:"):
         assert f"• {lead}" in plain
     assert "Only 60 of 178 rows were used" in plain
 
@@ -55,15 +57,51 @@ def write_lines(path, *lines):
     path.write_text("\n".join(lines) + "\n")
 
 
-def test_text_and_missing_values_are_named_together_with_advice(run, tmp_path):
-    write_lines(tmp_path / "mine.csv", "age,town,income,y", "31,Bern,,1.5", "42,Oslo,12,2.5", ",Bern,13,3.5")
+@pytest.mark.usefixtures("smaller")
+def test_text_dates_and_missing_values_are_used_and_each_is_said(run, tmp_path):
+    generator = np.random.default_rng(0)
+    rows = [
+        f"{i},{'' if i % 9 == 0 else i % 30},{('Bern', 'Oslo')[i % 2]},2021-01-{i % 28 + 1:02d},{i % 2 + x:.3f}"
+        for i, x in enumerate(generator.standard_normal(60) / 5)
+    ]
+    write_lines(tmp_path / "mine.csv", "id,age,town,day,price", *rows)
+    code, out, _ = run("audit", "mine.csv", "--target", "price", "--drop", "day", *QUICK)
+    plain = " ".join(out.split())
+    assert code == 0
+    assert "- Left out: 'id' (it numbers the rows)." in plain
+    assert "- Text taken as categories, one column a value: 'town' (2 values)." in plain
+    assert "- Missing values: 'age' (7 rows)" in plain
+    assert "rf.datasets.load('mine.csv', target='price', drop=('day',))" in plain
+
+
+def test_what_cannot_be_used_is_named_with_count_and_first_row(run, tmp_path):
+    write_lines(tmp_path / "mine.csv", "age,income,y", "31,12,1.5", "42,a lot,2.5", "50,13,3.5", "51,14,4.5")
     code, out, err = run("audit", "mine.csv", "--target", "y")
     assert (code, out) == (2, "")
     assert err == (
-        "error: mine.csv has missing values in columns 'age', 'income' (2 in all, the first in row 2): fill them in or "
-        "drop those rows; it has no numbers in feature column 'town' (type string, such as 'Bern'): turn text and "
-        "dates into numbers or leave the column out.\n"
+        "error: mine.csv: column 'income' holds numbers except in 1 rows, the first in row 1 ('a lot'): correct them, "
+        "leave them empty, or leave the column out.\n"
     )
+
+
+def test_a_model_is_fitted_saved_and_used(run, tmp_path):
+    generator = np.random.default_rng(0)
+    write_lines(tmp_path / "mine.csv", "x,price", *(f"{x:.3f},{3 * x:.3f}" for x in generator.uniform(0, 1, 50)))
+    code, out, err = run("fit", "mine.csv", "--target", "price", "--out", "model.safetensors")
+    assert (code, err) == (0, "")
+    assert "Use it: ridgeformer predict model.safetensors NEW.csv" in " ".join(out.split())
+    write_lines(tmp_path / "new.csv", "x", "0.5", "7")
+    code, out, err = run("predict", "model.safetensors", "new.csv")
+    head, near, far = out.splitlines()
+    assert code == 0
+    assert head == "row,price,low,high,outside"
+    assert float(near.split(",")[1]) == pytest.approx(1.5, abs=0.1)
+    assert near.endswith(",")
+    assert "outside its training range" in far
+    assert err == "1 of 2 rows lie outside the training range; do not rely on them.\n"
+    code, _, err = run("predict", "new.csv", "new.csv")
+    assert code == 2
+    assert "no model that `ridgeformer fit` wrote" in err
 
 
 def test_three_rows_are_too_few(run, tmp_path):

@@ -52,3 +52,18 @@ def test_a_network_of_ones_own(monkeypatch, capsys, tmp_path):
 def test_a_network_that_is_not_there(monkeypatch, capsys, model, message):
     assert call(monkeypatch, "wine", "--query", "7", "--model", model) == 2
     assert message in capsys.readouterr().err
+
+
+def test_suspects(monkeypatch, capsys):
+    assert call(monkeypatch, "digits", "--suspects", "--max-rows", "200", "--points", "3") == 0
+    text = capsys.readouterr().out
+    assert "have a target that the fit to all other rows contradicts" in " ".join(text.split())
+    assert "██" in text
+    assert call(monkeypatch, "wine", "--suspects", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 178
+
+
+def test_a_query_or_suspects_but_not_both(monkeypatch, capsys):
+    for words in ((), ("--query", "3", "--suspects")):
+        assert call(monkeypatch, "wine", *words) == 2
+        assert "not both" in capsys.readouterr().err

@@ -16,7 +16,9 @@ from ridgeformer.datasets.labels import MOST_CLASSES, code_target
         ([True, False], "classification", ("False", "True")),
         ([3, 10, 3, 10], "classification", ("3", "10")),
         ([b"x", b"y", b"x"], "classification", ("x", "y")),
+        ([0, 1, 2, 0, 1, 2], "classification", ("0", "1", "2")),
         ([1, 2, 3, 4], "regression", ()),
+        (list(range(1, 11)) * 20, "regression", ()),  # a rating
         ([5, 5, 5, 5], "regression", ()),
         (list(range(MOST_CLASSES + 1)) * 4, "regression", ()),
         ([0.0, 1.0, 0.0, 1.0], "regression", ()),
@@ -31,7 +33,7 @@ def test_the_task_follows_from_the_values(values: Any, task: str, classes: tuple
 
 def test_codes_point_at_their_labels() -> None:
     values = np.array([7, -1, 7, 3, 3, -1])
-    target = code_target(values, None, "y")
+    target = code_target(values, "classification", "y")
     assert [int(target.classes[code]) for code in target.y] == values.tolist()
 
 

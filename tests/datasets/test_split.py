@@ -5,11 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
 from ridgeformer import datasets, errors
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.datasets import Dataset, Split
-from ridgeformer.datasets.split import oddities, standardise, unit_rows
+from ridgeformer.datasets.columns import Column
+from ridgeformer.datasets.dataset import oddities
+from ridgeformer.datasets.encoding import standardise, unit_rows
+from ridgeformer.datasets.split import number_folds
 
 
 def test_unit_rows_have_unit_length_at_any_scale() -> None:
@@ -164,7 +168,7 @@ def test_networks_classes_are_coded_as_asked():
 def test_standardised_unit_rows():
     split = Split.for_networks(datasets.load("digits"), rows=60, test_rows=40, preprocessing="both")
     plain = Split.for_networks(datasets.load("digits"), rows=60, test_rows=40, preprocessing="none")
-    X, Xt = datasets.standardise(plain.X, plain.Xt)
+    X, Xt = (rows[:, plain.X.std(0).numpy() > 0] for rows in datasets.standardise(plain.X, plain.Xt))
     np.testing.assert_allclose(split.Xt.numpy(), datasets.unit_rows(Xt))
     np.testing.assert_allclose(split.X.numpy(), datasets.unit_rows(X))
 
@@ -195,7 +199,7 @@ def test_bad_data():
         Split.of(Dataset("tiny", np.eye(3), np.arange(3.0)))
     with pytest.raises(errors.UnknownNameError, match="did you mean 'standardise'"):
         Split.of(wine, preprocessing="standardize")
-    with pytest.raises(errors.InputError, match="strictly between 0 and 1"):
+    with pytest.raises(errors.InputError, match="from 0 to below 1"):
         Split.of(wine, test_fraction=1.0)
     with pytest.raises(errors.InputError, match="ask for fewer"):
         Split.for_networks(digits, rows=1500, test_rows=1000)
@@ -246,3 +250,49 @@ def test_classes_that_no_training_row_has():
     options = {"task": "classification", "classes": ("a", "b", "c")}
     (said,) = oddities(*parts([[1, 2], [3, 4], [5, 6]], [0, 1, 2], [2], **options))
     assert said == "No training row is of class c, so none can be predicted."
+
+
+def mixed(n=60, **options):
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.standard_normal(n), generator.integers(0, 3, n), generator.standard_normal(n)])
+    X[::7, 0], X[::9, 1] = np.nan, np.nan
+    columns = (Column("a"), Column("b", "category", ("u", "v", "w")), Column("c"))
+    return Dataset("mixed", X, generator.standard_normal(n), columns=columns, **options)
+
+
+def test_the_encoder_belongs_to_the_model_and_sees_training_rows_only():
+    data = mixed()
+    split = Split.of(data)
+    fitted = clone(split.encoder).fit(data.X[split.rows])
+    np.testing.assert_array_equal(split.Xt.numpy(), fitted.transform(data.X[split.rows_t]))
+    assert split.X.shape[1] == 3 + 4  # two numbers, one mark of holes, three levels and a hole
+    X = data.X.copy()
+    X[split.rows_t] = 1.0
+    assert torch.equal(split.X, Split.of(replace(data, X=X)).X)
+
+
+def test_groups_stay_together_and_times_come_last():
+    groups = np.random.default_rng(1).integers(0, 12, 60)
+    split = Split.of(mixed(groups=groups))
+    assert not set(groups[split.rows]) & set(groups[split.rows_t])
+    assert 10 <= len(split.rows_t) <= 25
+    times = np.random.default_rng(2).permutation(60)
+    split = Split.of(mixed(times=times))
+    assert times[split.rows].max() < times[split.rows_t].min()
+    with pytest.raises(InputError, match="has 2 groups"):
+        Split.of(mixed(groups=np.arange(60) % 2))
+
+
+def test_folds_hold_every_row_out_once_and_no_fraction_holds_none():
+    wine = datasets.load("wine")
+    folds = [Split.of(wine, fold=(k, 5)) for k in range(5)]
+    assert sorted(np.concatenate([fold.rows_t for fold in folds]).tolist()) == list(range(178))
+    for fold in folds:
+        assert not set(fold.rows) & set(fold.rows_t)
+        assert np.ptp(np.bincount(wine.y[fold.rows_t]) / np.bincount(wine.y)) < 0.04
+    whole = Split.of(wine, test_fraction=0.0)
+    assert torch.equal(whole.X, whole.Xt)
+    assert len(whole.X) == 178
+    grouped = mixed(groups=np.arange(60) // 6)
+    numbers = number_folds(grouped, np.arange(60), 5, 0)
+    assert [len(set(numbers[6 * g : 6 * g + 6])) for g in range(10)] == [1] * 10

@@ -1,76 +1,112 @@
-"""The audit in plain words: five sentences made from the numbers, for someone who reads nothing else."""
+"""The audit in plain words: a few sentences made from the numbers, for someone who reads nothing else."""
 
 from __future__ import annotations
 
+from ridgeformer.auditing.certified import Certified
 from ridgeformer.auditing.compiled import Compiled
 from ridgeformer.auditing.convergence import TARGET, Convergence
-from ridgeformer.auditing.fits import Certified, Scored
+from ridgeformer.auditing.field import Field, Scored
 from ridgeformer.auditing.kernel_regime import KernelRegime
 from ridgeformer.auditing.malleability import Malleable
+from ridgeformer.auditing.metrics import Metrics
 from ridgeformer.auditing.settings import Skipped
-from ridgeformer.core.statistics import Paired
-from ridgeformer.core.words import one_part_in, show_score
+from ridgeformer.core.words import number, one_part_in, percent, rate, show_score
 from ridgeformer.datasets import Split
-from ridgeformer.regime.answer import influence_supported
+from ridgeformer.regime.answer import RegimeAnswer, influence_supported
 from ridgeformer.regime.spectra import Spectra
 
-__all__ = ["answer", "best_baseline", "describe_comparison"]
+__all__ = ["SMALL_ERROR", "answer", "compare_in_words", "trained"]
 
-
-def best_baseline(baselines: tuple[Scored, ...]) -> Scored:
-    """Return the baseline with the best score on the held-out rows."""
-    return max(baselines, key=lambda fit: fit.test_score)
-
-
-def describe_comparison(found: Paired, task: str) -> str:
-    """Return the evidence for one method against another on the same rows: counts for classes, else an interval.
-
-    Example:
-        >>> describe_comparison(Paired(0.01, 0.0, 0.02, wins=4, losses=0, p=0.125), "classification")
-        'it is right on 4 rows where the other is wrong, and wrong on 0 where the other is right (exact p = 0.12)'
-    """
-    if task == "classification":
-        return (
-            f"it is right on {found.wins:,} rows where the other is wrong, and wrong on {found.losses:,} where the "
-            f"other is right (exact p = {found.p:.2g})"
-        )
-    ends = "" if found.low is None else f", 95 % interval {found.low:+.3f} to {found.high:+.3f}"
-    return f"R² differs by {found.lead:+.3f}{ends}"
+SMALL_ERROR = 0.05
+"""Fraction of training rows wrong, or mean squared error over the targets' mean square, up to which a network counts as
+trained."""
 
 
 def answer(
     data: Split,
+    field: Field,
+    metrics: dict[str, Metrics],
     certified: Certified,
-    baselines: tuple[Scored, ...],
     spectra: Spectra,
     convergence: Convergence,
     compiled: tuple[Compiled, ...],
     regime: KernelRegime | Skipped,
     malleability: Malleable | Skipped,
+    advice: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """Return the five sentences of the answer, most important first."""
+    """Return the sentences of the answer, most important first; the last says what to do."""
     return (
-        _quality(data, certified, baselines),
+        _quality(data, field, metrics),
         _trust(certified),
         _transformers(compiled),
         _size(spectra, convergence),
-        _explanations(regime, malleability),
+        _explanations(data, regime, malleability),
+        f"What to do: {'; '.join(advice)}.",
     )
 
 
-def _quality(data: Split, certified: Certified, baselines: tuple[Scored, ...]) -> str:
-    task, best = data.dataset.task, best_baseline(baselines)
-    own, other = (show_score(fit.test_score, task) for fit in (certified.scored, best))
-    found = certified.scored.compare(best)
-    if found.significant:
-        compare = "better than" if found.lead > 0 else "WORSE than"
-    else:
-        compare = "statistically no different from"
-    rows = f"{len(data.Xt):,} held-out rows"
-    did = f"gets {own} of {rows} right" if task == "classification" else f"reaches {own} on {rows}"
+def compare_in_words(field: Field, one: Scored, other: Scored) -> str:
+    """Return by how much one method is better or worse than another, with the interval and the evidence."""
+    found = field.compare(one, other)
+    points = field.task == "classification"
+    unit, form = (100, "+.1f") if points else (1, "+.3f")
+    what = " points" if points else " of R²"
+    ends = (
+        ""
+        if found.low is None or found.high is None
+        else f" (95 % interval {unit * found.low:{form}} to {unit * found.high:{form}}, all comparisons together)"
+    )
+    text = f"{unit * found.lead:{form}}{what}{ends}"
+    if points and not field.balanced:
+        text += (
+            f"; it is right on {found.wins:,} rows where the other is wrong, and wrong on {found.losses:,} where the "
+        )
+        text += f"other is right (exact p = {found.p:.2g})"
+    return text
+
+
+def _quality(data: Split, field: Field, metrics: dict[str, Metrics]) -> str:
+    own, best, task = field.own, field.best, field.task
+    ours = "regression with the kernel of attention"
+    if not field.learnt:
+        constant = show_score(field.of("constant").test_score, task)
+        return (
+            f"Who wins: nobody. No method predicts {data.dataset.target} better than a constant ({constant}); {ours} "
+            f"reaches {show_score(own.test_score, task)} on {_rows(field)}."
+        )
+    others = [one for one in field.scored if one is not own]
+    rival = max(others, key=lambda one: one.test_score)
+    if best is own and field.unbeaten == (own,):
+        lead = f"{ours} wins with {_score(own, field, metrics)} on {_rows(field)}, ahead of {rival.spoken}"
+        return f"Who wins: {lead} ({show_score(rival.test_score, task)}): {compare_in_words(field, own, rival)}."
+    if own in field.unbeaten:
+        lead = f"no method is clearly better than {ours}, which reaches {_score(own, field, metrics)} on {_rows(field)}"
+        return (
+            f"Who wins: {lead}; {rival.spoken} reaches {show_score(rival.test_score, task)}: "
+            f"{compare_in_words(field, own, rival)}."
+        )
     return (
-        f"How good: regression with the kernel of attention {did}, {compare} the best simpler method ({best.name}, "
-        f"{other}): {describe_comparison(found, task)}."
+        f"Who wins: {best.spoken}, with {_score(best, field, metrics)} on {_rows(field)}; {ours} reaches only "
+        f"{_score(own, field, metrics)}: {compare_in_words(field, own, best)}."
+    )
+
+
+def _rows(field: Field) -> str:
+    rows = f"{len(field.rows):,} held-out rows"
+    return rows if field.splits == 1 else f"{rows} (each held out once, in {field.splits} splits)"
+
+
+def _score(one: Scored, field: Field, metrics: dict[str, Metrics]) -> str:
+    found = metrics[one.key]
+    if field.task == "regression":
+        return f"{show_score(one.test_score, 'regression')} (root mean square error {number(found.rmse or 0.0)})"
+    if not field.balanced:
+        return f"{100 * one.test_score:.1f} % right"
+    rare = min((cls for cls in found.classes if cls.rows), key=lambda cls: cls.rows)
+    called = f", {rare.found} of {rare.called} rows called it being right" if rare.called else ""
+    return (
+        f"a balanced accuracy of {100 * one.test_score:.1f} % (of {rare.rows} rows of the rare class {rare.name} it "
+        f"finds {rare.found}{called})"
     )
 
 
@@ -92,9 +128,16 @@ def _transformers(compiled: tuple[Compiled, ...]) -> str:
         if not model.certificate.holds:
             return f"As a transformer: compiled for {model.attention} attention. {model.certificate.verdict} See below."
     last = compiled[-1]
+    if last.supports == last.training_rows:
+        rows = f"all {last.supports:,} training rows of the fit"
+    else:
+        rows = (
+            f"{last.supports:,} of the {last.training_rows:,} training rows; its answers are those of ridge regression "
+            f"on these, up to {percent(last.from_fit or 0.0)} of a typical output away from the fit to all of them"
+        )
     return (
-        f"As a transformer: one of {last.budget.sublayers} layers, whose weights know nothing of the data, reads "
-        f"{last.supports} labelled rows. {last.certificate.verdict}"
+        f"As a transformer: one of {last.budget.sublayers} layers, whose weights hold temperature, ridge and a bound "
+        f"on the rows' lengths but no row and no target, reads {rows}. {last.certificate.verdict}"
     )
 
 
@@ -112,16 +155,32 @@ def _size(spectra: Spectra, convergence: Convergence) -> str:
     )
 
 
-def _explanations(regime: KernelRegime | Skipped, malleability: Malleable | Skipped) -> str:
-    return f"Explanations: {_describes(regime)}; {_robustness(malleability)}."
+def _explanations(data: Split, regime: KernelRegime | Skipped, malleability: Malleable | Skipped) -> str:
+    return f"Explanations: {_describes(data, regime)}; {_robustness(malleability)}."
 
 
-def _describes(regime: KernelRegime | Skipped) -> str:
+def trained(answer: RegimeAnswer) -> bool:
+    """Return whether a network was trained to a small error, so that it says something about trained networks."""
+    error = answer.measured.train_error
+    return error is not None and error <= SMALL_ERROR
+
+
+def _describes(data: Split, regime: KernelRegime | Skipped) -> str:
     if isinstance(regime, Skipped):
         return "whether they carry over to a trained network could not be measured here"
     last = regime.of("mlp-attn")
     good = sum(influence_supported(answer.measured) for answer in last)
     width = f"a trained network of {last[0].measured.width:,} neurons behind attention"
+    short = [answer for answer in last if not trained(answer)]
+    if short:
+        worst = max(answer.measured.train_error or 0.0 for answer in short)
+        left = (
+            f"{percent(worst)} of its training rows wrong" if data.classes else f"{number(worst)} of the variance left"
+        )
+        return (
+            f"whether they carry over to {width} is open: training did not reach a small error in {len(short)} of "
+            f"{len(last)} draws (up to {left})"
+        )
     if good == len(last):
         return f"they carry over to {width}"
     return f"they do not carry over to {width}" + (f" ({good} of {len(last)} draws)" if good else "")
@@ -132,7 +191,8 @@ def _robustness(malleability: Malleable | Skipped) -> str:
         return "their robustness could not be measured here"
     model, size = malleability.models[0], malleability.sizes[0]
     found = {name: malleability.of(model, size, name) for name in ("adaptive", "noise")}
-    shares = {name: f"{100 * flips.mean:.0f} %" for name, flips in found.items() if flips is not None}
+    cases = malleability.moved * malleability.queries
+    shares = {name: rate(round(flips.mean * cases), cases) for name, flips in found.items() if flips is not None}
     return (
         f"with the most influential rows moved by {100 * size:.0f} % of a typical value, a targeted attack flips the "
         f"sign of {shares['adaptive']} of their influences and random noise of the same size flips {shares['noise']}"

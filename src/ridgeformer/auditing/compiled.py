@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.algorithms import ConjugateGradients
-from ridgeformer.auditing.fits import Certified
+from ridgeformer.auditing.certified import Certified
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.compiler import Budget, Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.compile import compile
@@ -20,6 +20,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split
 from ridgeformer.kernels import DotProduct, Exponential, Kernel
 from ridgeformer.solving import solve
+from ridgeformer.solving.selection import choose_ridge
 
 __all__ = ["Compiled", "Watched", "choose_watched", "compile_softmax", "examine_compiled"]
 
@@ -41,6 +42,9 @@ class Compiled:
         steps: Steps of conjugate gradients it was compiled for.
         features: Features its stream carries; its width is that plus the overhead.
         supports: Training rows it was shown.
+        training_rows: Training rows of the certified fit.
+        from_fit: Largest distance of the exact answers for the rows shown from those of the certified fit, over the
+            typical size of the latter; 0 where all rows were shown, None for linear attention, another kernel.
         budget: Width, layers and weights.
         difference: Largest distance of a prediction from the direct solve's.
         typical_output: Root mean square of the direct solve's predictions.
@@ -51,6 +55,8 @@ class Compiled:
     steps: int
     features: int
     supports: int
+    training_rows: int
+    from_fit: float | None
     budget: Budget
     difference: float
     typical_output: float
@@ -80,26 +86,24 @@ class Compiled:
         return {**facts, **asdict(self.budget), **proved, **curves}
 
 
-def examine_compiled(
-    data: Split, certified: Certified, linear_ridge: float, settings: Settings
-) -> tuple[Compiled, ...]:
+def examine_compiled(data: Split, certified: Certified, settings: Settings) -> tuple[Compiled, ...]:
     """Compile linear and softmax attention for these data, run both and certify them.
 
     Args:
         data: The prepared data.
         certified: The fit whose kernel and ridge softmax attention takes.
-        linear_ridge: The ridge of linear ridge regression.
         settings: How many rows, and the seed of their choice.
     """
     order = torch.randperm(len(data.X), generator=torch_generator(settings.seed, "compiled supports"))
     order = order[: settings.compiled_rows]
     X, y, Xq = data.X[order], data.y[order], data.Xt[: settings.compiled_queries]
+    linear_ridge = choose_ridge(DotProduct(), X, y).ridge
     linear = _steps(DotProduct(), X, y, linear_ridge)
     features, outputs = X.shape[1], y.shape[1]
     algorithm = ConjugateGradients(steps=linear)
     first = compile(DotProduct(), algorithm, features=features, outputs=outputs, ridge=linear_ridge)
     second = compile_softmax(certified, X, y, Xq)
-    return _examine(first, X, y, Xq), _examine(second, X, y, Xq)
+    return _examine(first, X, y, Xq, certified, None), _examine(second, X, y, Xq, certified, len(Xq))
 
 
 def compile_softmax(
@@ -130,13 +134,22 @@ def _steps(kernel: Kernel, X: Tensor, y: Tensor, ridge: float, most: int = MOST_
     return max(1, solve(kernel, X, y, ridge, algorithm=ConjugateGradients(steps=most), tol=ENOUGH).steps)
 
 
-def _examine(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Compiled:
+def _examine(
+    model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor, certified: Certified, queries: int | None
+) -> Compiled:
     certificate = certify(model, X, y, Xq)
+    from_fit = None
+    if queries is not None:
+        fitted = certified.outputs[:queries]
+        apart = float((torch.from_numpy(certificate.exact[0]).reshape(fitted.shape) - fitted).abs().max())
+        from_fit = apart / (certified.typical_output or 1.0)
     return Compiled(
         attention=model.spec.attention.name,
         steps=model.spec.steps,
         features=model.spec.carried,
         supports=len(X),
+        training_rows=len(certified.fit.X),
+        from_fit=from_fit,
         budget=model.budget,
         difference=float(np.abs(certificate.predictions - certificate.exact).max()),
         typical_output=float(np.sqrt(np.square(certificate.exact).mean())),

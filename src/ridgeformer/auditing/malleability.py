@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ridgeformer.auditing.fits import Certified
+from ridgeformer.auditing.certified import Certified
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.datasets import Split

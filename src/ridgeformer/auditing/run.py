@@ -12,24 +12,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ridgeformer.auditing.advice import advise
 from ridgeformer.auditing.answer import answer
+from ridgeformer.auditing.certified import Certified
 from ridgeformer.auditing.compiled import Compiled, Watched, choose_watched, examine_compiled
 from ridgeformer.auditing.convergence import Convergence, examine_convergence
-from ridgeformer.auditing.fits import Certified, Scored, certified_fit, constant, linear_ridge, nadaraya_watson
+from ridgeformer.auditing.drivers import Drivers, examine_drivers
+from ridgeformer.auditing.field import Field, Scored, run_field
 from ridgeformer.auditing.kernel_regime import KernelRegime, examine_regime
 from ridgeformer.auditing.malleability import Malleable, examine_malleability
+from ridgeformer.auditing.metrics import Metrics, measure
+from ridgeformer.auditing.reproduce import write_snippet
 from ridgeformer.auditing.settings import Settings, Skipped, attempt
 from ridgeformer.claims.on_data import Applied, examine_claims
-from ridgeformer.datasets import Dataset, Split
+from ridgeformer.datasets import REGISTRY, Dataset, Split
 from ridgeformer.influence.answer import Answer, explain
+from ridgeformer.influence.suspects import Suspects, find_suspects
 from ridgeformer.regime.spectra import Spectra, examine_spectra
 
 __all__ = ["Audit", "audit", "examine_attribution", "hardest_row"]
 
 STAGES = (
     "preparing the data",
-    "fitting and certifying",
-    "fitting baselines",
+    "tuning and comparing methods",
+    "measuring what drives predictions",
     "measuring spectra",
     "watching convergence",
     "compiling transformers",
@@ -38,6 +44,9 @@ STAGES = (
     "attacking training rows",
     "applying the claims",
 )
+
+SPLITS = 5
+"""Splits where rows are few."""
 
 LIBRARIES = ("ridgeformer", "torch", "numpy", "scipy", "scikit-learn")
 
@@ -48,8 +57,13 @@ class Audit:
 
     Attributes:
         data: Training and held-out rows, with the dataset as given and notes on what was done to it.
+        splits: All splits: with few rows every row is held out once; `data` is the first.
+        field: Every method on the held-out rows; the certified fit is one of them.
+        metrics: Of the certified fit and of the best method, by key.
         certified: The certified fit.
-        baselines: What it is compared with.
+        drivers: Which columns matter.
+        suspects: Training rows whose target the others contradict.
+        snippet: Python that reproduces the score of the certified fit.
         spectra: Of the data and of the kernel.
         convergence: Steps needed.
         compiled: Transformers compiled for these data, linear and softmax attention.
@@ -65,8 +79,13 @@ class Audit:
     """
 
     data: Split
+    splits: tuple[Split, ...]
+    field: Field
+    metrics: dict[str, Metrics]
     certified: Certified
-    baselines: tuple[Scored, ...]
+    drivers: Drivers | Skipped
+    suspects: Suspects
+    snippet: str
     spectra: Spectra
     convergence: Convergence
     compiled: tuple[Compiled, ...]
@@ -82,8 +101,8 @@ class Audit:
 
     @property
     def fits(self) -> tuple[Scored, ...]:
-        """The certified fit and the baselines."""
-        return (self.certified.scored, *self.baselines)
+        """The certified fit and the other methods."""
+        return self.field.scored
 
     def as_dict(self) -> dict[str, Any]:
         """Return the record as plain numbers, lists and text, for JSON."""
@@ -96,6 +115,14 @@ class Audit:
                 "classes": list(dataset.classes), "source": dataset.source, "notes": list(self.data.notes),
             },
             "fits": [fit.as_dict() for fit in self.fits],
+            "metrics": {key: found.as_dict() for key, found in self.metrics.items()},
+            "best": self.field.best.key,
+            "unbeaten": [one.key for one in self.field.unbeaten],
+            "learnt": [one.key for one in self.field.learnt],
+            "splits": self.field.splits,
+            "drivers": self.drivers.as_dict(),
+            "suspects": self.suspects.as_dict(),
+            "reproduce": self.snippet,
             "certificate": {
                 "status": certified.fit.status.value,
                 "relative_residual": certified.fit.relative_residual,
@@ -124,13 +151,19 @@ class Audit:
 
 
 def audit(
-    dataset: Dataset, settings: Settings | None = None, *, progress: Callable[[int, int, str], object] | None = None
+    dataset: Dataset,
+    settings: Settings | None = None,
+    *,
+    load: str = "",
+    progress: Callable[[int, int, str], object] | None = None,
 ) -> Audit:
-    """Examine a dataset: a certified fit against baselines, what it takes, and how far it can be trusted.
+    """Examine a dataset: a certified fit against the field, what it takes, and how far it can be trusted.
 
     Args:
         dataset: Any dataset of `ridgeformer.datasets`, or your own.
         settings: The choices; the defaults are `Settings()`.
+        load: The Python expression that loads the dataset, for the snippet that reproduces the score; by default a
+            dataset's name, or the variable `mine`.
         progress: Called as `progress(done, total, what)` before each stage and once at the end.
 
     Raises:
@@ -140,44 +173,45 @@ def audit(
         >>> from ridgeformer import datasets
         >>> from ridgeformer.auditing import preset
         >>> result = audit(datasets.load("wine"), preset("quick"))
-        >>> result.certified.scored.test_score > 0.9, result.convergence.bound_holds
+        >>> result.field.own.test_score > 0.9, result.convergence.bound_holds
         (True, True)
     """
     settings = settings or Settings()
     clock = _Clock(progress or (lambda done, total, what: None))
     with clock:
-        data = Split.of(
-            dataset,
-            test_fraction=settings.test_fraction,
-            max_rows=settings.max_rows,
-            preprocessing=settings.preprocessing,
-            seed=settings.seed,
-        )
+        splits = _make_splits(dataset, settings)
+        data = splits[0]
         clock.next()
-        certified = certified_fit(data, settings)
+        field, certified = run_field(splits, settings)
         clock.next()
-        linear = linear_ridge(data, settings)
-        baselines = (nadaraya_watson(data, settings), linear, constant(data))
+        drivers = attempt(lambda: examine_drivers(data, certified, settings))
         clock.next()
         spectra = examine_spectra(data.X, certified.fit.eigenvalues, certified.fit.ridge)
         clock.next()
         convergence = examine_convergence(certified.fit, settings)
         clock.next()
-        assert linear.ridge is not None
-        compiled = examine_compiled(data, certified, linear.ridge, settings)
+        compiled = examine_compiled(data, certified, settings)
         watched = attempt(lambda: choose_watched(data, certified, settings))
         clock.next()
         regime = attempt(lambda: examine_regime(data, settings))
         clock.next()
         attribution = attempt(lambda: examine_attribution(data, certified, settings))
+        suspects = find_suspects(data, certified.fit)
         clock.next()
         malleability = attempt(lambda: examine_malleability(data, certified, settings))
         clock.next()
         claims = examine_claims(data, certified.fit, spectra)
+    metrics = {one.key: measure(field, one, dataset.classes) for one in dict.fromkeys((field.own, field.best))}
+    advice = advise(data, field, suspects)
     return Audit(
         data=data,
+        splits=splits,
+        field=field,
+        metrics=metrics,
         certified=certified,
-        baselines=baselines,
+        drivers=drivers,
+        suspects=suspects,
+        snippet=write_snippet(splits, field, settings, load or _loads(dataset)),
         spectra=spectra,
         convergence=convergence,
         compiled=compiled,
@@ -186,11 +220,26 @@ def audit(
         attribution=attribution,
         malleability=malleability,
         claims=claims,
-        sentences=answer(data, certified, baselines, spectra, convergence, compiled, regime, malleability),
+        sentences=answer(data, field, metrics, certified, spectra, convergence, compiled, regime, malleability, advice),
         settings=settings,
         versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         seconds=clock.seconds,
     )
+
+
+def _make_splits(dataset: Dataset, settings: Settings) -> tuple[Split, ...]:
+    """Hold rows out: a fraction once, or with few rows every row once, in up to five splits."""
+    given: dict[str, Any] = {
+        "max_rows": settings.max_rows, "preprocessing": settings.preprocessing, "seed": settings.seed,
+    }  # fmt: skip
+    if min(dataset.n, settings.max_rows) >= settings.few_rows or dataset.times is not None:
+        return (Split.of(dataset, test_fraction=settings.test_fraction, **given),)
+    folds = SPLITS if dataset.groups is None else max(2, min(SPLITS, len(set(dataset.groups.tolist()))))
+    return tuple(Split.of(dataset, fold=(k, folds), **given) for k in range(folds))
+
+
+def _loads(dataset: Dataset) -> str:
+    return f'rf.datasets.load("{dataset.name}")' if dataset.name in REGISTRY else "mine  # the dataset audited"
 
 
 def examine_attribution(data: Split, certified: Certified, settings: Settings) -> Answer:
@@ -200,7 +249,7 @@ def examine_attribution(data: Split, certified: Certified, settings: Settings) -
         InputError: training rows of one class only, ...
     """
     place = hardest_row(data, certified.outputs)
-    temperature = certified.scored.temperature
+    temperature = getattr(certified.fit.kernel, "temperature", None)
     return explain(data, certified.fit, place, settings.points, temperature=temperature)
 
 

@@ -21,8 +21,11 @@ class Settings:
         test_fraction: Rows held out for the scores.
         max_rows: Rows used at most; a larger dataset is sampled, and the report says so.
         preprocessing: "unit_rows", "standardise", or "auto" (unit rows for images, else standardise).
-        temperatures: Candidates, as multiples of the mean squared row length; like ridges, they are widened for every
-            method whose choice lies on an edge (`ridgeformer.solving.selection`). One value is a choice, and stays.
+        methods: Keys of `ridgeformer.auditing.field.METHODS` that take part.
+        few_rows: Below so many rows, every row is held out once, in five splits, instead of a fraction in one.
+        trees: Trees of the forest, and steps of gradient boosting.
+        temperatures: Candidates, as multiples of the mean squared row length; like all grids, they are widened for
+            every method whose choice lies on an edge. One value is a choice, and stays.
         ridges: Candidates, as multiples of the mean diagonal of the kernel.
         steps: Conjugate-gradient steps shown at most.
         compiled_rows: Training rows shown to the compiled transformers at most; a certificate solves them directly.
@@ -44,6 +47,11 @@ class Settings:
     test_fraction: float = 0.3
     max_rows: int = 2000
     preprocessing: str = "auto"
+    methods: tuple[str, ...] = (
+        "attention", "constant", "linear", "smoother", "neighbours", "gaussian", "forest", "boosting",
+    )  # fmt: skip
+    few_rows: int = 400
+    trees: int = 50
     temperatures: tuple[float, ...] = TEMPERATURES
     ridges: tuple[float, ...] = DECADES
     steps: int = 300
@@ -63,13 +71,13 @@ class Settings:
 
 PRESETS: dict[str, Settings] = {
     "quick": Settings(
-        max_rows=600, steps=150, compiled_rows=80, compiled_queries=20, regime_rows=60, regime_widths=(128,),
-        regime_widest=10_000, regime_epochs=100, attack_rows=60, attack_queries=20, attack_sizes=(0.3,),
-        attack_width=128, repeats=1,
+        max_rows=600, few_rows=50, trees=10, steps=150, compiled_rows=80, compiled_queries=20, regime_rows=60,
+        regime_widths=(128,), regime_widest=10_000, regime_epochs=100, attack_rows=60, attack_queries=20,
+        attack_sizes=(0.3,), attack_width=128, repeats=1,
     ),
     "default": Settings(),
     "full": Settings(
-        max_rows=10_000, steps=2000, compiled_rows=400, compiled_queries=200, regime_rows=1000,
+        max_rows=10_000, trees=300, steps=2000, compiled_rows=400, compiled_queries=200, regime_rows=1000,
         regime_widths=(256, 1024, 4096), regime_widest=10_000_000, regime_epochs=500, attack_rows=500,
         attack_queries=100, attack_sizes=(0.3, 0.03, 0.1, 1.0), attack_width=4096, repeats=5,
     ),

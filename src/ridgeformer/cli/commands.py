@@ -11,11 +11,13 @@ import typer
 from ridgeformer.cli import INTERRUPTED, importing
 from ridgeformer.cli import console as ui
 from ridgeformer.cli.attribution import attribution
+from ridgeformer.cli.audit import audit
 from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import certify, compile_, explain, run
 from ridgeformer.cli.data import data
-from ridgeformer.cli.diagnose import audit, influence, regime
+from ridgeformer.cli.diagnose import influence, regime
 from ridgeformer.cli.export import export
+from ridgeformer.cli.fitted import fit, predict
 from ridgeformer.cli.solve import solve
 from ridgeformer.cli.studies import reproduce, studies
 from ridgeformer.core.errors import RidgeformerError
@@ -51,6 +53,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("audit")(audit)
+app.command("fit")(fit)
+app.command("predict")(predict)
 app.command("solve")(solve)
 app.command("compile")(compile_)
 for command in (run, explain, certify, export, claims, regime, influence, explore, reproduce):

@@ -41,6 +41,16 @@ def one_of(kind: str, names: tuple[str, ...], what: str = "") -> OptionInfo:
     return option
 
 
+def split_names(given: list[str] | None) -> tuple[str, ...]:
+    """Return the names in an option that may come several times, each with commas.
+
+    Example:
+        >>> split_names(["a,b", "c"])
+        ('a', 'b', 'c')
+    """
+    return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+
+
 class Precision(StrEnum):
     """Floating-point precision of a solve or of weights; certificates are always computed in float64."""
 
@@ -52,6 +62,10 @@ Data = Annotated[
     str, typer.Argument(help="A dataset's name, or a .csv, .parquet, .npz or .npy file.", callback=known_data)
 ]
 Target = Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")]
+Task = Annotated[str | None, one_of("task", ("classification", "regression"), "For a file: ")]
+Drop = Annotated[list[str] | None, typer.Option(help="For a table: a column to leave out; several by commas.")]
+Group = Annotated[str | None, typer.Option(help="For a table: rows with equal values here are held out together.")]
+Time = Annotated[str | None, typer.Option(help="For a table: hold out the last rows by this column.")]
 Preprocessing = Annotated[str, one_of("preprocessing", ("auto", "unit_rows", "standardise"))]
 MaxRows = Annotated[int, typer.Option(help="Largest number of rows to use; more are sampled.", min=10)]
 Seed = Annotated[int, typer.Option(help="Seed of the split and of every random step.", min=0)]

@@ -1,89 +1,26 @@
-"""`ridgeformer audit`, `regime` and `influence`: how far to trust a fit, a kernel and a prediction."""
+"""`ridgeformer regime` and `influence`: how far to trust a kernel and a prediction."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
 from ridgeformer.core.errors import InputError
 
 if TYPE_CHECKING:
-    from ridgeformer.auditing import Audit
     from ridgeformer.datasets import Dataset
     from ridgeformer.influence.answer import Answer
+    from ridgeformer.influence.suspects import Suspects
     from ridgeformer.regime import Architecture, CustomArchitecture, RegimeAnswer
     from ridgeformer.views.parts import Table
 
-__all__ = ["audit", "influence", "regime"]
-
-
-def audit(
-    data: ui.Data = "digits",
-    target: ui.Target = None,
-    directory: Annotated[Path, typer.Option("--out", help="Directory of report.html.")] = Path("audit"),
-    size: Annotated[
-        str, typer.Option("--preset", help="quick (under a minute), default (a few minutes) or full (hours).")
-    ] = "default",
-    preprocessing: ui.Preprocessing = "auto",
-    max_rows: Annotated[
-        int | None, typer.Option(help="Largest number of rows to use; by default the preset's.", min=10)
-    ] = None,
-    seed: ui.Seed = 0,
-    figures: Annotated[
-        bool, typer.Option("--figures", help="Also write every figure as SVG and PDF, into OUT/figures.")
-    ] = False,
-    json: ui.Json = False,
-) -> None:
-    """Audit a dataset: fit and certify it, compile transformers for it, and write a page on how far to trust them.
-
-    Example: ridgeformer audit digits --out audit
-    """
-    with importing():
-        from ridgeformer import datasets
-        from ridgeformer.auditing import audit as run_audit
-        from ridgeformer.auditing import preset
-        from ridgeformer.views.audit_page import audit_page
-        from ridgeformer.views.page import require_place, write_page
-        from ridgeformer.views.paper import write_figures
-
-    settings = replace(preset(size), seed=seed, preprocessing=preprocessing)
-    if max_rows is not None:
-        settings = replace(settings, max_rows=max_rows)
-    require_place(directory / "report.html")
-    with ui.progress_bar(json) as progress:
-        result = run_audit(datasets.load(data, target=target), settings, progress=progress)
-        shown = audit_page(result)
-        page = write_page(shown, directory / "report.html")
-        drawn = write_figures(shown, directory / "figures") if figures else ()
-    if json:
-        ui.print_json({**result.as_dict(), "page": str(page), "figures": [str(path) for path in drawn]})
-        return
-    _show(result, page)
-    if drawn:
-        ui.out().print(f"Figures as SVG and PDF: [bold]{escape(str(directory / 'figures'))}[/bold]", soft_wrap=True)
-
-
-def _show(result: Audit, page: Path) -> None:
-    from ridgeformer.core.words import show_score
-
-    console, task = ui.out(), result.data.dataset.task
-    console.print(f"\n[bold]Audit of {escape(result.data.dataset.name)}[/bold]")
-    console.print(" ".join(result.data.notes) + "\n", markup=False, style="dim")
-    for sentence in result.sentences:
-        lead, _, rest = sentence.partition(": ")
-        console.print(f"• [bold]{escape(lead)}:[/bold] {escape(rest)}\n")
-    rows = [(fit.name, show_score(fit.test_score, task), show_score(fit.train_score, task)) for fit in result.fits]
-    console.print(ui.plain_table(("method", "held out", "training"), rows, right=("held out", "training")))
-    console.print(f"\n{sum(result.seconds.values()):.0f} s", style="dim")
-    console.print(f"The page with plots: [bold]{escape(str(page))}[/bold]", soft_wrap=True)
+__all__ = ["influence", "regime"]
 
 
 def regime(
@@ -191,7 +128,12 @@ def _show_regime(found: RegimeAnswer) -> None:
 
 def influence(
     data: ui.Data,
-    query: Annotated[int, typer.Option(help="The row to explain, counted from 0; it is held out of the fit.")],
+    query: Annotated[
+        int | None, typer.Option(help="The row to explain, counted from 0; it is held out of the fit.")
+    ] = None,
+    suspects: Annotated[
+        bool, typer.Option("--suspects", help="Instead, name the rows whose own target the others contradict most.")
+    ] = False,
     target: ui.Target = None,
     points: Annotated[int, typer.Option(help="How many helpful and harmful points to name.", min=1)] = 5,
     preprocessing: ui.Preprocessing = "auto",
@@ -215,17 +157,25 @@ def influence(
     """Say which training points made the prediction at one row, and how robust that answer is.
 
     Example: ridgeformer influence digits --query 17
+    Example: ridgeformer influence digits --suspects
     Example: ridgeformer influence digits --query 17 --model mymodule:factory --width 512
     """
     with importing():
         from ridgeformer import datasets
         from ridgeformer.influence.answer import ROWS, ask, ask_network
+        from ridgeformer.influence.suspects import ask_suspects
         from ridgeformer.regime import Training
         from ridgeformer.views.influence_page import influence_page
         from ridgeformer.views.page import require_place, write_page
 
+    if suspects == (query is not None):
+        raise InputError("give --query ROW to explain a prediction, or --suspects to find labels to check, not both.")
     architecture = None if model is None else _architecture(model, scale=scale)
     dataset = datasets.load(data, target=target)
+    if query is None:
+        options = {"preprocessing": preprocessing, "seed": seed, "points": points}
+        _show_suspects(ask_suspects(dataset, max_rows=max_rows or 2000, **options), dataset, json)  # type: ignore[arg-type]
+        return
     if html is not None:
         require_place(html)
     if architecture is None:
@@ -243,6 +193,23 @@ def influence(
         return
     _show_influence(answer, dataset)
     ui.print_page(html)
+
+
+def _show_suspects(found: Suspects, dataset: Dataset, json: bool) -> None:
+    from ridgeformer.views.terminal import blocks, side_by_side
+
+    if json:
+        ui.print_json(found.as_dict())
+        return
+    console = ui.out()
+    ui.print_sentences(found.sentences)
+    rows = [(f"row {one.row}", one.label, one.predicted, f"{one.margin:.3g}") for one in found.points]
+    console.print(ui.plain_table(("row", "it says", "the others say", "by"), rows, right=("by",)))
+    if dataset.image_shape is not None and found.points:
+        titles = [f"row {one.row}: {one.label}?" for one in found.points]
+        pictures = [blocks(dataset.X[one.row].reshape(dataset.image_shape)) for one in found.points]
+        print("\n" + side_by_side(titles, pictures, console.width))
+    ui.print_notes(found.notes)
 
 
 def _show_influence(answer: Answer, dataset: Dataset) -> None:

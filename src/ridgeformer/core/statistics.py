@@ -93,6 +93,7 @@ class Paired:
         low, high: Interval of it; None for a single case.
         wins, losses: Cases on which the first, or the second, scores higher.
         p: Two-sided p-value of "there is no difference".
+        level: Confidence level of the interval, and of calling the difference significant.
     """
 
     lead: float
@@ -101,14 +102,15 @@ class Paired:
     wins: int
     losses: int
     p: float
+    level: float = LEVEL
 
     @property
     def significant(self) -> bool:
-        """Whether a difference this large would be rare, at most 1 in 20, if there were none."""
-        return self.p <= 1 - LEVEL
+        """Whether a difference this large would be rare, at most 1 in 20 at the default level, if there were none."""
+        return self.p <= 1 - self.level
 
 
-def compare_paired(own: ArrayLike, other: ArrayLike) -> Paired:
+def compare_paired(own: ArrayLike, other: ArrayLike, *, level: float = LEVEL) -> Paired:
     """Compare two methods by their scores on the same cases.
 
     Scores of 0 and 1 (wrong and right) are compared exactly: McNemar's test is the binomial test of wins against
@@ -126,21 +128,21 @@ def compare_paired(own: ArrayLike, other: ArrayLike) -> Paired:
     difference = own - other
     wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
     counted = bool(np.isin(own, (0, 1)).all() and np.isin(other, (0, 1)).all())
-    low, high, p = _exactly(wins, losses, own.size) if counted else _by_student(difference)
-    return Paired(float(difference.mean()), low, high, wins, losses, p)
+    low, high, p = _exactly(wins, losses, own.size, level) if counted else _by_student(difference, level)
+    return Paired(float(difference.mean()), low, high, wins, losses, p, _level(level))
 
 
-def _exactly(wins: int, losses: int, cases: int) -> tuple[float, float, float]:
+def _exactly(wins: int, losses: int, cases: int, level: float) -> tuple[float, float, float]:
     if not (differ := wins + losses):
         return 0.0, 0.0, 1.0
     from scipy.stats import binomtest
 
-    low, high = ((2 * end - 1) * differ / cases for end in proportion_interval(wins, differ))
+    low, high = ((2 * end - 1) * differ / cases for end in proportion_interval(wins, differ, level=level))
     return low, high, float(binomtest(wins, differ).pvalue)
 
 
-def _by_student(difference: NDArray[np.float64]) -> tuple[float | None, float | None, float]:
-    low, high = mean_interval(difference)
+def _by_student(difference: NDArray[np.float64], level: float) -> tuple[float | None, float | None, float]:
+    low, high = mean_interval(difference, level=level)
     if low is None or high is None:
         return None, None, 1.0
     if low == high:

@@ -6,6 +6,7 @@ own) and one line in `REGISTRY`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ from ridgeformer.datasets.published import CIFAR10, FASHION, MNIST
 from ridgeformer.datasets.synthetic_data import synthetic
 
 if TYPE_CHECKING:
-    from ridgeformer.datasets.split import Split, standardise, unit_rows
+    from ridgeformer.datasets.encoding import standardise, unit_rows
+    from ridgeformer.datasets.split import Split
 
 __all__ = [
     "REGISTRY",
@@ -55,14 +57,14 @@ REGISTRY: dict[str, Entry] = {
 }
 """Datasets by name."""
 
-_NEEDS_TORCH = ("Split", "standardise", "unit_rows")
+_NEEDS_TORCH = {"Split": "split", "standardise": "encoding", "unit_rows": "encoding"}
 """Names imported on first use: `ridgeformer data list` starts without torch."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _NEEDS_TORCH:
         raise AttributeError(f"module 'ridgeformer.datasets' has no attribute {name!r}")
-    return getattr(import_module("ridgeformer.datasets.split"), name)
+    return getattr(import_module(f"ridgeformer.datasets.{_NEEDS_TORCH[name]}"), name)
 
 
 def load(
@@ -73,6 +75,9 @@ def load(
     part: str = "train",
     cache_dir: str | Path | None = None,
     limit: int | None = None,
+    drop: Sequence[str] = (),
+    group: str | None = None,
+    time: str | None = None,
 ) -> Dataset:
     """Return a dataset by name, or from a file of your own.
 
@@ -85,6 +90,9 @@ def load(
         part: "train" or "test" of an official split; "train" is everything where there is none.
         cache_dir: Where fetched datasets are; the default is $RIDGEFORMER_CACHE, else the user's cache directory.
         limit: Largest number of rows, drawn as `Dataset.sample(limit, seed=0)` draws them.
+        drop: For a table: columns to leave out.
+        group: For a table: the column whose equal values are held out together.
+        time: For a table: the column by which the last rows are held out.
 
     Raises:
         UnknownNameError: no such name; the message offers the nearest one.
@@ -98,10 +106,12 @@ def load(
     if limit is not None and limit < 1:
         raise InputError(f"limit is {limit}; at least one row is needed: leave it out for all rows.")
     if _looks_like_path(name_or_path):
-        dataset = load_file(name_or_path, target=target, task=task, part=part)
+        dataset = load_file(name_or_path, target=target, task=task, part=part, drop=drop, group=group, time=time)
         return dataset if limit is None or limit >= dataset.n else dataset.sample(limit, seed=0)
-    if target is not None or task is not None:
-        raise InputError(f"target and task belong to files; {name_or_path!r} has its own: leave them out.")
+    if target is not None or task is not None or drop or group or time:
+        raise InputError(
+            f"target, task, drop, group and time belong to files; {name_or_path!r} has its own: leave them out."
+        )
     return _entry(name_or_path).load(part, cache_dir, limit)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError, unknown_name
 from ridgeformer.core.seeds import numpy_generator
+
+if TYPE_CHECKING:
+    from ridgeformer.datasets.columns import Column
 
 __all__ = ["Dataset", "Entry", "Info", "Task", "oddities", "shares", "stratified_rows"]
 
@@ -25,8 +28,9 @@ MOST_NAMED = 5
 class Dataset:
     """Rows X and targets y of one task.
 
-    Holds after construction: X is a finite float64 matrix with at least one row and one feature; y has one
-    entry a row; class codes are integers 0..c-1 with c = len(classes); names and image shape fit d.
+    Holds after construction: X is a float64 matrix with at least one row and one feature, finite but for missing
+    values of a table, which are NaN; y has one entry a row; class codes are integers 0..c-1 with c = len(classes);
+    names and image shape fit d.
 
     Attributes:
         name: Short name, such as "mnist".
@@ -38,6 +42,11 @@ class Dataset:
         image_shape: (height, width) or (height, width, channels) if a row is an image, else None.
         source: Where the numbers came from, in one line.
         description: What the numbers are, in one line.
+        columns: For a table, what each column of X is: number, boolean, date or category.
+        target: Name of what is predicted.
+        groups: Group of each row, as numbers: equal ones are held out together.
+        times: Time of each row, as numbers: the last ones are held out.
+        notes: One sentence for everything that was done to the data on reading.
 
     Example:
         >>> line = Dataset("line", np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 3.0, 5.0]))
@@ -56,10 +65,15 @@ class Dataset:
     image_shape: tuple[int, ...] | None = None
     source: str = ""
     description: str = ""
+    columns: tuple[Column, ...] = ()
+    target: str = "the target"
+    groups: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_task(self.task)
-        _check_rows(self.name, self.X)
+        _check_rows(self.name, self.X, holes=bool(self.columns))
         if self.task == "classification":
             _check_codes(self.name, self.y, self.n, self.classes)
         else:
@@ -143,7 +157,8 @@ class Dataset:
         outside = index[(index < -self.n) | (index >= self.n)]
         if outside.size:
             raise InputError(f"{self.name} has no row {outside[0]}: it has rows 0 to {self.n - 1}.")
-        return replace(self, X=self.X[index], y=self.y[index])
+        groups, times = (None if one is None else one[index] for one in (self.groups, self.times))
+        return replace(self, X=self.X[index], y=self.y[index], groups=groups, times=times)
 
     def sample(self, n: int, seed: int) -> Dataset:
         """Return `n` rows drawn without replacement, classes in proportion, rows in their old order.
@@ -191,7 +206,7 @@ def _check_task(task: str) -> None:
         raise unknown_name("task", task, TASKS)
 
 
-def _check_rows(name: str, X: NDArray[Any]) -> None:
+def _check_rows(name: str, X: NDArray[Any], *, holes: bool = False) -> None:
     if X.ndim != 2 or 0 in X.shape:
         raise ShapeError(
             f"{name}: X has shape {X.shape}; a matrix with at least one row and one feature was expected: "
@@ -199,7 +214,7 @@ def _check_rows(name: str, X: NDArray[Any]) -> None:
         )
     if X.dtype != np.float64:
         raise DtypeError(f"{name}: X has dtype {X.dtype}; float64 was expected: convert with X.astype(float).")
-    bad = ~np.isfinite(X)
+    bad = np.isinf(X) if holes else ~np.isfinite(X)
     if bad.any():
         row, column = np.argwhere(bad)[0].tolist()
         raise InputError(

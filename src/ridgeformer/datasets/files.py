@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ridgeformer.core.errors import DataFileError, DtypeError, InputError, ShapeError, UnknownNameError, unknown_name
-from ridgeformer.core.reading import explained, open_regular
+from ridgeformer.core.reading import check_unpacked, explained, open_regular
 from ridgeformer.datasets.dataset import Dataset
-from ridgeformer.datasets.labels import code_target
+from ridgeformer.datasets.labels import code_target, describe_target
 from ridgeformer.datasets.npy import load_npy, load_npz
 
 __all__ = ["ENDINGS", "PICKLES", "load_file", "read_npy", "read_npz"]
@@ -22,7 +24,14 @@ PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib", ".dill")
 
 
 def load_file(
-    path: str | Path, *, target: str | int | None = None, task: str | None = None, part: str = "train"
+    path: str | Path,
+    *,
+    target: str | int | None = None,
+    task: str | None = None,
+    part: str = "train",
+    drop: Sequence[str] = (),
+    group: str | None = None,
+    time: str | None = None,
 ) -> Dataset:
     r"""Return the dataset in a file, chosen by its ending.
 
@@ -30,9 +39,12 @@ def load_file(
         path: An .npz, .npy, .csv or .parquet file.
         target: What to predict: a column name or position of a table (default: the column y or target), a key of an
             .npz (default: y, or y_train), a column position of an .npy (default: the last).
-        task: "classification" or "regression"; by default text, booleans and integers with few distinct
-            values are classes, anything else is numbers.
+        task: "classification" or "regression"; by default text, booleans and integers coded as classes
+            are classes, anything else is numbers; see `code_target`.
         part: "train" or "test"; "test" needs an .npz with x_test and y_test.
+        drop: For a table: columns to leave out.
+        group: For a table: the column whose equal values are held out together, such as a patient.
+        time: For a table: the column by which the last rows are held out.
 
     Raises:
         DataFileError: the file is missing, damaged, a pickle or of another kind.
@@ -50,7 +62,15 @@ def load_file(
         raise unknown_name("part", part, ("train", "test"))
     path = Path(path).expanduser()
     with explained(path, "cannot be read"):
-        return _load(path, _check_path(path), target, task, part)
+        ending = _check_path(path)
+        if ending in (".csv", ".parquet") and part == "train":
+            from ridgeformer.datasets import tables  # pyarrow takes a while to import
+
+            read = tables.read_csv if ending == ".csv" else tables.read_parquet
+            return read(path, target, task, tables.Roles(tuple(drop), group, time))
+        if drop or group or time:
+            raise InputError(f"{path.name} has no named columns: drop, group and time are for .csv and .parquet files.")
+        return _load(path, ending, target, task, part)
 
 
 def _load(path: Path, ending: str, target: str | int | None, task: str | None, part: str) -> Dataset:
@@ -60,11 +80,7 @@ def _load(path: Path, ending: str, target: str | int | None, task: str | None, p
         raise InputError(
             f"{path.name} has no {part} part; only an .npz with x_test and y_test has: load it whole and call split()."
         )
-    if ending == ".npy":
-        return read_npy(path, target, task)
-    from ridgeformer.datasets import tables  # pyarrow takes a while to import
-
-    return tables.read_csv(path, target, task) if ending == ".csv" else tables.read_parquet(path, target, task)
+    return read_npy(path, target, task)
 
 
 def _check_path(path: Path) -> str:
@@ -84,6 +100,12 @@ def _check_path(path: Path) -> str:
             raise DataFileError(f"{path} is empty: save it again.")
     return ending
 
+
+PIXELS = 64
+"""Features from which rows of small whole numbers, a square number of them, are images."""
+
+SPARSE = ("data", "indices", "indptr", "shape")
+"""Keys of a sparse matrix in SciPy's compressed rows, beside which y is the target."""
 
 WHOLE = (("X", "y"), ("x", "y"), ("data", "target"))
 """Keys of features and target in an .npz without a split."""
@@ -107,8 +129,32 @@ def read_npz(path: Path, target: str | int | None, task: str | None, part: str) 
         DataFileError: not a complete .npz, or one with pickled objects.
         InputError: no such key, or arrays that do not fit.
     """
-    (x_key, X), (y_key, y) = load_npz(path, lambda keys: _pick_keys(path, keys, target, part)).items()
+    sparse: list[str] = []
+
+    def pick(keys: list[str]) -> tuple[str, ...]:
+        y_key = str(target or "y")
+        if part == "train" and {*SPARSE, y_key} <= set(keys) and y_key not in SPARSE:
+            sparse.append(y_key)
+            return (*SPARSE, y_key)
+        return _pick_keys(path, keys, target, part)
+
+    arrays = load_npz(path, pick)
+    if sparse:
+        return _dataset(path, _dense(path, arrays), arrays[sparse[0]], task, ("the sparse matrix", sparse[0]))
+    (x_key, X), (y_key, y) = arrays.items()
     return _dataset(path, X, y, task, (x_key, y_key))
+
+
+def _dense(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return a sparse matrix in compressed rows as an ordinary one."""
+    from scipy.sparse import csr_array
+
+    with explained(path, "holds no complete sparse matrix in compressed rows", "save data, indices, indptr and shape"):
+        rows, columns = (int(size) for size in arrays["shape"])
+        check_unpacked(str(path), 8 * rows * columns, path.stat().st_size)
+        matrix = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
+        matrix.check_format()
+        return np.asarray(matrix.toarray())
 
 
 def read_npy(path: Path, target: str | int | None, task: str | None) -> Dataset:
@@ -148,7 +194,12 @@ def _dataset(path: Path, X: NDArray[Any], y: NDArray[Any], task: str | None, key
     coded, kind, classes = code_target(y, task, f"{keys[1]} of {path.name}")
     if len(coded) != len(X):
         raise ShapeError(f"{what} has {len(X)} rows and {keys[1]} has {len(coded)}: give one target a row.")
-    images = X.ndim > 2
+    shape, notes = (X.shape[1:] if X.ndim > 2 else None), describe_target(y, task, kind, keys[1])
+    side = isqrt(X.shape[1])
+    if X.ndim == 2 and X.dtype.kind in "iu" and side * side == X.shape[1] >= PIXELS and 0 <= X.min() <= X.max() <= 255:
+        shape = (side, side)
+        notes = (*notes, f"Rows of {X.shape[1]} whole numbers from 0 to {X.max()} taken as images of {side} x {side}.")
+    images = shape is not None
     scaled = images and X.dtype == np.uint8
     rows = X.reshape(len(X), -1).astype(np.float64)
     return Dataset(
@@ -157,9 +208,11 @@ def _dataset(path: Path, X: NDArray[Any], y: NDArray[Any], task: str | None, key
         y=coded,
         task=kind,
         classes=classes,
-        image_shape=X.shape[1:] if images else None,
+        image_shape=shape,
         source=f"{path}, target {keys[1]}" + (", pixels / 255" if scaled else ""),
         description=f"{'Images' if images else 'Rows'} of {rows.shape[1]} features, {len(rows)} in all.",
+        target=keys[1],
+        notes=notes,
     )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError, unknown_name
 from ridgeformer.datasets.dataset import Task
 
-__all__ = ["MOST_CLASSES", "Target", "code_target"]
+__all__ = ["MOST_CLASSES", "Target", "code_target", "describe_target"]
 
 MOST_CLASSES = 50
 """Integer targets with more distinct values than this are taken as numbers."""
@@ -27,8 +27,9 @@ class Target(NamedTuple):
 def code_target(values: Any, task: str | None, what: str) -> Target:
     """Return targets coded for a task; `task=None` chooses it from the values.
 
-    Text and booleans are classes. Integers are classes if they have at most `MOST_CLASSES` distinct values
-    and each comes twice on average. Anything else is numbers. Classes are sorted; their codes are 0..c-1.
+    Text and booleans are classes, and so are integers of two values or of the values 0..c-1 with c at most
+    `MOST_CLASSES`, each twice on average: that is how classes are coded. Other integers, such as ratings of 1 to 10,
+    and fractions are numbers. Classes are sorted; their codes are 0..c-1.
 
     Args:
         values: One target a row, or for regression a matrix with one column an output.
@@ -77,9 +78,32 @@ def _guess(values: NDArray[Any]) -> Task:
         return "regression"
     if values.dtype.kind in "Ub":
         return "classification"
-    distinct = len(np.unique(values))
-    few = 2 <= distinct <= min(MOST_CLASSES, len(values) // 2)
-    return "classification" if few else "regression"
+    levels = np.unique(values)
+    few = 2 <= len(levels) <= min(MOST_CLASSES, len(values) // 2)
+    coded = len(levels) == 2 or np.array_equal(levels, np.arange(len(levels)))
+    return "classification" if few and coded else "regression"
+
+
+def describe_target(values: NDArray[Any], task: str | None, taken: Task, what: str) -> tuple[str, ...]:
+    """Return what integers of few values were taken for, and how to change that; nothing where there is no doubt.
+
+    Example:
+        >>> describe_target(np.array([1, 2, 3] * 4), None, "regression", "stars")
+        ('stars holds 3 whole numbers, 1 to 3: taken as numbers; --task classification takes them as classes.',)
+    """
+    values = np.asarray(values)
+    if task is not None or values.dtype.kind not in "iu" or values.ndim != 1:
+        return ()
+    levels = np.unique(values)
+    if not 2 < len(levels) <= MOST_CLASSES:
+        return ()
+    other = (
+        ("classes", "regression", "numbers") if taken == "classification" else ("numbers", "classification", "classes")
+    )
+    return (
+        f"{what} holds {len(levels)} whole numbers, {levels[0]} to {levels[-1]}: taken as {other[0]}; --task "
+        f"{other[1]} takes them as {other[2]}.",
+    )
 
 
 def _numbers(values: NDArray[Any], what: str) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Preprocessing as pure functions: rows of unit length, columns of mean zero and variance one."""
+"""`Split`: the one place where rows are sampled, held out, encoded, scaled and centred."""
 
 from __future__ import annotations
 
@@ -8,75 +8,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.core.checks import as_matrix, whole
-from ridgeformer.core.errors import InputError, ShapeError, unknown_name
+from ridgeformer.core.checks import whole
+from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets.dataset import Dataset, Task, oddities, stratified_rows
+from ridgeformer.datasets.encoding import PREPROCESSING, choose_preprocessing, make_encoder, unit_rows
 
-__all__ = ["CODINGS", "PREPROCESSING", "Split", "standardise", "unit_rows"]
-
-
-def unit_rows(X: Any) -> Float64[np.ndarray, "n d"]:
-    """Return X with every row divided by its Euclidean length.
-
-    Holds for rows that are not zero. Rows of any representable size come out right: each is divided by its
-    largest entry first, so no square overflows or vanishes.
-
-    Raises:
-        InputError: a row is zero and has no direction.
-
-    Example:
-        >>> unit_rows([[3.0, 4.0], [0.0, 2.0]]).tolist()
-        [[0.6, 0.8], [0.0, 1.0]]
-    """
-    rows = _matrix(X, "X")
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    zero = np.flatnonzero(largest == 0)
-    if zero.size:
-        raise InputError(
-            f"row {zero[0]} is all zeros ({zero.size} such rows in all) and has no direction: drop the zero rows "
-            "before scaling rows to unit length."
-        )
-    rows = rows / largest
-    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-
-
-def standardise(train: Any, *others: Any) -> tuple[Float64[np.ndarray, "_ d"], ...]:
-    """Return (train, *others) with each column shifted and scaled by the mean and deviation of `train`.
-
-    Nothing about `others` enters the statistics. A column that is constant in `train` says nothing about it
-    and becomes zero everywhere. The deviation divides by n. The result is always a tuple.
-
-    Raises:
-        ShapeError: a matrix with another number of columns than `train`.
-
-    Example:
-        >>> train, test = standardise([[1.0, 5.0], [3.0, 5.0]], [[4.0, 6.0]])
-        >>> train.tolist(), test.tolist()
-        ([[-1.0, 0.0], [1.0, 0.0]], [[2.0, 0.0]])
-    """
-    fitted = _matrix(train, "train")
-    constant = fitted.max(axis=0) == fitted.min(axis=0)
-    mean = fitted.mean(axis=0)
-    deviation = np.where(constant, 1.0, fitted.std(axis=0))
-    results = []
-    for position, other in enumerate((train, *others)):
-        name = "train" if position == 0 else f"matrix {position} after train"
-        matrix = _matrix(other, name)
-        if matrix.shape[1] != fitted.shape[1]:
-            raise ShapeError(
-                f"{name} has {matrix.shape[1]} columns and train has {fitted.shape[1]}: give all the same columns."
-            )
-        results.append(np.where(constant, 0.0, (matrix - mean) / deviation))
-    return tuple(results)
-
-
-def _matrix(value: Any, name: str) -> Float64[np.ndarray, "n d"]:
-    return as_matrix(value, name).detach().cpu().to(torch.float64).numpy()
+__all__ = ["CODINGS", "Split", "number_folds"]
 
 
 Rows = NDArray[np.int64]
@@ -88,14 +30,6 @@ LARGEST = 1e100
 
 ONE_CLASS = "the training rows are all of one class, so there is nothing to tell apart: add another class."
 CODINGS = ("signed", "one_hot")
-PREPROCESSING = {
-    "auto": "",
-    "standardise": "Every column was shifted and scaled to mean 0 and variance 1 over the training rows.",
-    "unit_rows": "Every row was scaled to unit length.",
-    "both": "Every column was standardised over the training rows, then every row scaled to unit length.",
-    "none": "The features are used as given.",
-}
-"""Ways to scale the features, each with the note it leaves; "auto" is unit rows for images, else standardise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +45,7 @@ class Split:
         labels, labels_t: Class codes of both parts, or None for regression.
         rows, rows_t: The number of each row in the dataset.
         notes: One sentence for everything that was done to the data or is odd about them.
+        encoder: The fitted pipeline of scikit-learn's transformers from rows of `dataset.X` to rows of X.
 
     Example:
         >>> from ridgeformer.datasets import load
@@ -131,6 +66,7 @@ class Split:
     rows: Rows
     rows_t: Rows
     notes: tuple[str, ...]
+    encoder: Any = None
 
     @classmethod
     def of(
@@ -142,17 +78,21 @@ class Split:
         preprocessing: str = "auto",
         seed: int = 0,
         held_out: int | None = None,
+        fold: tuple[int, int] | None = None,
     ) -> Split:
         """Sample, split, scale and centre a dataset.
 
+        Rows of one group are held out together, and with times the last rows are held out.
+
         Args:
             dataset: What to prepare.
-            test_fraction: Fraction of the rows to hold out.
+            test_fraction: Fraction of the rows to hold out; 0 trains on all of them, and `Xt` is `X`.
             max_rows: Rows used at most; a larger dataset is sampled, classes in proportion.
             preprocessing: A key of `PREPROCESSING`.
             seed: Of the sample and of the split.
             held_out: A row to hold out in any case, last of `rows_t`. It is set aside before anything else happens,
                 so neither its features nor its target enter the sample, the split or any statistic.
+            fold: (k, of): hold out fold k of this number of folds, instead of a fraction.
 
         Raises:
             InputError: too few rows, no such row, features that are all constant, or numbers out of range.
@@ -165,12 +105,17 @@ class Split:
                 f"Only {max_rows:,} of {dataset.n:,} rows were used, drawn at random with classes in proportion "
                 "(--max-rows takes more)."
             )
-        rows, rows_t = _draw(dataset, np.arange(dataset.n), max_rows, test_fraction, seed, held_out)
-        if preprocessing == "auto":
-            preprocessing = "unit_rows" if dataset.image_shape is not None else "standardise"
+        rows, rows_t = _draw(dataset, np.arange(dataset.n), max_rows, test_fraction, seed, held_out, fold)
         split = _prepared(dataset, rows, rows_t, preprocessing, dataset.classes, other=-1.0, centre=True)
         train, test = dataset.subset(rows), dataset.subset(rows_t)
-        notes += [f"{train.n:,} training rows, {test.n:,} held out.", *split.notes, *oddities(train, test)]
+        parts = f"{train.n:,} training rows, {test.n:,} held out"
+        if test_fraction == 0 and fold is None:
+            parts = f"{train.n:,} training rows, none held out"
+        elif dataset.times is not None:
+            parts += ", the last ones in time"
+        elif dataset.groups is not None:
+            parts += ", no group in both parts"
+        notes = [*dataset.notes, *notes, f"{parts}.", *split.notes, *oddities(train, test)]
         if held_out is not None:
             notes.append(f"Row {held_out} was set aside before the others were sampled, split and scaled.")
         return _with_notes(split, notes)
@@ -230,7 +175,7 @@ class Split:
                 "ask for fewer."
             )
         total = rows + test_rows
-        train, test = _draw(dataset, pool, total, test_rows / total, seed, None)
+        train, test = _draw(dataset, pool, total, test_rows / total, seed, None, None)
         present = tuple(dataset.classes[code] for code in np.unique(dataset.y[pool])) if dataset.classes else ()
         other = -1.0 if coding == "signed" else 0.0
         split = _prepared(dataset, train, test, preprocessing, present, other=other, centre=False)
@@ -323,15 +268,21 @@ class Split:
 
 
 def _draw(
-    dataset: Dataset, pool: Rows, most: int, test_fraction: float, seed: int, held_out: int | None
+    dataset: Dataset,
+    pool: Rows,
+    most: int,
+    test_fraction: float,
+    seed: int,
+    held_out: int | None,
+    fold: tuple[int, int] | None,
 ) -> tuple[Rows, Rows]:
     """Return the numbers of the training and held-out rows drawn from the pool; classes stay in proportion."""
     if held_out is not None:
         if isinstance(held_out, bool) or not isinstance(held_out, int) or not 0 <= held_out < dataset.n:
             raise InputError(f"{dataset.name} has no row {held_out!r}: it has rows 0 to {dataset.n - 1}.")
         pool, most = pool[pool != held_out], most - 1
-    if not 0 < test_fraction < 1:
-        raise InputError(f"test_fraction is {test_fraction}; a number strictly between 0 and 1 was expected.")
+    if not 0 <= test_fraction < 1:
+        raise InputError(f"test_fraction is {test_fraction}; a number from 0 to below 1 was expected.")
 
     def choose(among: Rows, size: int, purpose: str) -> Rows:
         codes = dataset.y[among] if dataset.classes else None
@@ -340,8 +291,53 @@ def _draw(
     if len(pool) > most:
         pool = choose(pool, most, "dataset.sample")
     size = min(max(round(len(pool) * test_fraction), 1), len(pool) - 1)
-    test = choose(pool, size, "dataset.split")
+    if fold is not None:
+        test = pool[number_folds(dataset, pool, fold[1], seed) == fold[0]]
+    elif test_fraction == 0:
+        return pool, pool if held_out is None else np.array([held_out])
+    elif dataset.times is not None:
+        test = np.sort(pool[np.argsort(dataset.times[pool], kind="stable")[-size:]])
+    elif dataset.groups is not None:
+        test = pool[number_folds(dataset, pool, max(2, round(1 / test_fraction)), seed) == 0]
+    else:
+        test = choose(pool, size, "dataset.split")
     return np.setdiff1d(pool, test), test if held_out is None else np.append(test, held_out)
+
+
+def number_folds(dataset: Dataset, rows: Rows, folds: int, seed: int) -> Rows:
+    """Return the number of the fold that each of these rows belongs to, 0 to `folds` - 1.
+
+    Classes are spread evenly over the folds; rows of one group share a fold; with times, folds are successive periods.
+
+    Raises:
+        InputError: fewer groups than folds.
+
+    Example:
+        >>> from ridgeformer.datasets import load
+        >>> np.bincount(number_folds(load("wine"), np.arange(178), 5, seed=0)).tolist()
+        [36, 36, 36, 35, 35]
+    """
+    generator = numpy_generator(seed, "dataset.folds")
+    numbers = np.empty(len(rows), dtype=np.int64)
+    if dataset.times is not None:
+        numbers[np.argsort(dataset.times[rows], kind="stable")] = np.arange(len(rows)) * folds // len(rows)
+        return numbers
+    if dataset.groups is not None:
+        names, members = np.unique(dataset.groups[rows], return_inverse=True)
+        if len(names) < folds:
+            raise InputError(
+                f"{dataset.name} has {len(names)} groups; {folds} or more are needed to hold some out: choose another "
+                "group column."
+            )
+        sizes, load = np.bincount(members), np.zeros(folds)
+        for group in np.lexsort((generator.random(len(names)), -sizes)):
+            lightest = int(load.argmin())
+            numbers[members == group] = lightest
+            load[lightest] += sizes[group]
+        return numbers
+    codes = dataset.y[rows] if dataset.classes else np.zeros(len(rows))
+    numbers[np.lexsort((generator.random(len(rows)), codes))] = np.arange(len(rows)) % folds
+    return numbers
 
 
 def _prepared(
@@ -356,13 +352,11 @@ def _prepared(
 ) -> Split:
     """Scale the features and encode the targets of these rows, `other` being the target of the other classes."""
     _check_scale(dataset)
-    X, Xt = dataset.X[rows], dataset.X[rows_t]
-    if preprocessing not in PREPROCESSING:
-        raise unknown_name("preprocessing", preprocessing, list(PREPROCESSING))
-    if preprocessing in ("standardise", "both"):
-        X, Xt = standardise(X, Xt)
-    if preprocessing in ("unit_rows", "both"):
-        X, Xt = unit_rows(X), unit_rows(Xt)
+    preprocessing = choose_preprocessing(dataset, preprocessing)
+    if not centre and preprocessing in ("unit_rows", "both") and not dataset.columns:
+        unit_rows(dataset.X[np.concatenate([rows, rows_t])])  # networks have no use for rows of zeros
+    encoder = make_encoder(dataset, rows, preprocessing)
+    X, Xt = encoder.fit_transform(dataset.X[rows]), encoder.transform(dataset.X[rows_t])
     codes = [dataset.classes.index(name) for name in classes]
     y, yt = (_encoded(dataset, part, codes, other, pair=not centre) for part in (rows, rows_t))
     mean = y.mean(0) if centre else torch.zeros(y.shape[1], dtype=torch.float64)
@@ -371,9 +365,9 @@ def _prepared(
     )
     return Split(
         dataset=dataset,
-        X=torch.from_numpy(X),
+        X=torch.from_numpy(np.ascontiguousarray(X)),
         y=y - mean,
-        Xt=torch.from_numpy(Xt),
+        Xt=torch.from_numpy(np.ascontiguousarray(Xt)),
         yt=yt - mean,
         mean=mean,
         classes=classes,
@@ -382,6 +376,7 @@ def _prepared(
         rows=rows,
         rows_t=rows_t,
         notes=(PREPROCESSING[preprocessing],),
+        encoder=encoder,
     )
 
 
@@ -403,7 +398,7 @@ def _check_scale(dataset: Dataset) -> None:
     """Refuse numbers whose squares overflow or vanish, and features that are all constant."""
     targets = dataset.targets() if dataset.task == "regression" else np.ones(1)
     for what, values in (("features", dataset.X), ("targets", targets)):
-        largest = max(float(values.max()), -float(values.min()))
+        largest = float(np.nanmax(np.abs(values)))
         if largest > LARGEST or 0 < largest < 1 / LARGEST:
             raise InputError(
                 f"the {what} of {dataset.name} reach {largest:.1e}; sizes between {1 / LARGEST:.0e} and {LARGEST:.0e} "

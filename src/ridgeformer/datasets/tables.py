@@ -1,11 +1,11 @@
-"""The user's tables, .csv and .parquet: numbers in named columns, one of them the target."""
+"""The user's tables, .csv and .parquet: named columns, one of them the target."""
 
 from __future__ import annotations
 
 import codecs
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,63 @@ import pyarrow.parquet
 
 from ridgeformer.core.errors import DataFileError, InputError, UnknownNameError
 from ridgeformer.core.reading import check_unpacked, explained, open_regular
+from ridgeformer.datasets.columns import code_table, name_columns, quoted
 from ridgeformer.datasets.dataset import Dataset
-from ridgeformer.datasets.labels import code_target
+from ridgeformer.datasets.labels import code_target, describe_target
 
-__all__ = ["read_csv", "read_parquet"]
+__all__ = ["Roles", "read_csv", "read_parquet", "read_table"]
 
 DEFAULT_TARGETS = ("y", "target")
 MOST_COLUMNS = 20_000
 """A table has a name and an object for every column, some 10 kB each; wider data belong in an .npz."""
 
-_MOST_NAMED, _LONGEST_NAME = 8, 60
+
+@dataclass(frozen=True)
+class Roles:
+    """What columns of a table other than the target are for.
+
+    Attributes:
+        drop: Columns to leave out.
+        group: The column whose equal values must stay together when rows are held out.
+        time: The column by which the last rows are held out.
+    """
+
+    drop: tuple[str, ...] = ()
+    group: str | None = None
+    time: str | None = None
 
 
-def read_csv(path: Path, target: str | int | None, task: str | None) -> Dataset:
+PLAIN = Roles()
+
+
+def read_csv(path: Path, target: str | int | None, task: str | None, roles: Roles = PLAIN) -> Dataset:
     """Return a comma-separated table whose first line names the columns.
 
     Raises:
         DataFileError: empty, no header, rows of different length, not text.
         InputError: the target or a feature column cannot be used; the message names it.
     """
+    return _dataset(path, _csv_table(path), target, task, roles)
+
+
+def read_parquet(path: Path, target: str | int | None, task: str | None, roles: Roles = PLAIN) -> Dataset:
+    """Return a parquet table; an index that pandas stored with it is left out.
+
+    Raises:
+        DataFileError: truncated, not a parquet file, or one that would unpack to far more than its size.
+        InputError: the target or a feature column cannot be used; the message names it.
+    """
+    return _dataset(path, _parquet_table(path), target, task, roles)
+
+
+def read_table(path: Path) -> pa.Table:
+    """Return the arrow table in a .csv or .parquet file, whatever its columns are for."""
+    table = _csv_table(path) if path.suffix.lower() == ".csv" else _parquet_table(path)
+    _check_names(path, list(table.column_names))
+    return table
+
+
+def _csv_table(path: Path) -> Any:
     _check_text(path)
     ragged: list[Any] = []
     count = 0
@@ -54,7 +92,11 @@ def read_csv(path: Path, target: str | int | None, task: str | None) -> Dataset:
             path,
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=block),
             parse_options=pa.csv.ParseOptions(invalid_row_handler=note, newlines_in_values=True),
-            convert_options=pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False),
+            convert_options=pa.csv.ConvertOptions(
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[*pa.csv.ConvertOptions().null_values, "?"],
+            ),
         )
         names = [name.strip() for name in table.column_names]
     if ragged:
@@ -64,16 +106,10 @@ def read_csv(path: Path, target: str | int | None, task: str | None) -> Dataset:
             f"its header ({count} such lines): give every line the same number of values."
         )
     _check_header(path, names)
-    return _dataset(path, table.rename_columns(names), target, task)
+    return table.rename_columns(names)
 
 
-def read_parquet(path: Path, target: str | int | None, task: str | None) -> Dataset:
-    """Return a parquet table; an index that pandas stored with it is left out.
-
-    Raises:
-        DataFileError: truncated, not a parquet file, or one that would unpack to far more than its size.
-        InputError: the target or a feature column cannot be used; the message names it.
-    """
+def _parquet_table(path: Path) -> Any:
     with explained(path, "is not a complete parquet file", "write it again"):
         schema = pa.parquet.read_schema(path)
         text = [field.name for field in schema if _is_text(field.type) or pa.types.is_binary(field.type)]
@@ -84,7 +120,7 @@ def read_parquet(path: Path, target: str | int | None, task: str | None) -> Data
     with explained(path, "has damaged pandas metadata", "write it again"):
         index = (table.schema.pandas_metadata or {}).get("index_columns", [])
         kept = [name for name in table.column_names if name not in [i for i in index if isinstance(i, str)]]
-    return _dataset(path, table if len(kept) == table.num_columns else table.select(kept), target, task)
+    return table if len(kept) == table.num_columns else table.select(kept)
 
 
 def _check_size(path: Path, metadata: Any, schema: Any) -> None:
@@ -92,7 +128,9 @@ def _check_size(path: Path, metadata: Any, schema: Any) -> None:
     _check_width(path, metadata.num_columns)
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested:
-        raise InputError(f"{path.name} has lists or records in {_columns(nested)}: give every number its own column.")
+        raise InputError(
+            f"{path.name} has lists or records in {name_columns(nested)}: give every number its own column."
+        )
     check_unpacked(str(path), 8 * metadata.num_rows * metadata.num_columns, path.stat().st_size)
 
 
@@ -104,31 +142,56 @@ def _check_width(path: Path, columns: int) -> None:
         )
 
 
-def _dataset(path: Path, table: Any, target: str | int | None, task: str | None) -> Dataset:
+def _dataset(path: Path, table: Any, target: str | int | None, task: str | None, roles: Roles) -> Dataset:
     names = list(table.column_names)
     _check_names(path, names)
     if table.num_rows == 0:
         raise DataFileError(f"{path} names its columns and has no rows: at least one row is needed.")
     chosen = _pick(path, names, target)
-    features = [name for name in names if name != chosen]
+    aside = [name for name in (*roles.drop, roles.group, roles.time) if name is not None]
+    for name in aside:
+        if name == chosen or _pick(path, names, name) != name:
+            raise InputError(f"column {name!r} is the target of {path.name}: it cannot be left out or split by.")
+    features = [name for name in names if name not in (chosen, *aside)]
     if not features:
         raise DataFileError(
-            f"{path} has one column, {_listed([chosen])}, and nothing to predict it from: if its values are separated "
+            f"{path} has one column, {quoted([chosen])}, and nothing to predict it from: if its values are separated "
             "by semicolons or tabs, save it with commas."
         )
-    X = _feature_matrix(path, table, features)
-    values = _target_values(path, table[chosen])
-    y, kind, classes = code_target(values, task, f"column {_listed([chosen])} of {path.name}")
+    values = _target_values(path, chosen, table[chosen])
+    y, kind, classes = code_target(values, task, f"column {quoted([chosen])} of {path.name}")
+    X, columns, notes = code_table(path.name, table, features)
+    taken = describe_target(values, task, kind, f"column {quoted([chosen])}")
     return Dataset(
         name=path.stem,
         X=X,
         y=y,
         task=kind,
         classes=classes,
-        features=tuple(features),
-        source=f"{path}, target column {_listed([chosen])}",
+        features=tuple(column.name for column in columns),
+        source=f"{path}, target column {quoted([chosen])}",
         description=f"Table of {table.num_rows} rows and {len(features)} feature columns.",
+        columns=columns,
+        target=chosen,
+        groups=_codes(path, table, roles.group, "group"),
+        times=_codes(path, table, roles.time, "time"),
+        notes=(*taken, *notes),
     )
+
+
+def _codes(path: Path, table: Any, name: str | None, role: str) -> np.ndarray | None:
+    """Return the column that splits the rows, as numbers; every row must have a value."""
+    if name is None:
+        return None
+    values = table[name].to_pylist()
+    holes = [row for row, value in enumerate(values) if value is None or value != value]
+    if holes:
+        raise InputError(
+            f"the {role} column {name!r} of {path.name} has {len(holes)} missing values, the first in row {holes[0]}: "
+            "fill them in or drop those rows."
+        )
+    place = {value: position for position, value in enumerate(sorted(set(values)))}
+    return np.array([place[value] for value in values], dtype=np.int64)
 
 
 def _pick(path: Path, names: list[str], target: str | int | None) -> str:
@@ -138,7 +201,7 @@ def _pick(path: Path, names: list[str], target: str | int | None) -> str:
         if len(usual) == 1:
             return usual[0]
         raise InputError(
-            f"{path.name} has no target chosen: give target=, one of its columns {_listed(names)}, or a position "
+            f"{path.name} has no target chosen: give target=, one of its columns {quoted(names)}, or a position "
             "such as -1."
         )
     if isinstance(target, str) and target not in names and target.removeprefix("-").isdecimal():
@@ -152,7 +215,7 @@ def _pick(path: Path, names: list[str], target: str | int | None) -> str:
     if target not in names:
         near = difflib.get_close_matches(target, names, n=1, cutoff=0.5)
         hint = f": did you mean {near[0]!r}?" if near else "."
-        raise UnknownNameError(f"{path.name} has no column {target!r}{hint} Its columns are {_listed(names)}.")
+        raise UnknownNameError(f"{path.name} has no column {target!r}{hint} Its columns are {quoted(names)}.")
     return target
 
 
@@ -183,7 +246,7 @@ def _check_header(path: Path, names: list[str]) -> None:
     repeated = len(set(numbers)) < len(numbers)
     if numbers and not positions and (len(numbers) == len(names) or fraction or repeated):
         raise DataFileError(
-            f"{path} has no header: its first line holds the numbers {_listed(numbers)}; add a first line with a name "
+            f"{path} has no header: its first line holds the numbers {quoted(numbers)}; add a first line with a name "
             "for every column."
         )
 
@@ -193,49 +256,12 @@ def _check_names(path: Path, names: list[str]) -> None:
     unnamed = [position for position, name in enumerate(names) if not name]
     if unnamed:
         raise DataFileError(
-            f"{path} has no name for {_columns(unnamed)}: name it, or leave it out if it numbers the rows "
+            f"{path} has no name for {name_columns(unnamed)}: name it, or leave it out if it numbers the rows "
             "(pandas: to_csv(index=False))."
         )
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
-        raise DataFileError(f"{path} names several columns {_listed(repeated)}: give every column its own name.")
-
-
-def _feature_matrix(path: Path, table: Any, features: list[str]) -> np.ndarray:
-    """Return the features as floats; holes, text and infinite values are refused, all in one message."""
-    problems = [*_missing(table), *_text(table, features)]
-    if problems:
-        raise InputError(f"{path.name} has {'; it has '.join(problems)}.")
-    X = np.column_stack([_floats(table[name]) for name in features])
-    finite = np.isfinite(X).all(axis=0)
-    if not finite.all():
-        endless = [name for name, fine in zip(features, finite, strict=True) if not fine]
-        raise InputError(f"{path.name} has infinite values in {_columns(endless)}: replace them or drop those rows.")
-    return X
-
-
-def _missing(table: Any) -> list[str]:
-    counts = {name: pc.sum(pc.is_null(table[name], nan_is_null=True)).as_py() for name in table.column_names}
-    holes = [name for name, count in counts.items() if count]
-    if not holes:
-        return []
-    row = pc.index(pc.is_null(table[holes[0]], nan_is_null=True), True).as_py()
-    return [
-        f"missing values in {_columns(holes)} ({sum(counts.values())} in all, the first in row {row}): fill them in or "
-        "drop those rows"
-    ]
-
-
-def _text(table: Any, features: list[str]) -> list[str]:
-    other = [name for name in features if not _is_numeric(table[name].type)]
-    if not other:
-        return []
-    values = [str(value) for value in _distinct(table[other[0]]).slice(length=1000).to_pylist() if value is not None]
-    example = next((value for value in values if not _is_number(value)), values[0] if values else "nothing")
-    return [
-        f"no numbers in feature {_columns(other)} (type {table[other[0]].type}, such as {_listed([example])}): turn "
-        "text and dates into numbers or leave the column out"
-    ]
+        raise DataFileError(f"{path} names several columns {quoted(repeated)}: give every column its own name.")
 
 
 def _distinct(column: Any) -> Any:
@@ -244,43 +270,26 @@ def _distinct(column: Any) -> Any:
     return found.dictionary if pa.types.is_dictionary(found.type) else found
 
 
-def _is_numeric(kind: Any) -> bool:
-    types = pa.types
-    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
-
-
 def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _floats(column: Any) -> np.ndarray:
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-
-
-def _target_values(path: Path, column: Any) -> np.ndarray:
+def _target_values(path: Path, name: str, column: Any) -> np.ndarray:
+    holes = pc.sum(pc.is_null(column, nan_is_null=True)).as_py()
+    if holes:
+        row = pc.index(pc.is_null(column, nan_is_null=True), True).as_py()
+        raise InputError(
+            f"{path.name} has missing values in column {quoted([name])}, the target ({holes} in all, the first in row "
+            f"{row}): drop those rows."
+        )
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_decimal(kind):
-        return _floats(column)
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     if _is_text(kind):
         longest = pc.max(pc.utf8_length(_distinct(column))).as_py() or 0
         check_unpacked(f"the text to predict in {path}", 4 * longest * len(column), path.stat().st_size)
         return np.array(column.to_pylist(), dtype=np.str_)
     return np.asarray(column.to_pylist() if pa.types.is_dictionary(column.type) else column.to_numpy())
-
-
-def _columns(names: Sequence[object]) -> str:
-    return ("column " if len(names) == 1 else "columns ") + _listed(names)
-
-
-def _listed(names: Sequence[object]) -> str:
-    """Return the first few names; one may be as long as a file."""
-    shown = ", ".join(
-        repr(name if len(str(name)) <= _LONGEST_NAME else f"{str(name)[:_LONGEST_NAME]}...")
-        for name in names[:_MOST_NAMED]
-    )
-    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
 def _is_number(text: str) -> bool:

@@ -76,6 +76,20 @@ class RidgePath:
             torch.cat(held)[order] if len(held) == len(paths) else None,
         )
 
+    def with_intercept(self) -> RidgePath:
+        """Return the path of the regression with the mean of the targets as intercept, each row's without that row.
+
+        The last column of this path must be the response to the roots of the weights (ones without weights). Residuals
+        are linear in the targets, so they are those of the targets minus the mean times those of the last column.
+        """
+        targets, root = self.y[:, :-1], self.y[:, -1:]
+        weight = root.square()
+        mean = ((root * targets).sum(0) - root * targets) / (weight.sum() - weight)
+        residuals, unit = self.residuals[:, :, :-1], self.residuals[:, :, -1:]
+        bound = self.residual_bound
+        wider = None if bound is None else bound[:, :, :-1] + mean.abs() * bound[:, :, -1:]
+        return RidgePath(self.ridges, residuals - mean * unit, targets, self.error, self.unsolved, wider)
+
     @property
     def trusted(self) -> Bool[Tensor, " g"]:
         """Which ridges have leave-one-out errors that are right to a few digits."""

@@ -181,6 +181,7 @@ def choose_ridge(
     rule: Rule = largest_good,
     misclassified: bool = False,
     absolute: bool = False,
+    intercept: bool = False,
 ) -> Chosen:
     """Choose a ridge by leave-one-out error, every ridge judged from one reduction of K (claim I1).
 
@@ -194,6 +195,8 @@ def choose_ridge(
         misclassified: choose by the fraction of rows misclassified instead, and among equals by `rule`; targets are
             +1 and -1.
         absolute: take the candidates as they are, neither scaled nor widened.
+        intercept: judge the regression with the mean of the targets as intercept; the last column of y is then the
+            root of each row's weight, or one.
 
     Example:
         >>> from ridgeformer.kernels import DotProduct
@@ -204,13 +207,17 @@ def choose_ridge(
     rows = as_matrix(X, "X").detach()
     reduction = ReducedKernel(kernel, rows, y)
 
+    def solved(values: Sequence[float]) -> RidgePath:
+        path = reduction.path(values)
+        return path.with_intercept() if intercept else path
+
     def choose(judged: Tensor) -> int:
         """Apply the rule to the ridges that misclassify the fewest rows, or to all."""
         errors, wrong = judged[:, :-1], judged[:, -1]
         return rule(torch.where((wrong == wrong.min())[:, None], errors, inf) if misclassified else errors)
 
     if absolute:
-        path = reduction.path(ridges)
+        path = solved(ridges)
         order = path.ridges.argsort()
         place = int(order[choose(_judged(path)[order])])
         on_edge = len(order) > 1 and place in (int(order[0]), int(order[-1]))
@@ -220,7 +227,7 @@ def choose_ridge(
 
     def judge(values: list[float]) -> Tensor:
         try:
-            paths.append(reduction.path([value * scale for value in values]))
+            paths.append(solved([value * scale for value in values]))
         except InputError:
             if not paths:
                 raise

@@ -8,21 +8,27 @@ import pytest
 from markupsafe import escape
 
 from ridgeformer.auditing.settings import Skipped
+from ridgeformer.core.words import number
 from ridgeformer.views import Page, Picture, Strip, Table
 from ridgeformer.views.audit_page import audit_page, claims_section, settings_section
-from ridgeformer.views.audit_page.fit import (
-    compiled_section,
-    data_section,
-    depth_figure,
+from ridgeformer.views.audit_page.field import (
+    drivers_section,
+    errors_section,
     fits_figure,
     fits_section,
-    size_section,
+    labels_section,
+    reproduce_section,
 )
+from ridgeformer.views.audit_page.fit import compiled_section, data_section, depth_figure, size_section
 from ridgeformer.views.audit_page.networks import influence_section, regime_section
 from ridgeformer.views.page import render_page, tidy
+from ridgeformer.views.parts import Fragment
 from tests.auditing.small_audits import small_audit
 
-ORDER = ["data", "fit", "compiled", "size", "regime", "influence", "claims", "settings"]
+ORDER = [
+    "fit", "errors", "drivers", "labels", "repeat", "data", "compiled", "size", "regime", "influence", "claims",
+    "settings",
+]  # fmt: skip
 
 
 def words(section):
@@ -82,10 +88,23 @@ def test_the_bars_are_the_scores():
     wine = small_audit("wine")
     (bars,) = fits_figure(wine)["data"]
     assert list(bars["x"]) == pytest.approx([100 * fit.test_score for fit in wine.fits[::-1]])
-    assert "exact p = " in words(fits_section(wine))
+    assert "points" in fits_section(wine).tables[0].rows[1][-1]
     intervals = [fit.interval for fit in wine.fits[::-1]]
     assert np.add(bars["x"], bars["error_x"]["array"]) == pytest.approx([100 * high for _, high in intervals])
     assert np.subtract(bars["x"], bars["error_x"]["arrayminus"]) == pytest.approx([100 * low for low, _ in intervals])
+
+
+def test_errors_drivers_labels_and_the_snippet():
+    wine, digits, diabetes = (small_audit(name) for name in ("wine", "digits", "diabetes"))
+    (table,) = errors_section(diabetes).tables
+    assert table.rows[0][2] == number(diabetes.metrics["attention"].rmse)
+    confusion = errors_section(wine).tables[-1]
+    assert sum(sum(row[1:]) for row in confusion.values) == len(wine.field.rows)
+    assert len(drivers_section(diabetes).pictures) == 3
+    assert "Not measured" in words(drivers_section(digits))
+    assert [part for part in labels_section(digits).parts if isinstance(part, Strip)]
+    (code,) = [part for part in reproduce_section(wine).parts if isinstance(part, Fragment)]
+    assert "AttentionKernelClassifier" in code.html
 
 
 def test_a_certificate_that_does_not_hold_is_said():

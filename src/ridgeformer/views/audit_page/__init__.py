@@ -5,7 +5,14 @@ from __future__ import annotations
 from ridgeformer.auditing import Audit
 from ridgeformer.claims import CLAIMS
 from ridgeformer.core.words import count, number
-from ridgeformer.views.audit_page.fit import compiled_section, data_section, fits_section, size_section
+from ridgeformer.views.audit_page.field import (
+    drivers_section,
+    errors_section,
+    fits_section,
+    labels_section,
+    reproduce_section,
+)
+from ridgeformer.views.audit_page.fit import compiled_section, data_section, size_section
 from ridgeformer.views.audit_page.networks import influence_section, regime_section
 from ridgeformer.views.parts import Form, Page, Section, Table
 
@@ -22,8 +29,12 @@ def audit_page(audit: Audit) -> Page:
         subtitle=f"{dataset.n:,} rows of {count(dataset.d, 'feature')}, {target} · ridgeformer audit",
         answer=audit.sentences,
         sections=(
-            data_section(audit),
             fits_section(audit),
+            errors_section(audit),
+            drivers_section(audit),
+            labels_section(audit),
+            reproduce_section(audit),
+            data_section(audit),
             compiled_section(audit),
             size_section(audit),
             regime_section(audit),
@@ -62,7 +73,7 @@ def settings_section(audit: Audit) -> Section:
     slowest = max(seconds, key=seconds.__getitem__)
     timing = {"stage": "", "seconds": ".1f", "of the total": ".0%"}
     settings = [
-        (key.replace("_", " "), ", ".join(f"{item:g}" for item in value) if isinstance(value, tuple) else value)
+        (key.replace("_", " "), ", ".join(map(_plain, value)) if isinstance(value, tuple) else value)
         for key, value in vars(audit.settings).items()
     ]
     return Section(
@@ -77,3 +88,7 @@ def settings_section(audit: Audit) -> Section:
         ),
         anchor="settings",
     )
+
+
+def _plain(value: int | float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

@@ -1,18 +1,15 @@
-"""The fit on the page of an audit: the data, the scores, the compiled transformers, the width and depth needed."""
+"""The fit on the page of an audit: the data, the compiled transformers, the width and depth needed."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 
 from ridgeformer.auditing import Audit
-from ridgeformer.auditing.answer import best_baseline, describe_comparison
 from ridgeformer.auditing.convergence import TARGET
 from ridgeformer.auditing.settings import Skipped
-from ridgeformer.core.words import count, listed, number, percent, percent_at_most, show_score
-from ridgeformer.views.figures import GREY, PALETTE, Figure, bars, curve, draw, log_axis, vertical_line
-from ridgeformer.views.parts import Form, Fragment, Part, Picture, Section, Strip, Table, thumbnail
+from ridgeformer.core.words import count, listed, number, percent, percent_at_most
+from ridgeformer.views.figures import PALETTE, Figure, curve, draw, log_axis, vertical_line
+from ridgeformer.views.parts import Facts, Fragment, Part, Picture, Section, Strip, Table, thumbnail
 from ridgeformer.views.viewer import render_viewer, trace_view
 
 __all__ = [
@@ -20,8 +17,6 @@ __all__ = [
     "compiled_section",
     "data_section",
     "depth_figure",
-    "fits_figure",
-    "fits_section",
     "size_section",
     "spectrum_figure",
     "width_figure",
@@ -52,7 +47,7 @@ def data_section(audit: Audit) -> Section:
     ]
     parts: list[Part] = [
         f"{dataset.name}: {dataset.n:,} rows of {count(dataset.d, 'feature')}, {target}. {dataset.description}".strip(),
-        " ".join(audit.data.notes),
+        Facts(audit.data.notes),
         *([] if dataset.image_shape is None else [_examples(audit)]),
         f"The rows span {count(s.rank, 'direction')}, of which {s.energy_rank} carry 99 % of their squared norm. The "
         f"kernel of attention, exp(x·z/temperature), has many more: at the ridge of the fit its effective dimension is "
@@ -111,78 +106,6 @@ def _examples(audit: Audit) -> Strip:
     )
 
 
-# -- the fits --------------------------------------------------------------------------------------
-
-
-def fits_section(audit: Audit) -> Section:
-    """Return the section on the certified fit and its baselines."""
-    certified, task = audit.certified, audit.data.dataset.task
-    safe = certified.safe_decisions
-    decisions = "" if safe is None else f" For {100 * safe:.1f} % of the rows this settles the predicted class."
-    score = partial(show_score, task=task)
-    columns: dict[str, Form] = {"method": "", "what it is": "", "held out": score, "training": score}
-    columns |= {"temperature": ".3g", "ridge": ".1e"}
-    rows = [
-        (
-            f"{fit.name} (on the edge of its grid)" if fit.on_edge else fit.name, fit.what, fit.test_score,
-            fit.train_score, fit.temperature, fit.ridge,
-        )
-        for fit in audit.fits
-    ]  # fmt: skip
-    return Section(
-        "The certified fit against baselines",
-        (
-            "Temperature and ridge were chosen by leave-one-out error on the training rows; held-out rows played no "
-            "part. Among the ridges within one standard error of the best, the largest was chosen. Where the best "
-            "value lay on the edge of its grid, the grid was widened, for every method alike.",
-            Picture(
-                fits_figure(audit),
-                _fits_caption(audit),
-                "Bars: the score of each method on held-out rows, with 95 % intervals.",
-                "fits",
-            ),
-            Table.of(columns, rows, "fits"),
-            f"The certificate: {certified.fit.advice} On held-out rows the prediction is proved to be within "
-            f"{certified.worst_bound:.1e} of the exact solution's, where outputs have the typical size "
-            f"{certified.typical_output:.2g}.{decisions} This says nothing about noise in the data, only that the "
-            "numbers are those of the method.",
-        ),
-        anchor="fit",
-    )
-
-
-def fits_figure(audit: Audit) -> Figure:
-    """Return the held-out scores as bars, the certified fit on top."""
-    fits, task = audit.fits[::-1], audit.data.dataset.task
-    scale = 100 if task == "classification" else 1
-    ends = tuple([scale * fit.interval[end] for fit in fits] for end in (0, 1))
-    trace = bars(
-        [scale * fit.test_score for fit in fits],
-        [fit.name for fit in fits],
-        "held-out score",
-        [PALETTE[0] if fit is audit.certified.scored else GREY for fit in fits],
-        whiskers=(ends[0], ends[1]),
-        text=[show_score(fit.test_score, task) for fit in fits],
-        textposition="inside",
-        insidetextanchor="start",
-    )
-    unit = "held-out accuracy, %" if scale == 100 else "R² on held-out rows"
-    return draw([trace], unit, "", height=290, showlegend=False, hovermode="closest")
-
-
-def _fits_caption(audit: Audit) -> str:
-    own, best, task = audit.certified.scored, best_baseline(audit.baselines), audit.data.dataset.task
-    paired = own.compare(best)
-    by = f"{100 * abs(paired.lead):.1f} points" if task == "classification" else f"{abs(paired.lead):.3f}"
-    side = "above" if paired.lead > 0 else "below"
-    gap = f"is {by} {side} {best.name}" if paired.lead else f"scores the same as {best.name}"
-    verdict = "more than chance explains" if paired.significant else "no more than chance explains"
-    return (
-        f"What to see: the certified fit {gap}, the best of the others, which is {verdict}: "
-        f"{describe_comparison(paired, task)}. Whiskers are 95 % intervals of each score."
-    )
-
-
 # -- the compiled transformers ---------------------------------------------------------------------
 
 
@@ -203,9 +126,10 @@ def compiled_section(audit: Audit) -> Section:
     return Section(
         "The compiled transformers solving it",
         (
-            "Two transformers were compiled for these features. Their weights encode the ridge and the temperature "
-            f"and nothing of the data: {first.supports} training rows are tokens they read, and conjugate gradients "
-            "run in their layers. The width is the number of features plus the channels of the program's state, which "
+            "Two transformers were compiled for these features. Their weights encode ridge, temperature and a bound on "
+            f"the rows' lengths, but no row and no target: {first.supports:,} of the {first.training_rows:,} training "
+            f"rows are tokens they read, and conjugate gradients run in their layers. {_whose(audit)} The "
+            "width is the number of features plus the channels of the program's state, which "
             "every output has of its own.",
             Table.of(columns, rows, "compiled", alarms=failed),
             "Proved means: no answer on these held-out rows is further from exact ridge regression than this "
@@ -220,6 +144,16 @@ def compiled_section(audit: Audit) -> Section:
             *_watch(audit),
         ),
         anchor="compiled",
+    )
+
+
+def _whose(audit: Audit) -> str:
+    last = audit.compiled[-1]
+    if last.supports == last.training_rows:
+        return "Softmax attention answers as the certified fit does."
+    return (
+        "Their answers are those of ridge regression on these rows alone; softmax attention's are up to "
+        f"{percent(last.from_fit or 0.0)} of a typical output away from the certified fit."
     )
 
 

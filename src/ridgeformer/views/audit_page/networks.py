@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ridgeformer.auditing import Audit
+from ridgeformer.auditing.answer import trained
 from ridgeformer.auditing.kernel_regime import NETWORKS, KernelRegime
 from ridgeformer.auditing.malleability import CONTROLS, Malleable
 from ridgeformer.auditing.settings import Skipped
@@ -157,7 +158,15 @@ def _verdicts(regime: KernelRegime) -> tuple[str, ...]:
         often = "" if good in (0, len(draws)) else f" in {good} of {len(draws)} draws"
         why = f": {' and '.join(first)}, and at most {percent(CLOSE)} is allowed" if first else ""
         verb = "is" if good else "is not"
-        sentences.append(f"The {words} of {regime.widths[-1]:,} neurons {verb} described by its kernel{often}{why}.")
+        short = sum(not trained(one) for one in regime.of(network))
+        left = (
+            ""
+            if not short
+            else f" Its training error was not small in {short} of {len(draws)} draws: that says little."
+        )
+        sentences.append(
+            f"The {words} of {regime.widths[-1]:,} neurons {verb} described by its kernel{often}{why}.{left}"
+        )
     return tuple(sentences)
 
 

@@ -116,6 +116,8 @@ def _load(data: str, rows: int, output: int, points: tuple[tuple[float, float], 
     if dataset.d == 1 and dataset.task == "regression" and dataset.outputs == 1:
         few = dataset.sample(rows, seed=0) if dataset.n > rows else dataset
         x = few.X[:, 0]
+        if np.isnan(x).any():
+            raise InputError(f"the only feature of {dataset.name} has missing values: fill them in or drop those rows.")
         if x.min() == x.max():
             raise InputError(f"the only feature of {dataset.name} is constant, so nothing can be learnt from it.")
         task = _on_a_line(few.name, x, few.targets()[:, 0], (float(x.min()), float(x.max())))

@@ -1,0 +1,53 @@
+"""What to do: one or two sentences from rules that are tested on data made for each case."""
+
+from __future__ import annotations
+
+from ridgeformer.auditing.field import METHODS, OWN, Field, Scored
+from ridgeformer.core.words import listed
+from ridgeformer.datasets import Split
+from ridgeformer.influence.suspects import Suspects
+
+__all__ = ["advise", "simplest"]
+
+FEW_ROWS = 50
+"""Held-out rows below which every comparison is too coarse to act on."""
+
+SIMPLE = ("linear", "smoother", "neighbours", OWN, "gaussian", "forest", "boosting")
+"""From simple to complex: among methods that cannot be told apart the first is recommended."""
+
+
+def simplest(methods: tuple[Scored, ...]) -> Scored:
+    """Return the simplest of these methods."""
+    return min((one for one in methods if one.key in SIMPLE), key=lambda one: SIMPLE.index(one.key))
+
+
+def advise(split: Split, field: Field, suspects: Suspects | None) -> tuple[str, ...]:
+    """Return what to do with these data, most important first.
+
+    Args:
+        split: The data.
+        field: All methods on the held-out rows.
+        suspects: Labels that the fit contradicts, or None if they were not looked for.
+    """
+    target, learnt = split.dataset.target, field.learnt
+    advice = []
+    if not learnt:
+        more = f"collect more rows ({len(field.rows)} are few)" if len(field.rows) < FEW_ROWS else "find other features"
+        advice.append(f"nothing was learnt: no method predicts {target} better than a constant, so use none; {more}")
+    else:
+        kept = tuple(one for one in field.unbeaten if one in learnt)
+        best = simplest(kept) if kept else field.best
+        name, rest = best.spoken, [one.spoken for one in kept if one is not best]
+        tied = (
+            f", the simplest method that none beats ({listed(rest, 'or')} cannot be told apart from it)" if rest else ""
+        )
+        advice.append(f"use {name}{tied or ', which beats every other method here'}")
+        if len(field.rows) < FEW_ROWS:
+            advice.append(f"collect more rows before relying on it: {len(field.rows)} held-out rows decide little")
+    if suspects is not None and learnt and suspects.points:
+        rows = listed([f"{point.row}" for point in suspects.points[:5]])
+        advice.append(f"check these labels first, which the other rows contradict most: rows {rows}")
+    return tuple(advice)
+
+
+assert set(SIMPLE) | {"constant"} == set(METHODS)

@@ -1,0 +1,159 @@
+"""The field: exact shortcuts against refits, one rule for all, and a certificate that covers the truth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from ridgeformer import datasets
+from ridgeformer.auditing import Settings
+from ridgeformer.auditing.certified import safe_decisions
+from ridgeformer.auditing.drivers import examine_drivers
+from ridgeformer.auditing.field import METHODS, run_field
+from ridgeformer.auditing.metrics import measure
+from ridgeformer.auditing.tuning import Axis, class_odds, kernel_out_of_fold, out_of_fold, tune
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.statistics import mean_interval, proportion_interval
+from ridgeformer.datasets import Dataset, Split
+from ridgeformer.datasets.split import number_folds
+from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge
+from ridgeformer.kernels import Exponential
+
+KERNELS = Settings(methods=("attention", "constant", "smoother"), few_rows=0)
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    data = Split.of(datasets.load("diabetes"))
+    return data, *run_field([data], KERNELS)
+
+
+def test_the_bound_covers_the_distance_to_an_independent_solution(diabetes):
+    data, _, certified = diabetes
+    kernel = certified.fit.kernel
+    A = kernel(data.X) + certified.fit.ridge * torch.eye(len(data.X), dtype=torch.float64)
+    values, Q = torch.linalg.eigh(A)
+    exact = kernel(data.Xt, data.X) @ (Q @ ((Q.T @ data.y) / values[:, None]))
+    assert float((certified.fit.predict(data.Xt) - exact).abs().max()) <= certified.worst_bound
+    assert certified.safe_decisions is None
+
+
+def test_decisions_are_counted_safe_only_while_the_bound_is_below_the_margin():
+    outputs = torch.tensor([[1.0, 0.0], [0.5, 0.4]])
+    found = [safe_decisions(outputs, torch.full((2, 2), bound)) for bound in (0.01, 0.06, 0.6)]
+    assert found == [1.0, 0.5, 0.0]
+
+
+def test_out_of_fold_predictions_are_those_of_refits():
+    data = Split.of(datasets.load("diabetes"), max_rows=80)
+    folds = number_folds(data.dataset, data.rows, 4, 0)
+    kernel = Exponential(20.0)
+    fast = kernel_out_of_fold(kernel(data.X), data, folds, [0.5, 5.0])
+    for ridge, found in zip([0.5, 5.0], fast, strict=True):
+        slow = out_of_fold(data, folds, AttentionKernelRidge(kernel, ridge=ridge))
+        np.testing.assert_allclose(found, slow, rtol=1e-8)
+
+
+def test_with_many_rows_one_third_judges():
+    data = Split.of(datasets.load("wine"), max_rows=90)
+    folds = np.where(number_folds(data.dataset, data.rows, 3, 0) == 2, 0, -1)
+    kernel = Exponential(20.0)
+    (fast,) = kernel_out_of_fold(kernel(data.X), data, folds, [0.5])
+    slow = out_of_fold(data, folds, AttentionKernelClassifier(kernel, ridge=0.5))
+    np.testing.assert_allclose(fast, slow, rtol=1e-8, atol=1e-9)
+    assert np.isnan(fast[folds < 0]).all()
+    assert np.isfinite(fast[folds == 0]).all()
+
+
+def test_scores_are_means_over_rows_and_differences_are_paired(diabetes):
+    _, field, _ = diabetes
+    for one in field.scored:
+        assert one.test_score == pytest.approx(one.row_scores.mean())
+        assert one.interval == mean_interval(one.row_scores)
+    own, other = field.own, field.of("smoother")
+    found = field.compare(own, other)
+    assert found.lead == pytest.approx(own.test_score - other.test_score)
+    assert found.level == pytest.approx(1 - 0.05 / 2)  # two comparisons
+    assert {one.key for one in field.learnt} == {"attention", "smoother"}
+
+
+def test_the_interval_of_an_accuracy_is_exact():
+    wine = Split.of(datasets.load("wine"))
+    field, certified = run_field([wine], KERNELS)
+    own = field.own
+    assert own.interval == proportion_interval(int(own.row_scores.sum()), len(own.row_scores))
+    assert certified.safe_decisions == 1.0
+
+
+def test_no_method_loses_because_its_grid_is_too_short():
+    """Nadaraya-Watson scored 96.5 % on digits with a grid that ended at 1/16, where its choice sat on the edge."""
+    digits = Split.of(datasets.load("digits"), max_rows=900)
+    found, best = (
+        run_field([digits], replace(KERNELS, temperatures=grid))[0].of("smoother")
+        for grid in ((1.0, 0.5, 0.25, 0.125, 0.0625), (0.0156, 0.0078, 0.0039))
+    )
+    assert found.choices[0]["temperature"] < 1 / 60
+    assert found.test_score == pytest.approx(best.test_score, abs=0.012)
+
+
+def test_a_grid_is_widened_until_its_choice_is_inside():
+    data = Split.of(datasets.load("diabetes"), max_rows=60)
+    truth = (data.y + data.mean).numpy()
+
+    def predict(choices):
+        return [truth + abs(np.log2(choice["a"]) + 4) + abs(choice["b"] - 9) for choice in choices]
+
+    found = tune(data, {"a": Axis((1.0, 0.5)), "b": Axis((3.0, 5.0), whole=True)}, predict)
+    assert found.chosen["a"] == 2.0**-4
+    assert not found.on_edge
+    stuck = tune(data, {"a": Axis((1.0, 0.5), least=0.25), "b": Axis((9.0,))}, predict)
+    assert stuck.chosen == {"a": 0.25, "b": 9.0}
+    far = tune(data, {"a": Axis((1024.0, 512.0)), "b": Axis((9.0,))}, predict)
+    assert far.on_edge
+
+
+def test_imbalanced_classes_count_alike():
+    y = np.array([0] * 90 + [1] * 10)
+    X = np.random.default_rng(0).standard_normal((100, 2)) + 3.0 * y[:, None]
+    data = Split.of(Dataset("rare", X, y, "classification", ("no", "yes")))
+    assert class_odds(data).tolist() == pytest.approx([100 / 2 / 90, 5.0], rel=0.1)
+    field, _ = run_field([data], KERNELS)
+    assert field.balanced
+    assert field.of("constant").test_score == pytest.approx(0.5)
+    even = Split.of(datasets.load("wine"))
+    assert (class_odds(even) == 1).all()
+
+
+def test_metrics_are_scikit_learns():
+    wine = datasets.load("wine")
+    split = Split.of(wine)
+    field, _ = run_field([split], KERNELS)
+    found = measure(field, field.own, wine.classes)
+    assert found.accuracy == pytest.approx(field.own.test_score)
+    assert found.auc == pytest.approx(roc_auc_score(wine.y[split.rows_t], field.own.outputs, multi_class="ovr"))
+    assert sum(map(sum, found.confusion)) == len(split.rows_t)
+    assert found.classes[0].recall == found.confusion[0][0] / sum(found.confusion[0])
+    assert 0 <= found.calibration_error < 0.5
+    assert sum(rows for _, _, rows in found.calibration) == len(split.rows_t)
+
+
+def test_the_column_that_matters_is_found(tmp_path):
+    X = np.random.default_rng(0).standard_normal((150, 3))
+    data = Split.of(Dataset("one", X, 2 * X[:, 1], features=("a", "b", "c")))
+    _, certified = run_field([data], KERNELS)
+    found = examine_drivers(data, certified, KERNELS)
+    first, *rest = found.drivers
+    assert first.name == "b"
+    assert first.low > 1
+    assert all(abs(one.loss) < 0.1 for one in rest)
+    effect = found.dependence[0]
+    slope = np.polyfit(effect.values, effect.effect, 1)[0]
+    assert slope == pytest.approx(2, abs=0.2)
+    with pytest.raises(InputError, match="pixels"):
+        examine_drivers(Split.of(datasets.load("digits"), max_rows=60), certified, KERNELS)
+
+
+def test_every_method_of_the_settings_is_known():
+    assert set(Settings().methods) == set(METHODS)
