@@ -6,6 +6,8 @@ senses that look at every direction. The additive one, which the published width
 what ridge regression sees (whitened) is not.
 """
 
+from dataclasses import asdict
+
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
@@ -25,7 +27,7 @@ def draw(quick: bool = False) -> Figure:
     ):
         limit = ReluNTK()(X)
         kernels = finite_relu_ntks(X, widths, torch_generator(0, "kernel limit"))
-        found = [kernel_distances(kernel, limit, ridge=0.01).as_dict() for _, kernel in kernels]
+        found = [asdict(kernel_distances(kernel, limit, ridge=0.01)) for _, kernel in kernels]
         for criterion in ("additive", "multiplicative", "whitened", "frobenius"):
             axis.loglog(widths, [distances[criterion] for distances in found], "o-", markersize=3, label=criterion)
         axis.set(title=what, xlabel="width of the network")

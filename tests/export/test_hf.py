@@ -31,12 +31,11 @@ def test_a_stock_class_computes_what_we_compute(target, route, steps, dtype, tol
 
 
 @pytest.mark.parametrize("target", ["t5", "llama"])
-def test_conjugate_gradients_in_float32(target):
-    """The differences of several tasks lie around 1e-6: rounding, as they do between our own two forward passes."""
-    model, X, y, Xq = compiled("cg", 4, "float32"), *task(dtype=torch.float32)
-    exact = compiled("cg", 4)(*task())
-    own = float((model(X, y, Xq) - exact).abs().max())
-    assert difference(exported(target, "cg", 4, "float32"), model, X, y, Xq) <= max(1e-6, 2 * own)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_conjugate_gradients_in_float32(target, seed):
+    """Differences are those of rounding, and about the error of our own float32 forward pass, 1e-7 to 3e-6."""
+    model, (X, y, Xq) = compiled("cg", 4, "float32"), task(seed=seed, dtype=torch.float32)
+    assert difference(exported(target, "cg", 4, "float32"), model, X, y, Xq) <= 1e-5
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Same(str):
         ("npz stored", "bits flipped", zipfile.ZipExtFile, "_update_crc", lambda *given: None, files.DAMAGED),
         ("study store", "UPDATE", StoredResult, "intact", True, files.DAMAGED),
         ("softmax model", "deep JSON", saving, "explained", lambda *given: nullcontext(), "no foreign exception"),
-        ("npy matrix", "overwritten", dataset, "_check_rows", lambda *given: None, "no foreign exception"),
+        ("npy matrix", "overwritten", dataset, "_check_rows", lambda *given, **named: None, "no foreign exception"),
         ("npz stored", "zip bomb", npy, "check_unpacked", lambda *given: None, files.MEMORY),
         ("parquet of numbers", "parquet bomb", tables, "check_unpacked", lambda *given: None, files.MEMORY),
         ("csv of numbers", "wide table", tables, "MOST_COLUMNS", 10**6, files.MEMORY),

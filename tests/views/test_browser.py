@@ -93,8 +93,8 @@ def test_a_table_is_saved_as_csv(open_page):
     with page.expect_download() as download:
         page.locator("a[download='fits.csv']").last.click()
     saved = download.value.path().read_text().splitlines()
-    assert saved[0] == "method,what it is,held out,training,temperature,ridge"
-    assert len(saved) == 5
+    assert saved[0] == "method,what it is,held out,training,chosen,settings tried,against the kernel of attention"
+    assert len(saved) == 9  # the eight methods
 
 
 def test_it_prints_light_with_figures_on_the_sheet(open_page):

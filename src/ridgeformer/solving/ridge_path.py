@@ -158,7 +158,7 @@ class ReducedKernel:
         self._forms: dict[torch.dtype, tuple[Engine, BandForm]] = {}
         self._system: RidgeSystem | None = None
 
-    def path(self, ridges: Iterable[float]) -> RidgePath:
+    def path(self, ridges: Iterable[float] | float) -> RidgePath:
         """Return the leave-one-out residuals of these ridges."""
         grid = _grid(ridges)
         with torch.no_grad():

@@ -183,7 +183,7 @@ def test_good_files_are_shown_and_bad_ones_refused(explorer, tmp_path):
     explorer.upload("line.npz", (tmp_path / "line.npz").read_bytes())
     assert load_regression(explorer.state).line
     for name, raw, said in (
-        ("bad.csv", b"a,y\nred,1\nblue,2\n", "bad.csv"),
+        ("bad.csv", b"a,y\n1,2,3\n4,5\n", "bad.csv"),
         ("empty.npz", b"", "empty.npz is empty"),
         ("notes.txt", b"hello", ".csv or .npz was expected"),
         ("big.csv", b"0" * (5 * 1024 * 1024 + 1), "at most 5 MB"),
