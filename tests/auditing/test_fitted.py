@@ -33,6 +33,19 @@ def test_it_predicts_the_same_after_loading_and_flags_what_is_outside(prices):
     assert "'income' is outside its training range" in one.outside[3]
 
 
+def test_intervals_cover_new_rows():
+    """Jackknife+ at 95 %: 200 new rows of the same straight line with noise."""
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(280, 2))
+    y = X[:, 0] + 0.3 * draw.normal(size=280)
+    model = FittedModel.of(datasets.Dataset("line", X[:80], y[:80], "regression"))
+    found = model.predict(X[80:])
+    covered = ((found.low <= y[80:]) & (y[80:] <= found.high)).mean()
+    assert 0.9 < covered < 0.99
+    few = FittedModel.of(datasets.Dataset("line", X[:15], y[:15], "regression")).predict(X[80:])
+    assert np.isnan(few.low).all()
+
+
 def test_what_is_damaged_or_foreign_is_refused(prices, tmp_path):
     path = prices[2]
     half = tmp_path / "half.safetensors"

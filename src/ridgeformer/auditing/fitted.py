@@ -19,6 +19,7 @@ from ridgeformer.datasets import Dataset, Split
 from ridgeformer.datasets.columns import Column, code_like, quoted
 from ridgeformer.datasets.encoding import choose_preprocessing
 from ridgeformer.datasets.tables import read_table
+from ridgeformer.intervals import rows_needed
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Fit, solve
 
@@ -38,8 +39,8 @@ class NewPredictions:
     Attributes:
         predicted: A class name or a number for each row.
         probabilities: One column a class; empty for regression.
-        low, high: For regression, the prediction minus and plus the distance that 95 % of the training rows keep to
-            their leave-one-out prediction; no coverage is guaranteed. Empty for classes.
+        low, high: For regression, the 95 % jackknife+ interval, scaling, temperature and ridge held as they were
+            chosen; from fewer than 19 rows there is none, and for classes neither.
         outside: For every row, why it lies outside the training range; empty where it does not.
     """
 
@@ -179,9 +180,13 @@ class FittedModel:
             odds = class_odds(split) if self.balanced else np.ones(p.shape[1])
             names = tuple(dataset.classes[int(code)] for code in (p * odds).argmax(1))
             return NewPredictions(names, p, none, none, outside)
-        reach = float(np.quantile(self.fit.leave_one_out.abs().numpy(), COVERED))
-        values = outputs[:, 0]
-        return NewPredictions(tuple(values.tolist()), none, values - reach, values + reach, outside)
+        low = high = np.full(len(X), np.nan)
+        if len(self.fit.X) >= rows_needed(COVERED):
+            interval = self.fit.interval(rows, COVERED)
+            low, high = (
+                (end.reshape(len(X)) + split.mean.reshape(())).numpy() for end in (interval.low, interval.high)
+            )
+        return NewPredictions(tuple(outputs[:, 0].tolist()), none, low, high, outside)
 
 
 def _columns(dataset: Dataset) -> tuple[Column, ...]:

@@ -44,7 +44,7 @@ class RidgePath:
 
     Attributes:
         ridges: (g,), as given.
-        residuals: (g, n, outputs), y_i - f_{-i}(x_i) in float64: exact up to `error`.
+        residuals: (g, n, outputs), y_i - f_{-i}(x_i) in float64: exact up to `error`; 0 where that is infinite.
         y: the targets, (n, outputs).
         error: (g,), the relative error of the diagonal of (K + ridge I)^-1, to which the residuals are inversely
             proportional. Up to 2,000 rows it is a proved bound; above, it is measured at 16 rows at the least ridge,
@@ -167,12 +167,19 @@ class ReducedKernel:
             scaled = [ridge * exp(-self.log_scale) for ridge in grid]
             if min(scaled) < torch.finfo(torch.float64).tiny:
                 raise InputError(f"ridge is {min(grid):g}, too small to be represented beside K: raise it.")
-            given, unit = torch.tensor(grid, dtype=torch.float64), self.unit
+            given, bound = torch.tensor(grid, dtype=torch.float64), None
             if len(self.X) <= EXACT_ROWS:
                 residuals, bound, error, unsolved = self._by_eigenvalues(self._system, scaled)
-                return RidgePath(given, residuals * unit, self.y, error, unsolved, bound * unit + 2.0**-1074)
-            residuals, measured, unsolved = self._checked(self._system, scaled)
-            return RidgePath(given, residuals * unit, self.y, torch.full_like(given, measured), unsolved)
+            else:
+                residuals, measured, unsolved = self._checked(self._system, scaled)
+                error = torch.full_like(given, measured)
+            # A residual that rounding carries beyond float64 is not known at all: 0, with an infinite error.
+            residuals = residuals * self.unit
+            known = torch.isfinite(residuals)
+            error = torch.where(known.all(dim=2).all(dim=1).cpu(), error, torch.inf)
+            if bound is not None:
+                bound = torch.where(known, bound * self.unit + 2.0**-1074, torch.inf)
+            return RidgePath(given, torch.where(known, residuals, 0.0), self.y, error, unsolved, bound)
 
     @cached_property
     def _decomposition(self) -> tuple[Tensor, Tensor, float, float]:
