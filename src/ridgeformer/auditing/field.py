@@ -49,7 +49,7 @@ METHODS = {
 """Name and description of every method, the simplest of the others first."""
 
 MANY_ROWS = 1000
-"""From so many training rows on, methods are tuned on one held-out third instead of five folds."""
+"""Fewest training rows at which methods are tuned on one held-out third instead of five folds."""
 
 
 @dataclass(frozen=True, eq=False)

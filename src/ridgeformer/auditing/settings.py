@@ -22,7 +22,7 @@ class Settings:
         max_rows: Rows used at most; a larger dataset is sampled, and the report says so.
         preprocessing: "unit_rows", "standardise", or "auto" (unit rows for images, else standardise).
         methods: Keys of `ridgeformer.auditing.field.METHODS` that take part.
-        few_rows: Below so many rows, every row is held out once, in five splits, instead of a fraction in one.
+        few_rows: Below this number of rows, every row is held out once, in five splits, instead of a fraction in one.
         trees: Trees of the forest, and steps of gradient boosting.
         temperatures: Candidates, as multiples of the mean squared row length; like all grids, they are widened for
             every method whose choice lies on an edge. One value is a choice, and stays.

@@ -133,8 +133,9 @@ def compare_paired(own: ArrayLike, other: ArrayLike, *, level: float = LEVEL) ->
 
 
 def _exactly(wins: int, losses: int, cases: int, level: float) -> tuple[float, float, float]:
-    if not (differ := wins + losses):
-        return 0.0, 0.0, 1.0
+    if not (differ := wins + losses):  # methods that never differed may still differ on a few of all cases
+        most = proportion_interval(0, cases, level=level)[1]
+        return -most, most, 1.0
     from scipy.stats import binomtest
 
     low, high = ((2 * end - 1) * differ / cases for end in proportion_interval(wins, differ, level=level))

@@ -23,7 +23,7 @@ __all__ = ["Column", "code_like", "code_table", "name_columns", "quoted"]
 Kind = Literal["number", "boolean", "date", "category"]
 
 FEW_ROWS, MANY_LEVELS = 10, 20
-"""Below so many rows nothing is called an identifier; text with more levels is one if most rows have their own."""
+"""Fewest rows for a column to be an identifier; text with more levels is one if most rows have their own."""
 
 MOST_NAMED, LONGEST_NAME = 8, 60
 IDENTIFIER = re.compile(r"(^|[_\s-])(id|uuid|guid|key|index|nr|no|number)$", re.IGNORECASE)

@@ -14,7 +14,7 @@ from ridgeformer.solving.selection import choose_exponential
 __all__ = ["Suspect", "Suspects", "ask_suspects", "find_suspects"]
 
 DEVIATIONS = 4.0
-"""A number is suspect beyond so many robust standard deviations (1.4826 times the median absolute deviation)."""
+"""Robust standard deviations beyond which a number is suspect (1.4826 times the median absolute deviation)."""
 
 
 @dataclass(frozen=True)
