@@ -13,11 +13,15 @@ class TestMixedDirect(SolverCase):
     algorithm = MixedDirect()
 
 
-@pytest.mark.parametrize("rows", [0, 16_000], ids=["panels", "lapack"])
+WAYS = pytest.mark.parametrize("ways", [(0, 0), (0, 16_000), (3_000, 0)], ids=["panels", "lapack", "copied"])
+
+
+@WAYS
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 50])
-def test_the_factor_is_the_same_either_way_and_only_the_lower_triangle_is_read(n, rows, monkeypatch):
+def test_the_factor_is_the_same_either_way_and_only_the_lower_triangle_is_read(n, ways, monkeypatch):
     monkeypatch.setattr(direct, "PANEL", 8)
-    monkeypatch.setattr(direct, "LAPACK_ROWS", rows)
+    for name, rows in zip(("COPIED_ROWS", "LAPACK_ROWS"), ways, strict=True):
+        monkeypatch.setattr(direct, name, rows)
     X, y = problem(n=n)
     K = Exponential(1.0)(X)
     A = K.clone()
@@ -28,15 +32,17 @@ def test_the_factor_is_the_same_either_way_and_only_the_lower_triangle_is_read(n
     torch.testing.assert_close(solve_with_factor(A, y), torch.linalg.solve(exact, y))
 
 
-@pytest.mark.parametrize("rows", [0, 16_000], ids=["panels", "lapack"])
+@WAYS
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_matrix_that_is_not_definite_has_no_factor(rows, dtype, monkeypatch):
-    monkeypatch.setattr(direct, "LAPACK_ROWS", rows)
+def test_a_matrix_that_is_not_definite_has_no_factor(ways, dtype, monkeypatch):
+    for name, rows in zip(("COPIED_ROWS", "LAPACK_ROWS"), ways, strict=True):
+        monkeypatch.setattr(direct, name, rows)
     assert not factorise_in_place(-torch.eye(3, dtype=dtype), 0.5)
     assert not factorise_in_place(torch.full((3, 3), torch.nan, dtype=dtype), 0.5)
 
 
-def test_a_matrix_that_lapack_would_copy_is_factorised_in_place_all_the_same():
+def test_a_matrix_that_lapack_would_copy_is_factorised_in_place_all_the_same(monkeypatch):
+    monkeypatch.setattr(direct, "COPIED_ROWS", 0)
     A = torch.tensor([[2.0, 9.0], [1.0, 2.0]]).T.contiguous().T
     assert factorise_in_place(A, 1.0)
     torch.testing.assert_close(A.tril(), torch.linalg.cholesky(torch.tensor([[3.0, 1.0], [1.0, 3.0]])))
