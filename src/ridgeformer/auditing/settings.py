@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ridgeformer.core.errors import RidgeformerError, unknown_name
 from ridgeformer.solving.selection import DECADES, TEMPERATURES
@@ -85,7 +85,7 @@ PRESETS: dict[str, Settings] = {
 """Settings by name: under a minute, a few minutes, hours (for two cores and the embedded data)."""
 
 
-def preset(name: Any) -> Settings:
+def preset(name: str) -> Settings:
     """Return the settings of that name.
 
     Raises:

@@ -179,7 +179,7 @@ def _carried(spec: Specification, width: int | None) -> int:
 SKETCHES = ("pca", "gaussian", "orthogonal")
 
 
-def sketch_matrix(kind: str | Any, U: Tensor, rank: int, reference: Any, seed: int) -> Tensor:
+def sketch_matrix(kind: str | ArrayLike, U: Tensor, rank: int, reference: ArrayLike | None, seed: int) -> Tensor:
     """Return S U, (rank, features): the projected features sketched to `rank` columns.
 
     Args:

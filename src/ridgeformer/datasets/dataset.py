@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -134,7 +135,7 @@ class Dataset:
         coded[np.arange(self.n), self.y] = 1.0
         return coded
 
-    def subset(self, rows: Any) -> Dataset:
+    def subset(self, rows: Sequence[int] | NDArray[Any]) -> Dataset:
         """Return the given rows, by index or by a mask of n booleans, in the order given.
 
         The classes stay as they are, even those no row is left of.

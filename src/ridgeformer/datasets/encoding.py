@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from ridgeformer.core.checks import as_matrix
+from ridgeformer.core.checks import ArrayLike, as_matrix
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.datasets.dataset import Dataset
 
@@ -94,7 +94,7 @@ def make_encoder(dataset: Dataset, rows: NDArray[np.int64], preprocessing: str) 
     return Pipeline(steps or [("as_given", "passthrough")])
 
 
-def unit_rows(X: Any) -> Float64[np.ndarray, "n d"]:
+def unit_rows(X: ArrayLike) -> Float64[np.ndarray, "n d"]:
     """Return X with every row divided by its Euclidean length.
 
     Holds for rows that are not zero. Rows of any representable size come out right: each is divided by its
@@ -119,7 +119,7 @@ def unit_rows(X: Any) -> Float64[np.ndarray, "n d"]:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def standardise(train: Any, *others: Any) -> tuple[Float64[np.ndarray, "_ d"], ...]:
+def standardise(train: ArrayLike, *others: ArrayLike) -> tuple[Float64[np.ndarray, "_ d"], ...]:
     """Return (train, *others) with each column shifted and scaled by the mean and deviation of `train`.
 
     Nothing about `others` enters the statistics. A column that is constant in `train` says nothing about it

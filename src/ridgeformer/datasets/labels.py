@@ -24,7 +24,7 @@ class Target(NamedTuple):
     classes: tuple[str, ...]
 
 
-def code_target(values: Any, task: str | None, what: str) -> Target:
+def code_target(values: NDArray[Any], task: str | None, what: str) -> Target:
     """Return targets coded for a task; `task=None` chooses it from the values.
 
     Text and booleans are classes, and so are integers of two values or of the values 0..c-1 with c at most

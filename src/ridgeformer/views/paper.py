@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.views.figures import WHISKER, Figure, Trace
 from ridgeformer.views.parts import Page, Picture, Strip, as_bytes
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 __all__ = ["draw_for_paper", "write_figures"]
 
@@ -43,7 +46,7 @@ def write_figures(page: Page, directory: Path) -> tuple[Path, ...]:
     return tuple(written)
 
 
-def draw_for_paper(figure: Figure) -> Any:
+def draw_for_paper(figure: Figure) -> matplotlib.figure.Figure:
     """Return a figure of lines and bars as one of matplotlib's, with the same numbers, names and axes."""
     plain, axes = _sheet(SIZE)
     bars = [trace for trace in figure["data"] if trace["type"] == "bar"]

@@ -33,7 +33,7 @@ PRIMITIVES: dict[str, dict[str, str]] = {
 """The choices by name, and for each the options of `compile` it takes with what it calls them itself."""
 
 
-def choose(name: Any, **options: Any) -> Primitives:
+def choose(name: str, **options: Any) -> Primitives:
     """Return the primitives of this name; an option that is None gets its default.
 
     Raises:

@@ -114,7 +114,7 @@ SMALLEST, LARGEST = 1e-30, 1e30
 MOST_KNOTS = 2**16
 
 
-def checked_range(given: Any) -> tuple[float, float]:
+def checked_range(given: Sequence[float]) -> tuple[float, float]:
     """Return (b_min, B) as floats with 1e-30 <= b_min < B <= 1e30.
 
     Raises:
@@ -136,12 +136,12 @@ def checked_range(given: Any) -> tuple[float, float]:
     return low, high
 
 
-def checked_bound(given: Any) -> float:
+def checked_bound(given: float) -> float:
     """Return relu_bound as a float > 0."""
     return positive(given, "relu_bound", "factors of a product lie between minus it and it")
 
 
-def checked_knots(given: Any) -> int:
+def checked_knots(given: int) -> int:
     """Return relu_knots if it is an even whole number from 2 to 65536.
 
     Raises:

@@ -1,6 +1,7 @@
-"""Shared test settings: hypothesis repeats itself, scikit-learn checks its whole contract."""
+"""Shared test settings: array shapes are checked at run time, hypothesis repeats itself."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips a part of its contract
 
@@ -10,6 +11,17 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
+
+SOURCES = Path(__file__).parent / "src"
+SHAPED = [
+    ".".join(path.relative_to(SOURCES).with_suffix("").parts)
+    for path in SOURCES.rglob("*.py")
+    if "from jaxtyping import" in path.read_text()
+]
+"""Modules whose annotations state shapes. mypy checks all other types, and wrapping every function of the package
+took more time than the tests themselves."""
+
+jaxtyping.install_import_hook(SHAPED, "beartype.beartype")
 
 
 @pytest.fixture
