@@ -119,13 +119,13 @@ def test_mean_deviation_and_likelihood_are_gpytorchs(ridge):
             super().__init__(X, y, likelihood)
             self.mean = gpytorch.means.ZeroMean()
             self.covariance = gpytorch.kernels.RBFKernel().double()
-            self.covariance.lengthscale = TAU**0.5
+            self.covariance.lengthscale = torch.tensor(TAU**0.5, dtype=torch.float64)  # else rounded to float32
 
         def forward(self, X):
             return gpytorch.distributions.MultivariateNormal(self.mean(X), self.covariance(X))
 
     likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
-    likelihood.noise = ridge
+    likelihood.noise = torch.tensor(ridge, dtype=torch.float64)
     model = Process(X, y, likelihood)
     total = len(X) * gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)(model(X), y)
     model.eval()

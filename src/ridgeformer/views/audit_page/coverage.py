@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ridgeformer.auditing import Audit
+from ridgeformer.auditing.coverage import HeldOutCoverage
 from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import number, percent
 from ridgeformer.views.figures import GREY, PALETTE, bars, draw
@@ -36,9 +37,34 @@ def coverage_section(audit: Audit) -> Section:
         [(part.name, part.rows, part.covered, part.covered / part.rows, *part.interval, part.width) for part in rows],
         "coverage",
     )
+    caution = (
+        " Held-out rows are later than the training rows or of other groups, so they are not exchangeable with them "
+        "and nothing is guaranteed here."
+        if found.ordered
+        else ""
+    )
+    return Section(
+        title,
+        (
+            f"Of {everything.rows:,} held-out rows, {everything.covered:,} lie in their {percent(found.level)} {one} "
+            f"({percent(everything.covered / everything.rows)}, 95 % interval {percent(low)} to {percent(high)}): "
+            f"{verdict}. {average}.",
+            f"These {what} are made by jackknife+ from exact leave-one-out of the training rows: for rows like those, "
+            f"coverage is at least {percent(2 * found.level - 1)} by theorem and about {percent(found.level)} in "
+            "practice. Temperature and ridge were chosen on the same rows, which the theorem does not allow for."
+            f"{caution}",
+            _picture(found),
+            table,
+        ),
+        anchor="coverage",
+    )
+
+
+def _picture(found: HeldOutCoverage) -> Picture:
+    rows = (everything := found.everything, *found.groups)
     at, look = 100 * found.level, {"color": PALETTE[2], "dash": "dash", "width": 2}
     line = {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": look}
-    picture = Picture(
+    return Picture(
         draw(
             [
                 bars(
@@ -56,42 +82,11 @@ def coverage_section(audit: Audit) -> Section:
             {"automargin": True},
             height=45 * len(rows) + 110,
             hovermode="closest",
-            shapes=[
-                {
-                    "type": "line",
-                    "x0": 100 * found.level,
-                    "x1": 100 * found.level,
-                    "y0": 0,
-                    "y1": 1,
-                    "yref": "paper",
-                    "line": {"color": PALETTE[2], "dash": "dash", "width": 2},
-                }
-            ],  # fmt: skip
+            shapes=[line],
         ),
         f"What to see: {percent(everything.covered / everything.rows)} of all held-out rows are covered, beside the "
         f"line at {percent(found.level)}. Whiskers are 95 % intervals. The promise is about all rows together: the "
         "bar of a subgroup may lie to the left of the line.",
         "Bars: the fraction of held-out rows covered, in all and by subgroup, with 95 % intervals.",
         "coverage",
-    )
-    caution = (
-        " Held-out rows are later than the training rows or of other groups, so they are not exchangeable with them "
-        "and nothing is guaranteed here."
-        if found.ordered
-        else ""
-    )
-    return Section(
-        title,
-        (
-            f"Of {everything.rows:,} held-out rows, {everything.covered:,} lie in their {percent(found.level)} {one} "
-            f"({percent(everything.covered / everything.rows)}, 95 % interval {percent(low)} to {percent(high)}): "
-            f"{verdict}. {average}.",
-            f"These {what} are made by jackknife+ from exact leave-one-out of the training rows: for rows like those, "
-            f"coverage is at least {percent(2 * found.level - 1)} by theorem and about {percent(found.level)} in "
-            "practice. Temperature and ridge were chosen on the same rows, which the theorem does not allow for."
-            f"{caution}",
-            picture,
-            table,
-        ),
-        anchor="coverage",
     )
