@@ -90,7 +90,7 @@ def test_dattri_influence_functions_are_judged_above_chance(trained):
 
 def test_dattris_trak_keeps_what_it_has_cached(trained):
     algorithm = pytest.importorskip("dattri.algorithm")
-    model, X, labels, (train, queries) = trained
+    model, _, _, (train, queries) = trained
 
     def probability(params, image_label_pair):
         image, label = image_label_pair
@@ -101,6 +101,8 @@ def test_dattris_trak_keeps_what_it_has_cached(trained):
     method = algorithm.TRAKAttributor(task_of(model), probability, projector_kwargs=projector)
     scores = dattri_scores(method, train, queries)
     assert scores.shape == (N, Q)
+    assert bool(torch.isfinite(scores).all())
+    assert float(scores.std()) > 0
 
 
 def test_another_number_of_scores_is_refused(trained):
