@@ -173,6 +173,13 @@ def test_one_row_is_the_largest_leave_one_out():
     fit, Xq = task(25, 1, 20)
     found = largest_group(fit, Xq, 1)
     assert found.change == pytest.approx(float(influence(fit, Xq).leave_one_out.max()))
+    assert found.bound == pytest.approx(found.change, rel=1e-6)  # attained
+
+
+def test_the_bound_is_of_some_use_for_a_few_rows():
+    """Without Gershgorin's and Frobenius' intervals it is hundreds of times what is reached."""
+    fit, Xq = task(150, 1, 21)
+    assert largest_group(fit, Xq, 2).bound < 10 * largest_group(fit, Xq, 2).change
 
 
 # -- bad input ---------------------------------------------------------------------------------------

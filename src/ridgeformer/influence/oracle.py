@@ -272,10 +272,12 @@ def largest_group(fit: Fit, x: ArrayLike, size: int, *, output: int = 0, directi
     """Return rows that, removed together, lower one prediction most (direction 1) or raise it most (-1).
 
     Rows are chosen greedily by the exact block formula, then swapped one at a time while that gains. The bound: with
-    D = diag(R)^-1/2 the eigenvalues of every principal block of D R D lie between the extreme ones [a, b] of the whole
-    (Cauchy's interlacing theorem), so w'R_SS^-1 v <= sum_S ((w_i + t v_i)^2/a - (w_i - t v_i)^2/b) / 4t in the scaled
-    vectors for any t > 0; the k largest terms bound every group, and t is chosen to make that least. `x` is one query,
-    (d,) or (1, d), and `size` is k.
+    D = diag(R)^-1/2 the eigenvalues of every principal block of C = D R D lie in one interval [a, b]: between the
+    extreme ones of the whole (Cauchy's interlacing theorem), within 1 -+ the largest sum of k - 1 off-diagonal entries
+    of a row (Gershgorin), and within 1 -+ the largest Frobenius norm of a block without its diagonal. So
+    w'R_SS^-1 v <= sum_S ((w_i + t v_i)^2/a - (w_i - t v_i)^2/b) / 4t in the scaled vectors for any t > 0; the k largest
+    terms bound every group, and t is chosen to make that least. The bound is attained for one row and grows loose with
+    k. `x` is one query, (d,) or (1, d), and `size` is k.
     """
     row = as_tensor(x, "x").reshape(1, -1)
     n, k = len(fit.X), whole(size, "size", 1)
@@ -336,9 +338,15 @@ def _best_swap(R: Tensor, w: Tensor, alpha: Tensor, chosen: Tensor) -> Tensor:
 
 def _bound(R: Tensor, w: Tensor, alpha: Tensor, k: int) -> float:
     scale = R.diagonal().rsqrt()
-    values = torch.linalg.eigvalsh(scale[:, None] * R * scale)
+    C = scale[:, None] * R * scale
+    values = torch.linalg.eigvalsh(C)
     spare = 4 * len(R) * torch.finfo(R.dtype).eps * float(values[-1])
-    low, high = max(float(values[0]) - spare, torch.finfo(R.dtype).tiny), float(values[-1]) + spare
+    beside = C.abs().fill_diagonal_(0)
+    rows = float(beside.topk(k - 1, dim=1).values.sum(1).max()) if k > 1 else 0.0
+    pairs = beside.tril().flatten().topk(min(k * (k - 1) // 2, beside.numel())).values
+    radius = min(rows, sqrt(2 * float(pairs.square().sum()))) + spare
+    low = max(float(values[0]) - spare, 1 - radius, torch.finfo(R.dtype).tiny)
+    high = min(float(values[-1]) + spare, 1 + radius)
     w, alpha = scale * w, scale * alpha
 
     def largest(log_t: float) -> float:
