@@ -219,8 +219,8 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
 
     def _posterior(self, X: object, covariance: bool) -> Posterior:
         check_is_fitted(self, "solution_")
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
-        return self.solution_.posterior(self._queries(X), scale=self.scale_, covariance=covariance)
+        rows = self._queries(validate_data(self, X, dtype=FLOATS, reset=False))
+        return self.solution_.posterior(rows, scale=self.scale_, covariance=covariance)
 
     @property
     def scale_(self) -> float:

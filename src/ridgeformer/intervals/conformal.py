@@ -54,6 +54,7 @@ class Interval:
         method: a key of `GUARANTEES`.
         guarantee: what is proved, in one sentence.
         error: how far the ends may be from those of exact leave-one-out, where that was estimated; else None.
+        duplicates: training rows that equal another one, which leave-one-out does not take away.
     """
 
     low: Tensor
@@ -62,6 +63,7 @@ class Interval:
     method: str
     guarantee: str
     error: Tensor | None = None
+    duplicates: int = 0
 
     @property
     def width(self) -> Tensor:
@@ -78,9 +80,15 @@ class Interval:
         return (self.low <= y) & (y <= self.high)
 
     def __str__(self) -> str:
+        shielded = (
+            f" {self.duplicates:,} training rows equal another one: duplicates shield each other, so intervals are too "
+            "narrow if they are copies rather than new measurements."
+            if self.duplicates
+            else ""
+        )
         return (
             f"{len(self.low):,} intervals by {self.method}, median width {float(self.width.median()):.4g}. "
-            f"Each {self.guarantee}."
+            f"Each {self.guarantee}.{shielded}"
         )
 
 

@@ -11,7 +11,9 @@ from dataclasses import replace
 from math import exp, isfinite
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ridgeformer import intervals
@@ -25,7 +27,7 @@ from ridgeformer.solving.system import check_memory
 if TYPE_CHECKING:
     from ridgeformer.solving.fit import Fit
 
-__all__ = ["fit_interval", "fit_posterior", "fit_set"]
+__all__ = ["count_duplicates", "fit_interval", "fit_posterior", "fit_set"]
 
 FOLDS = 10
 PROBES, CONFIDENCE = 64, 0.95
@@ -98,7 +100,19 @@ def fit_interval(
     assert high is not None
     if fit.alpha.ndim == 1:
         low, high, error = low[:, 0], high[:, 0], None if error is None else error[:, 0]
-    return Interval(low, high, level, method, parts[0].guarantee, error)
+    duplicates = count_duplicates(fit.X) if calibration is None else 0
+    return Interval(low, high, level, method, parts[0].guarantee, error, duplicates)
+
+
+def count_duplicates(X: Float[Tensor, "n d"]) -> int:
+    """Return how many rows equal an earlier one.
+
+    Example:
+        >>> count_duplicates(torch.tensor([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+        1
+    """
+    rows = np.ascontiguousarray(X.detach().cpu().numpy() + 0.0)  # -0 becomes 0
+    return len(rows) - len(np.unique(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))))
 
 
 def _joined(parts: list[Interval]) -> Interval:

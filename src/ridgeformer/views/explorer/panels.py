@@ -85,10 +85,9 @@ def _on_a_line(state: State, found: ModelRun) -> Figure:
     except InputError:  # of a singular system, for one: the curves are there, the band is not
         band = None
     if band is not None:
-        hidden = {"width": 0, "hoverinfo": "skip"}
-        traces.append(curve(grid, band[0], "lower end", EXACT, showlegend=False, **hidden))
         name = f"{percent(BAND)} interval for a new point"
-        traces.append(curve(grid, band[1], name, EXACT, fill="tonexty", fillcolor=PALE, **hidden))
+        traces.append(curve(grid, band[0], name, EXACT, width=0, hoverinfo="skip", showlegend=False))
+        traces.append(curve(grid, band[1], name, EXACT, width=0, hoverinfo="skip", fill="tonexty", fillcolor=PALE))
     if task.truth is not None:
         traces.append(curve(grid, task.truth, "truth", POINT, width=1))
     apart = max(1, len(found.steps) // 12)
