@@ -32,7 +32,7 @@ def audit_page(audit: Audit) -> Page:
         sections=(
             fits_section(audit),
             errors_section(audit),
-            coverage_section(audit),
+            coverage_section(audit.coverage, dataset.target),
             drivers_section(audit),
             labels_section(audit),
             reproduce_section(audit),
