@@ -25,7 +25,7 @@ from ridgeformer.influence.baseline import rank_correlations
 from ridgeformer.influence.exact import cross
 from ridgeformer.kernels.base import FeatureKernel
 from ridgeformer.solving import Fit
-from ridgeformer.solving.direct import factorise_in_place
+from ridgeformer.solving.direct import factorise_in_place, solve_with_factor
 
 __all__ = [
     "Agreement",
@@ -83,15 +83,17 @@ def subset_predictions(fit: Fit, Xq: ArrayLike, kept: Bool[Tensor, "m n"]) -> Fl
         if F is not None and Fq is not None and F.shape[1] < min(len(rows), len(gone)):
             A = F[rows].T @ F[rows]
             _factorise(A, fit.ridge)
-            values.append(Fq @ torch.cholesky_solve(F[rows].T @ y[rows], A))
+            values.append(Fq @ solve_with_factor(A, F[rows].T @ y[rows]))
         elif len(gone) < len(rows):
             if R is None or W is None:
                 R, W = fit.inverse.columns(), fit.inverse @ k
-            values.append(full - W[gone].T @ torch.linalg.solve(R[gone][:, gone], alpha[gone]))
+            A = R[gone][:, gone]
+            _factorise(A, 0.0)
+            values.append(full - W[gone].T @ solve_with_factor(A, alpha[gone]))
         else:
             A = fit.K[rows][:, rows]
             _factorise(A, fit.ridge)
-            values.append(k[rows].T @ torch.cholesky_solve(y[rows], A))
+            values.append(k[rows].T @ solve_with_factor(A, y[rows]))
     return torch.stack(values)
 
 
