@@ -43,7 +43,7 @@ def test_error_bars_hold_the_exact_ends():
         relative.append(float((found.error / exact.width).max()))
     assert sum(inside) >= 0.95 * len(inside)
     assert max(moved) > 1e-4  # a test that could fail: they are estimates
-    assert max(relative) < 0.5  # and bars that say something
+    assert sum(relative) / 5 < 0.3  # and bars that say something
 
 
 def test_the_answer_says_that_it_is_an_estimate(no_room):

@@ -22,6 +22,9 @@ from ridgeformer.solving.system import RidgeSystem, scaled_system
 
 __all__ = ["Estimated", "NystromResolvent", "SketchedSystem", "sketch_kernel"]
 
+GROUPS = 10
+"""Groups of probes that are left out in turn."""
+
 SMALL = 5000
 """Up to this many rows the sketch at hand is the preconditioner."""
 
@@ -89,6 +92,8 @@ class Estimated:
         diagonal: R_ii.
         diagonal_error: how far each of those is off, at the confidence asked for.
         diagonal_least: what R_ii is proved not to be below.
+        without_group: R_ii without each of some groups of probes, from which the error of anything made of the whole
+            diagonal can be estimated.
     """
 
     solution: Float[Tensor, "n c"]
@@ -96,6 +101,7 @@ class Estimated:
     diagonal: Float[Tensor, " n"]
     diagonal_error: Float[Tensor, " n"]
     diagonal_least: Float[Tensor, " n"]
+    without_group: Float[Tensor, "g n"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +153,10 @@ class SketchedSystem:
         spread = quantile * samples.std(1) / sqrt(probes) + solve_error.mean(1)
         diagonal = (most - samples.mean(1)).clamp(least, most)
         spread = spread.minimum((most - diagonal).maximum(diagonal - least))
-        return Estimated(solution, error, diagonal, spread, least)
+        groups = samples.tensor_split(min(GROUPS, probes), dim=1)
+        rest = [(samples.sum(1) - group.sum(1)) / (probes - group.shape[1]) for group in groups]
+        without = torch.stack([(most - one).clamp(least, most) for one in rest])
+        return Estimated(solution, error, diagonal, spread, least, without)
 
 
 def sketch_kernel(kernel: Kernel, X: Float[Tensor, "n d"], ridge: float, rank: int | None, seed: int) -> SketchedSystem:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import exp, isfinite
+from math import exp, isfinite, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.stats import t as student
 from torch import Tensor
 
 from ridgeformer import intervals
@@ -31,7 +32,7 @@ __all__ = ["count_duplicates", "fit_interval", "fit_posterior", "fit_set"]
 
 FOLDS = 10
 PROBES, CONFIDENCE = 64, 0.95
-"""Random probes for the diagonal of R where no factor fits, and the confidence of each row's error bar."""
+"""Random probes for the diagonal of R where no factor fits, and the confidence of error bars."""
 
 
 def _fits(fit: Fit) -> bool:
@@ -167,38 +168,54 @@ def _left_out(fit: Fit, Xq: Tensor, output: int, level: float, folds: list[Tenso
 def _estimated(fit: Fit, Xq: Tensor, level: float, probes: int, seed: int, centred: bool) -> list[Interval]:
     """Return jackknife+ intervals, one for every output, without a factor: CG for R k(x), probes for the diagonal of R.
 
-    With errors e of R_ii, alpha and W, every f_{-i}(x) -+ |residual| has an error, and order statistics of numbers
-    that are moved by at most e_i lie between those of the numbers minus and plus e_i.
+    How far the ends are off is estimated by leaving out one group of probes at a time: the jackknife's standard error
+    with Student's t, and its estimate of the bias. What the solves may be off is added, proved: order statistics of
+    numbers that move by at most e_i lie between those of the numbers minus and plus e_i.
     """
     from ridgeformer.solving.sketched import sketch_kernel  # which needs `solve`, which returns a Fit
 
     n, alpha = len(fit.X), fit.exact_alpha
     sketched = sketch_kernel(fit.kernel, fit.X, fit.ridge, None, seed)
     found = sketched.estimate(torch.ones_like(alpha[:, :1]), probes, CONFIDENCE, None)
-    beta, least = found.solution * centred, (found.diagonal - found.diagonal_error).maximum(found.diagonal_least)
+    beta = found.solution * centred
     moved = -fit.y.reshape(n, -1).to(alpha) / (n - 1) * centred
-    residuals = (alpha - moved * beta) / found.diagonal[:, None]
-    wrong = sketched.error(fit) + moved.abs() * found.error + residuals.abs() * found.diagonal_error[:, None]
-    wrong = wrong / least[:, None]  # of the residuals
+    top = alpha - moved * beta
+    wrong = (sketched.error(fit) + moved.abs() * found.error) / found.diagonal_least[:, None]  # of the residuals
     parts: list[list[Interval]] = [[] for _ in range(alpha.shape[1])]
     for some, cross in _blocks(fit, Xq):
         solved = sketched.solve(cross, None)
         W, W_error, values = solved.alpha, sketched.error(solved), cross.T @ alpha
         bound = fit.prediction_bound(some).reshape(len(some), -1).to(values)
+        reach = 1 - (cross.T @ beta)[:, 0]
         for c, kept in enumerate(parts):
-            r, e = residuals[:, c : c + 1], wrong[:, c : c + 1]
-            left_out = values[:, c] - W * r + moved[:, c : c + 1] * (1 - (cross.T @ beta)[:, 0])
-            error = bound[:, c] + W.abs() * e + W_error * (r.abs() + e) + e
-            kept.append(intervals.jackknife_plus(r[:, 0], left_out, level, error=error))
+            fixed, e = values[:, c] + moved[:, c : c + 1] * reach, wrong[:, c : c + 1]
+            made = []
+            for diagonal in (found.diagonal, *found.without_group):
+                r = (top[:, c] / diagonal)[:, None]
+                error = bound[:, c] + W.abs() * e + W_error * (r.abs() + e) + e
+                made.append(intervals.jackknife_plus(r[:, 0], fixed - W * r, level, error=error))
+            kept.append(_with_error(made[0], made[1:]))
     joined = [_joined(kept) for kept in parts]
     errors = [torch.cat([one.error for one in kept if one.error is not None]) for kept in parts]
     said = (
         f"; the diagonal of (K + ridge I)^-1 is estimated from {probes} random probes, which may move an end by "
-        f"{max(float(one.max()) for one in errors):.2g} (error bars of {CONFIDENCE:.0%} for each training row)"
+        f"{max(float(one.max()) for one in errors):.2g} (error bars of {CONFIDENCE:.0%})"
     )
     return [
         replace(one, guarantee=one.guarantee + said, error=error) for one, error in zip(joined, errors, strict=True)
     ]
+
+
+def _with_error(made: Interval, without: list[Interval]) -> Interval:
+    """Return an interval with its error: the jackknife's over the groups of probes, and that of the solves."""
+    groups, gaps = len(without), []
+    quantile = float(student.ppf((1 + CONFIDENCE) / 2, groups - 1))
+    for end in ("low", "high"):
+        left = torch.stack([getattr(one, end) for one in without])
+        bias = (groups - 1) * (left.mean(0) - getattr(made, end)).abs()
+        gaps.append(bias + quantile * (groups - 1) * left.std(0) / sqrt(groups))
+    assert made.error is not None
+    return replace(made, error=made.error + torch.maximum(*gaps))
 
 
 def _full(fit: Fit, Xq: Tensor, alpha: Tensor, level: float) -> Interval:
