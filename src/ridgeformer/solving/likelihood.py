@@ -241,7 +241,6 @@ def maximise_likelihood(
             minimize(surface.down, start, jac=True, bounds=surface.limits, method="L-BFGS-B", options={"gtol": 1e-7})
     best = max(surface.seen, key=surface.height)
     reached = surface.at(best)
-    assert reached is not None
     on_edge = any(min(one - low, high - one) < 1e-6 for one, (low, high) in zip(best, surface.limits, strict=True))
     found = reached.found
     return MostLikely(
@@ -272,7 +271,7 @@ class _Surface:
     scale: float | None
     searched: bool
     leave_one_out: bool
-    seen: dict[Place, _Reached | None] = field(default_factory=dict)
+    seen: dict[Place, _Reached] = field(default_factory=dict)
     refused: InputError | None = None
 
     @property
@@ -289,13 +288,15 @@ class _Surface:
         found = [(min(self.grid[0]) - wide, max(self.grid[0]) + wide)] if self.searched else []
         return found + ([(log(low), log(high))] if self.ridge is None else [])
 
-    def at(self, place: Place) -> _Reached | None:
-        """Evaluate; None where K + ridge I is singular or its entries are beyond float64."""
+    def at(self, place: Place) -> _Reached:
+        """Evaluate; minus infinity where K + ridge I is singular or its entries are beyond float64."""
         if place not in self.seen:
             try:
                 self.seen[place] = self._evaluated(place)
             except InputError as error:
-                self.seen[place], self.refused = None, error
+                nothing = LikelihoodGradient(-inf, None, 0.0, 0.0, 0.0)
+                self.seen[place] = _Reached(nothing, self.kernel, 0.0, (0.0,) * len(place))
+                self.refused = error
         return self.seen[place]
 
     def _evaluated(self, place: Place) -> _Reached:
@@ -315,12 +316,9 @@ class _Surface:
 
     def height(self, place: Place) -> float:
         """The log likelihood; minus infinity where there is none."""
-        reached = self.at(place)
-        return -inf if reached is None else reached.found.value
+        return self.at(place).found.value
 
     def down(self, place: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """What is minimised, and its gradient."""
         reached = self.at(tuple(map(float, place)))
-        if reached is None:
-            return 1e300, np.zeros(len(place))
-        return -reached.found.value, -np.array(reached.slopes)
+        return min(-reached.found.value, 1e300), -np.array(reached.slopes)
