@@ -219,7 +219,7 @@ class Fit:
             calibration: (X, y) for the last two, which the fit has not seen.
             folds: of "cv+", drawn with `seed`.
             seed: of the folds and the probes.
-            probes: for "jackknife+" without a factor: so many random probes estimate the diagonal of R, and
+            probes: number of random probes that estimate the diagonal of R for "jackknife+", without a factor;
                 `Interval.error` says how far the ends may be off. None factorises where that fits into memory.
 
         Raises:
