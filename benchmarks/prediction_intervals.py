@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from math import log
 
@@ -15,10 +16,11 @@ from sklearn.model_selection import LeaveOneOut
 import ridgeformer as rf
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.core.statistics import mean_interval
+from ridgeformer.datasets import Split
 from ridgeformer.intervals import GUARANTEES
 
 DRAWS, LEVEL, N, QUERIES, FEATURES, RIDGE, TAU = 500, 0.9, 10_000, 2000, 18, 0.1, 9.0
-SMALL = (125, 250, 500)
+SMALL, FEW = (125, 250, 500), 10
 
 
 def draw(n: int, seed: int, kind: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -143,11 +145,42 @@ def speed() -> None:
     report("jackknife_plus", settings, [row], "`python benchmarks/prediction_intervals.py --speed`, one run each")
 
 
+def scale(rows: int) -> None:
+    """Make intervals and posterior variances for rows of MNIST too many for a Cholesky factor: time and error bars."""
+    split = Split.for_networks(rf.datasets.load("mnist"), rows=rows, test_rows=FEW, seed=0)
+    kernel = rf.Exponential(0.25, log_scale=4.0)
+    begin = time.perf_counter()
+    fit = rf.solve(kernel, split.X.double(), split.y[:, 0].double(), 1e-2)
+    solved = time.perf_counter()
+    interval = fit.interval(split.Xt.double(), LEVEL, probes=64)
+    judged = time.perf_counter()
+    posterior = fit.posterior(split.Xt.double())
+    end = time.perf_counter()
+    assert interval.error is not None
+    row = {
+        "rows": rows,
+        "solve s": round(solved - begin),
+        "intervals s": round(judged - solved),
+        "variances s": round(end - judged),
+        "peak, GiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "median width": f"{float(interval.width.median()):.3f}",
+        "largest error bar of an end": f"{float(interval.error.max()):.1e}",
+        "posterior deviation": f"{float(posterior.std.median()):.3f}",
+        "widest proved interval of a variance": f"{float((posterior.high - posterior.low).max()):.1e}",
+    }
+    settings = {"queries": FEW, "probes": 64, "kernel": "exponential, 0.25, unit diagonal", "ridge": 1e-2}
+    report("interval_at_scale", settings, [row], f"`python benchmarks/prediction_intervals.py --scale {rows}`")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--speed", action="store_true", help="time only")
-    if parser.parse_args().speed:
+    parser.add_argument("--scale", type=int, help="intervals without a factor, for this number of rows of MNIST")
+    given = parser.parse_args()
+    if given.speed:
         speed()
+    elif given.scale:
+        scale(given.scale)
     else:
         coverage()
         classes()

@@ -5,7 +5,9 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -16,6 +18,7 @@ from ridgeformer import errors
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatsonRegressor
 from ridgeformer.kernels import Exponential
+from ridgeformer.solving.uncertainty import fit_interval
 
 DIABETES = load_diabetes(return_X_y=True)
 
@@ -170,3 +173,91 @@ def test_class_weights_are_sample_weights():
     one = AttentionKernelClassifier(class_weight={False: 1, True: 9}).fit(X / 16, y)
     other = AttentionKernelClassifier().fit(X / 16, y, sample_weight=np.where(y, 9, 1))
     np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+
+
+# -- uncertainty -------------------------------------------------------------------------------------
+
+
+def wave(n=60, q=9, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n + q, 2))
+    y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=n + q)
+    return X[:n], y[:n], X[n:]
+
+
+@pytest.mark.parametrize("outputs", [0, 2])
+def test_deviation_and_covariance_are_those_of_scikit_learns_process(outputs):
+    X, y, Xq = wave()
+    y = np.stack([y, y**2], 1) if outputs else y
+    ours = AttentionKernelRidge("gaussian", temperature=0.4, ridge=0.01, scale=1.0, fit_intercept=False).fit(X, y)
+    theirs = GaussianProcessRegressor(RBF(0.4**0.5), alpha=0.01, optimizer=None).fit(X, y)
+    for asked in ("return_std", "return_cov"):
+        (mean, spread), (mean2, spread2) = (model.predict(Xq, **{asked: True}) for model in (ours, theirs))
+        np.testing.assert_allclose(mean, mean2, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(spread, spread2, rtol=0, atol=1e-8)
+    assert ours.sample_y(Xq, 3).shape == theirs.sample_y(Xq, 3).shape
+
+
+def test_draws_have_the_moments_of_the_posterior():
+    X, y, Xq = wave()
+    model = AttentionKernelRidge("gaussian", temperature=0.4, ridge=0.1).fit(X, y + 100)
+    mean, cov = model.predict(Xq, return_cov=True)
+    draws = model.sample_y(Xq, 20_000, random_state=3)
+    np.testing.assert_array_equal(draws, model.sample_y(Xq, 20_000, random_state=3))
+    np.testing.assert_allclose(draws.mean(1), mean, atol=5 * np.sqrt(cov.max() / 20_000))
+    np.testing.assert_allclose(np.cov(draws), cov, atol=0.05 * cov.max())
+    assert model.scale_ == pytest.approx(model.solution_.most_likely_scale)
+    assert not np.array_equal(draws, model.sample_y(Xq, 20_000, random_state=np.random.RandomState(1)))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_intervals_are_those_of_refits_of_the_estimator_itself(intercept):
+    """The intercept is fitted again without the row, too."""
+    X, y, Xq = wave(30, 5)
+    model = AttentionKernelRidge("gaussian", temperature=0.4, ridge=0.05, fit_intercept=intercept)
+    low, high = np.empty((30, 5)), np.empty((30, 5))
+    for i in range(30):
+        rest = np.arange(30) != i
+        left = clone(model).fit(X[rest], y[rest] + 7)
+        off = abs(y[i] + 7 - left.predict(X[i : i + 1])[0])
+        low[i], high[i] = left.predict(Xq) - off, left.predict(Xq) + off
+    ends = model.fit(X, y + 7).predict_interval(Xq, 0.8)
+    np.testing.assert_allclose(ends[0], np.sort(low, 0)[5], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(ends[1], np.sort(high, 0)[24], rtol=0, atol=1e-10)
+
+
+def test_folds_leave_their_intercept_out_too():
+    X, y, Xq = wave(30, 5)
+    model = AttentionKernelRidge("gaussian", temperature=0.4, ridge=0.05).fit(X, y + 7)
+    fine = fit_interval(model.solution_, Xq, 0.8, "cv+", folds=30, centred=True)
+    low, high = model.predict_interval(Xq, 0.8)
+    np.testing.assert_allclose(fine.low + model.intercept_, low, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(fine.high + model.intercept_, high, rtol=0, atol=1e-10)
+
+
+def test_split_intervals_take_calibration_rows():
+    X, y, Xq = wave(200, 5)
+    model = AttentionKernelRidge("gaussian", temperature=0.4, ridge=0.05).fit(X[:100], y[:100] + 7)
+    low, high = model.predict_interval(Xq, 0.8, "split", (X[100:], y[100:] + 7))
+    half = np.sort(np.abs(y[100:] + 7 - model.predict(X[100:])))[80]
+    np.testing.assert_allclose(high - low, 2 * half)
+    np.testing.assert_allclose((high + low) / 2, model.predict(Xq))
+
+
+def test_what_uncertainty_refuses():
+    X, y, Xq = wave(30, 3)
+    model = AttentionKernelRidge(ridge=0.1).fit(X, y)
+    with pytest.raises(errors.InputError, match="ask for one"):
+        model.predict(Xq, return_std=True, return_cov=True)
+    with pytest.raises(errors.InputError, match="fit without an intercept"):
+        model.predict_interval(Xq, method="full")
+    with pytest.raises(errors.InputError, match="at least 99"):
+        model.predict_interval(Xq, level=0.99)
+    with pytest.raises(errors.InputError, match="not exchangeable"):
+        AttentionKernelRidge().fit(X, y, np.arange(1, 31)).predict_interval(Xq)
+    with pytest.raises(errors.UnknownNameError, match="scale"):
+        AttentionKernelRidge(scale="most likely").fit(X, y).predict(Xq, return_std=True)
+    with pytest.raises(errors.InputError, match="scale is -1"):
+        AttentionKernelRidge(scale=-1.0).fit(X, y).predict(Xq, return_std=True)
+    with pytest.raises(NotFittedError):
+        AttentionKernelRidge().predict_interval(Xq)

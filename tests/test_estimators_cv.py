@@ -112,3 +112,33 @@ def test_widening_ends_where_float64_does():
     model = AttentionKernelRidgeCV("dot_product", fit_intercept=False).fit(X, X[:, 0])
     assert model.on_edge_
     assert 1e-8 <= model.ridge_ / float((X**2).mean()) < 3e-8
+
+
+@pytest.mark.parametrize("criterion", ["likelihood", "leave_one_out_likelihood"])
+def test_a_likelihood_chooses_temperature_ridge_and_scale(criterion):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(80, 2))
+    y = 50 + 3 * np.sin(6 * X[:, 0]) + 0.3 * rng.normal(size=80)
+    model = AttentionKernelRidgeCV("gaussian", criterion=criterion).fit(X, y)
+    chosen = model.most_likely_
+    assert (model.ridge_, model.temperature_) == (chosen.ridge, chosen.kernel.temperature)
+    assert model.scale_ == chosen.scale
+    assert 0.2 < (model.scale_ * model.ridge_) ** 0.5 < 0.45  # the noise that was put in: 0.3
+    leave = criterion != "likelihood"
+    reached = model.solution_.log_likelihood(scale=model.scale_, leave_one_out=leave)
+    assert reached == pytest.approx(chosen.log_likelihood, rel=1e-9)
+    _, std = model.predict(X, return_std=True)
+    assert np.all(std > 0)
+    fixed = AttentionKernelRidgeCV("gaussian", temperature=0.5, criterion=criterion, scale=2.0).fit(X, y)
+    assert fixed.temperature_ == 0.5
+    assert fixed.scale_ == 2.0
+    assert fixed.most_likely_.log_likelihood < chosen.log_likelihood
+    assert fixed.set_params(criterion="leave_one_out").fit(X, y).most_likely_ is None
+
+
+def test_criteria_that_make_no_sense():
+    X, y = (part[:30] for part in load_diabetes(return_X_y=True))
+    with pytest.raises(errors.UnknownNameError, match="criterion"):
+        AttentionKernelRidgeCV(criterion="evidence").fit(X, y)
+    with pytest.raises(errors.InputError, match="searches no grid"):
+        AttentionKernelRidgeCV(criterion="likelihood", ridges=[1.0]).fit(X, y)

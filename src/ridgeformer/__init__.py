@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatsonRegressor
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
-    from ridgeformer.solving import Fit, Status
+    from ridgeformer.solving import Fit, Status, maximise_likelihood
     from ridgeformer.solving.solver import solve
 
 __all__ = [
@@ -79,6 +79,7 @@ __all__ = [
     "intervals",
     "kernels",
     "load_model",
+    "maximise_likelihood",
     "regime",
     "solve",
     "studies",
@@ -105,7 +106,7 @@ _HOMES = {
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatsonRegressor"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
-    "solving": ("Fit", "Status", "solve"),
+    "solving": ("Fit", "Status", "maximise_likelihood", "solve"),
 }
 """The module each name is imported from on first use; importing torch alone takes a second."""
 

@@ -18,10 +18,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ridgeformer.core.checks import cast, positive
 from ridgeformer.core.errors import InputError, LogitRangeError, unknown_name
+from ridgeformer.intervals import Posterior
 from ridgeformer.kernels import Kernel, build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.kernels.weighted import Weighted
 from ridgeformer.solving import Fit, Status, solve
+from ridgeformer.solving.uncertainty import fit_interval
 
 __all__ = [
     "AttentionKernelClassifier",
@@ -46,6 +48,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         temperature: Any = "auto",
         order: Any = 3,
         ridge: Any = 1.0,
+        scale: Any = "auto",
         fit_intercept: Any = True,
         algorithm: Any = "auto",
         tol: Any = None,
@@ -55,6 +58,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
         self.temperature = temperature
         self.order = order
         self.ridge = ridge
+        self.scale = scale
         self.fit_intercept = fit_intercept
         self.algorithm = algorithm
         self.tol = tol
@@ -134,6 +138,8 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         temperature: of the exponential or Gaussian kernel; "auto" is the mean squared row length.
         order: of the Gram-power kernel.
         ridge: lambda > 0.
+        scale: of the Gaussian process behind `return_std`, `return_cov` and `sample_y`: covariance `scale` k and noise
+            of variance `scale` ridge. "auto" is the most likely one; 1.0 takes kernel and ridge as they are.
         fit_intercept: whether m is the mean of the targets, weighted if the rows are; else it is 0.
         algorithm: auto chooses by size and free memory and says so in `solution_.plan`; or an `Algorithm` such as
             `ConjugateGradients(steps=50)`, or its shorthand.
@@ -145,6 +151,7 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         bound_: |f(x) - f*(x)| is at most this for every x no longer than the training rows.
         dual_coef_: alpha; with weights, over the roots of the weights.
         intercept_: m.
+        scale_: the scale; the noise of a new target has variance `scale_` ridge.
         n_iter_: steps taken.
         n_features_in_: features seen by `fit`.
 
@@ -162,9 +169,69 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         self._solve(X, y, _weights(sample_weight, X))
         return self
 
-    def predict(self, X: object) -> Array:
-        """Return f(x) for every row, (n,) or (n, outputs)."""
-        return self._outputs(X)
+    def predict(self, X: object, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
+        """Return f(x) for every row, (n,) or (n, outputs); if asked, with its posterior deviation or covariance.
+
+        Deviation and covariance are those of f, without the noise of a new target, as in scikit-learn's
+        `GaussianProcessRegressor`; with several outputs they get a last axis. The intercept counts as known.
+        """
+        if return_std and return_cov:
+            raise InputError("return_std and return_cov are both True: ask for one, the deviations are in the other.")
+        mean = self._outputs(X)
+        if not (return_std or return_cov):
+            return mean
+        posterior = self._posterior(X, return_cov)
+        spread = posterior.std if posterior.covariance is None else posterior.covariance
+        found = spread.numpy()
+        return mean, found if mean.ndim == 1 else np.repeat(found[..., None], mean.shape[1], -1)
+
+    def sample_y(self, X: object, n_samples: int = 1, random_state: object = 0) -> Array:
+        """Return draws of f from its posterior, (n, n_samples) or (n, outputs, n_samples)."""
+        posterior = self._posterior(X, True)
+        seed = random_state if isinstance(random_state, int) else int(check_random_state(random_state).randint(2**31))
+        draws = posterior.sample(n_samples, seed=seed).movedim(0, -1).numpy()
+        return draws + np.asarray(self.intercept_)[..., None]
+
+    def predict_interval(
+        self,
+        X: object,
+        level: float = 0.9,
+        method: str = "jackknife+",
+        calibration: tuple[object, object] | None = None,
+    ) -> tuple[Array, Array]:
+        """Return the lower and the upper ends of intervals for new targets, shaped like predictions.
+
+        The methods and their guarantees are those of `Fit.interval`; "jackknife+" and "cv+" leave rows out of the
+        intercept too. The calibration rows of "split" and "normalised" are (X, y) that `fit` has not seen.
+        """
+        check_is_fitted(self, "solution_")
+        if self.weighted_:
+            raise InputError("the rows are weighted, so they are not exchangeable: fit without sample_weight.")
+        rows = self._queries(validate_data(self, X, dtype=FLOATS, reset=False))
+        held = None
+        if calibration is not None:
+            Xc = validate_data(self, calibration[0], dtype=FLOATS, reset=False)
+            held = self._queries(Xc), np.asarray(calibration[1], dtype=np.float64) - self.intercept_
+        found = fit_interval(
+            self.solution_, rows, level, method, held, seed=self._seed(), centred=bool(self.fit_intercept)
+        )
+        return found.low.numpy() + self.intercept_, found.high.numpy() + self.intercept_
+
+    def _posterior(self, X: object, covariance: bool) -> Posterior:
+        check_is_fitted(self, "solution_")
+        rows = self._queries(validate_data(self, X, dtype=FLOATS, reset=False))
+        return self.solution_.posterior(rows, scale=self.scale_, covariance=covariance)
+
+    @property
+    def scale_(self) -> float:
+        """The scale of the Gaussian process: the one given, or the most likely one."""
+        check_is_fitted(self, "solution_")
+        if isinstance(self.scale, str):
+            if self.scale != "auto":
+                raise unknown_name("scale", self.scale, ["auto"])
+            chosen = getattr(self, "most_likely_", None)  # where the parameters were chosen by a likelihood
+            return self.solution_.most_likely_scale if chosen is None else chosen.scale
+        return positive(self.scale, "scale", "it multiplies a variance")
 
 
 class AttentionKernelClassifier(ClassifierMixin, _KernelFit):  # type: ignore[misc]

@@ -9,13 +9,17 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
-from ridgeformer.core.errors import LogitRangeError, unknown_name
+from ridgeformer.core.errors import InputError, LogitRangeError, unknown_name
 from ridgeformer.estimators import Array, AttentionKernelClassifier, AttentionKernelRidge
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import gamma
+from ridgeformer.solving.likelihood import maximise_likelihood
 from ridgeformer.solving.selection import RIDGES, TEMPERATURES, Chosen, choose_ridge, least, search_grid
 
 __all__ = ["AttentionKernelClassifierCV", "AttentionKernelRidgeCV"]
+
+CRITERIA = ("leave_one_out", "likelihood", "leave_one_out_likelihood")
+"""What temperature and ridge are chosen by."""
 
 ROUND_OFFS = 10
 """A ridge for rows in float32 is at least this many times the round-off of K, a bound on the norm of its error."""
@@ -31,6 +35,11 @@ class _OwnChoice:
         default = isinstance(self.ridges, str)
         if default and self.ridges != "auto":
             raise unknown_name("ridges", self.ridges, ["auto"])
+        criterion, self.most_likely_ = getattr(self, "criterion", CRITERIA[0]), None
+        if criterion not in CRITERIA:
+            raise unknown_name("criterion", criterion, CRITERIA)
+        if criterion != CRITERIA[0]:
+            return self._most_likely(rows, targets, root, criterion)
         grid = RIDGES if default else self.ridges
         judged = np.column_stack([targets, root]) if self.fit_intercept else targets
 
@@ -66,6 +75,25 @@ class _OwnChoice:
         self.temperature_ = getattr(inner, "temperature", None)
         self.loo_errors_: Array = (path.misclassified if self.by_class else path.mean_squared).numpy()
         return chosen.kernel, ridge
+
+    def _most_likely(
+        self: Any, rows: torch.Tensor, targets: Array, root: Array, criterion: str
+    ) -> tuple[Kernel, float]:
+        """Return temperature and ridge of greatest likelihood of what the intercept leaves of the targets."""
+        if not isinstance(self.ridges, str):
+            raise InputError(f"ridges are given, but criterion {criterion!r} searches no grid: leave them at 'auto'.")
+        searched = isinstance(self.temperature, str) and self.temperature == "search"
+        found = maximise_likelihood(
+            self._kernel(rows, "auto" if searched else self.temperature),
+            rows,
+            targets - root[:, None] * np.atleast_1d(self.intercept_),
+            scale=None if isinstance(self.scale, str) else self.scale,
+            fixed_temperature=not searched,
+            leave_one_out=criterion == CRITERIA[2],
+        )
+        self.most_likely_, self.ridge_, self.on_edge_ = found, found.ridge, found.on_edge
+        self.temperature_ = getattr(getattr(found.kernel, "inner", found.kernel), "temperature", None)
+        return found.kernel, found.ridge
 
     def _search(self: Any, choose: Any, rows: torch.Tensor) -> tuple[Chosen, bool]:
         """Return the choice at the temperature of least error, and whether that lies on the edge of the grid."""
@@ -109,7 +137,11 @@ class AttentionKernelRidgeCV(_OwnChoice, AttentionKernelRidge):
             the mean diagonal of K and widens that while the choice lies on its edge.
         temperature: "search" tries 1, 1/2, ..., 1/16 of the mean squared row length and more while the choice lies on
             the edge (exponential and Gaussian kernels); a number or "auto" is taken as in `AttentionKernelRidge`.
+        criterion: "leave_one_out" is the mean squared leave-one-out error; "likelihood" the marginal likelihood of the
+            Gaussian process and "leave_one_out_likelihood" that of each target given the others, both climbed with
+            exact gradients (`solving.maximise_likelihood`).
         order: see there.
+        scale: see there.
         fit_intercept: see there.
         algorithm: see there; for the fit at the ridge chosen.
         tol: see there.
@@ -121,6 +153,7 @@ class AttentionKernelRidgeCV(_OwnChoice, AttentionKernelRidge):
         on_edge_: whether it is the least or the largest that was tried, so that a better one may lie beyond.
         loo_errors_: the mean squared leave-one-out error of every ridge, over rows and outputs.
         path_: the `RidgePath`, with every leave-one-out residual and what its error is.
+        most_likely_: the `MostLikely`, in place of the last two, if a likelihood was the criterion; else None.
         solution_: of the ridge chosen; it and the others are as in `AttentionKernelRidge`.
 
     Example:
@@ -137,7 +170,9 @@ class AttentionKernelRidgeCV(_OwnChoice, AttentionKernelRidge):
         *,
         ridges: Any = "auto",
         temperature: Any = "search",
+        criterion: Any = "leave_one_out",
         order: Any = 3,
+        scale: Any = "auto",
         fit_intercept: Any = True,
         algorithm: Any = "auto",
         tol: Any = None,
@@ -146,7 +181,9 @@ class AttentionKernelRidgeCV(_OwnChoice, AttentionKernelRidge):
         self.kernel = kernel
         self.ridges = ridges
         self.temperature = temperature
+        self.criterion = criterion
         self.order = order
+        self.scale = scale
         self.fit_intercept = fit_intercept
         self.algorithm = algorithm
         self.tol = tol

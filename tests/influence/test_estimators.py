@@ -3,7 +3,7 @@ import torch
 
 from ridgeformer import errors
 from ridgeformer.influence import estimators, influence, nystrom_influence, pcg_influence, stochastic_influence
-from ridgeformer.influence.estimators import ESTIMATORS, sketch_system
+from ridgeformer.influence.estimators import ESTIMATORS, sketch_problem
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve, system
 from tests.influence.digits_case import KERNELS, RIDGE, coverage, digits, exact
@@ -55,7 +55,7 @@ def test_bad_input(kernel, ridge, words):
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("rank", [10, 80])
 def test_the_diagonal_of_the_inverse_lies_between_its_bounds(name, rank):
-    sketch = sketch_system(KERNELS[name], *digits(), RIDGE, rank, 0).sketch
+    sketch = sketch_problem(KERNELS[name], *digits(), RIDGE, rank, 0).sketch
     truth, slack = exact(name).diagonal, 1e-10 / RIDGE
     assert bool((sketch.least_diagonal <= truth + slack).all())
     assert bool((truth <= sketch.diagonal + slack).all())
@@ -64,7 +64,7 @@ def test_the_diagonal_of_the_inverse_lies_between_its_bounds(name, rank):
 @pytest.mark.parametrize("name", KERNELS)
 def test_products_and_bounds_are_those_of_the_dense_matrices(name):
     X, y, Xq = digits()
-    setting = sketch_system(KERNELS[name], X, y, Xq, RIDGE, 40, 0)
+    setting = sketch_problem(KERNELS[name], X, y, Xq, RIDGE, 40, 0)
     sketch, K, eye = setting.sketch, KERNELS[name](X), torch.eye(len(X), dtype=torch.float64)
     U, values = sketch.factor.U, sketch.factor.values
     approximation = (U * values) @ U.T
@@ -82,7 +82,7 @@ def test_products_and_bounds_are_those_of_the_dense_matrices(name):
 def test_the_lower_bound_is_nearer_than_the_upper_the_more_so_the_better_the_sketch():
     truth, ratios = exact("relu_ntk").diagonal, []
     for rank in (60, 240):
-        sketch = sketch_system(KERNELS["relu_ntk"], *digits(), RIDGE, rank, 0).sketch
+        sketch = sketch_problem(KERNELS["relu_ntk"], *digits(), RIDGE, rank, 0).sketch
         ratios.append(float((truth - sketch.least_diagonal).max()) / float((sketch.diagonal - truth).max()))
     assert ratios[0] < 1 / 4
     assert ratios[1] < ratios[0]
@@ -154,7 +154,7 @@ def test_rows_out_of_range():
 
 
 def test_many_rows_are_solved_in_mixed_precision_with_errors_that_cover_as_well(monkeypatch):
-    monkeypatch.setattr(estimators, "SMALL", 100)
+    monkeypatch.setattr("ridgeformer.solving.sketched.SMALL", 100)
     truth = exact("exponential")
     found = pcg_influence(KERNELS["exponential"], *digits(), RIDGE, rows=ROWS, tol=1e-8)
     for part in ("alpha", "weights", "diagonal", "leave_one_out"):

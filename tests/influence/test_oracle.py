@@ -51,6 +51,19 @@ def test_subset_predictions_are_those_of_refits(fraction):
         np.testing.assert_allclose(values, refit(fit, subset.nonzero()[:, 0], Xq), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("fraction", [0.05, 0.5, 0.95])
+def test_a_linear_head_is_refitted_by_its_weights(fraction):
+    """Three features: subsets of two rows, and of all but two, are solved the other ways."""
+    _, Xq = task(40, 6, 0)
+    generator = torch_generator(5, "oracle")
+    X, y = torch.randn(40, 3, generator=generator).double(), torch.randn(40, 2, generator=generator).double()
+    fit = rf.solve(rf.DotProduct(), X, y, RIDGE)
+    kept = draw_subsets(40, 5, fraction=fraction, seed=1)
+    for keep, values in zip(kept, subset_predictions(fit, Xq, kept), strict=True):
+        A = X[keep] @ X[keep].T + RIDGE * torch.eye(int(keep.sum()), dtype=torch.float64)
+        torch.testing.assert_close(values, Xq @ X[keep].T @ torch.linalg.solve(A, y[keep]), rtol=0, atol=1e-10)
+
+
 def test_removal_effects_are_those_of_refits():
     fit, Xq = task(30, 4, 1)
     order = torch.rand(30, 4, generator=torch_generator(0, "order")).argsort(0)
@@ -160,6 +173,13 @@ def test_one_row_is_the_largest_leave_one_out():
     fit, Xq = task(25, 1, 20)
     found = largest_group(fit, Xq, 1)
     assert found.change == pytest.approx(float(influence(fit, Xq).leave_one_out.max()))
+    assert found.bound == pytest.approx(found.change, rel=1e-6)  # attained
+
+
+def test_the_bound_is_of_some_use_for_a_few_rows():
+    """Without Gershgorin's and Frobenius' intervals it is hundreds of times what is reached."""
+    fit, Xq = task(150, 1, 21)
+    assert largest_group(fit, Xq, 2).bound < 10 * largest_group(fit, Xq, 2).change
 
 
 # -- bad input ---------------------------------------------------------------------------------------

@@ -239,6 +239,45 @@ def test_the_words_name_method_width_and_guarantee():
     assert all(word in said for word in ("jackknife+", "at least 0.8", "exchangeable"))
 
 
+def test_duplicates_are_said_to_shield_each_other():
+    X, y, Xq, _ = task(30, 5, 0)
+    single = rf.solve(KERNEL, X, y, 0.1).interval(Xq, 0.8)
+    assert single.duplicates == 0
+    assert "shield" not in str(single)
+    twice = rf.solve(KERNEL, torch.cat([X, X]), torch.cat([y, y]), 0.1).interval(Xq, 0.8)
+    assert twice.duplicates == 30
+    assert "duplicates shield each other" in str(twice)
+    assert float(twice.width.mean()) < float(single.width.mean())  # and they are too narrow
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_queries_and_calibration_rows_that_are_no_numbers_are_refused(bad):
+    X, y, Xq, _ = task(30, 5, 0)
+    fit = rf.solve(KERNEL, X, y, 0.1)
+    broken = Xq.clone()
+    broken[0, 0] = bad
+    with pytest.raises(InputError, match="NaN or infinite"):
+        fit.interval(broken, 0.8)
+    with pytest.raises(InputError, match="NaN or infinite"):
+        fit.posterior(broken)
+    with pytest.raises(InputError, match="NaN or infinite"):
+        fit.interval(Xq, 0.8, "split", calibration=(X, y * bad))
+    with pytest.raises(ShapeError, match="features"):
+        fit.interval(Xq[:, :1], 0.8)
+
+
+def test_too_few_calibration_rows_say_how_many_are_needed():
+    X, y, Xq, _ = task(30, 5, 0)
+    with pytest.raises(InputError, match=r"5 calibration rows are too few for level 0.9; at least 9"):
+        rf.solve(KERNEL, X[5:], y[5:], 0.1).interval(Xq, 0.9, "split", calibration=(X[:5], y[:5]))
+
+
+def test_a_class_with_too_few_rows_is_named():
+    X, targets, Xq, _ = class_task(40, 5, 0)
+    with pytest.raises(InputError, match=r"training rows of class \d are too few for level 0.95"):
+        rf.solve(KERNEL, X, targets, 0.5).prediction_set(Xq, 0.95, per_class=True)
+
+
 def test_mapie_agrees():
     """MAPIE refits for every row; its quantiles are NumPy's 'higher' and 'lower' ones, the same order statistics."""
     from mapie.regression import CrossConformalRegressor

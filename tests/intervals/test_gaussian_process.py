@@ -107,3 +107,33 @@ def test_float32_rows_are_refused():
     X, y, Xq = rows(30, 4, 5)
     with pytest.raises(InputError, match="float64 only"):
         rf.solve(rf.Gaussian(temperature=TAU), X.float(), y, 0.1).posterior(Xq)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 1e-1])
+def test_mean_deviation_and_likelihood_are_gpytorchs(ridge):
+    gpytorch = pytest.importorskip("gpytorch")
+    X, y, Xq = rows(60, 15, 6)
+
+    class Process(gpytorch.models.ExactGP):
+        def __init__(self, X, y, likelihood):
+            super().__init__(X, y, likelihood)
+            self.mean = gpytorch.means.ZeroMean()
+            self.covariance = gpytorch.kernels.RBFKernel().double()
+            self.covariance.lengthscale = torch.tensor(TAU**0.5, dtype=torch.float64)  # else rounded to float32
+
+        def forward(self, X):
+            return gpytorch.distributions.MultivariateNormal(self.mean(X), self.covariance(X))
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
+    likelihood.noise = torch.tensor(ridge, dtype=torch.float64)
+    model = Process(X, y, likelihood)
+    total = len(X) * gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)(model(X), y)
+    model.eval()
+    with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False):
+        theirs = model(Xq)
+        mean, std = theirs.mean, theirs.variance.sqrt()
+    fit = rf.solve(rf.Gaussian(temperature=TAU), X, y, ridge)
+    posterior = fit.posterior(Xq)
+    torch.testing.assert_close(posterior.mean, mean, rtol=0, atol=1e-8)
+    torch.testing.assert_close(posterior.std, std, rtol=0, atol=1e-8)
+    assert fit.log_likelihood() == pytest.approx(float(total.detach()), rel=1e-8)

@@ -7,7 +7,8 @@ from sklearn.kernel_ridge import KernelRidge
 
 from ridgeformer import errors
 from ridgeformer.algorithms import Direct
-from ridgeformer.kernels import DotProduct, Exponential, Kernel
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.solving import Status, solve
 from tests.solving.solver_case import SolverCase, problem, relative
 
@@ -107,3 +108,14 @@ def test_the_factor_sharpens_the_bound():
     assert cg.direct_factor is None
     size = direct.prediction_bound(X) / (direct.residual_norm + direct.roundoff)
     assert float(size.max()) < float((cg.prediction_bound(X) / (cg.residual_norm + cg.roundoff)).max()) * 1.01
+
+
+def test_many_rows_have_their_extreme_eigenvalues_from_a_few_products_and_solves(monkeypatch):
+    monkeypatch.setattr("ridgeformer.solving.solver.SMALL", 50)
+    X = torch.randn(200, 3, generator=torch_generator(0, "extreme"), dtype=torch.float64)
+    kernel = Gaussian(temperature=1.0)
+    fit = solve(kernel, X, X[:, 0], 0.01, algorithm="direct")
+    values = torch.linalg.eigvalsh(kernel(X)) + 0.01
+    assert float(values[0]) <= fit.spectrum.low * (1 + 1e-9)
+    assert fit.spectrum.low < 1.5 * float(values[0])
+    assert fit.spectrum.high == pytest.approx(float(values[-1]), rel=1e-3)

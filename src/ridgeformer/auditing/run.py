@@ -17,6 +17,7 @@ from ridgeformer.auditing.answer import answer
 from ridgeformer.auditing.certified import Certified
 from ridgeformer.auditing.compiled import Compiled, Watched, choose_watched, examine_compiled
 from ridgeformer.auditing.convergence import Convergence, examine_convergence
+from ridgeformer.auditing.coverage import HeldOutCoverage, examine_coverage
 from ridgeformer.auditing.drivers import Drivers, examine_drivers
 from ridgeformer.auditing.field import Field, Scored, run_field
 from ridgeformer.auditing.kernel_regime import KernelRegime, examine_regime
@@ -61,6 +62,7 @@ class Audit:
         field: Every method on the held-out rows; the certified fit is one of them.
         metrics: Of the certified fit and of the best method, by key.
         certified: The certified fit.
+        coverage: Whether prediction intervals keep their promise on the held-out rows.
         drivers: Which columns matter.
         suspects: Training rows whose target the others contradict.
         snippet: Python that reproduces the score of the certified fit.
@@ -83,6 +85,7 @@ class Audit:
     field: Field
     metrics: dict[str, Metrics]
     certified: Certified
+    coverage: HeldOutCoverage | Skipped
     drivers: Drivers | Skipped
     suspects: Suspects
     snippet: str
@@ -120,6 +123,7 @@ class Audit:
             "unbeaten": [one.key for one in self.field.unbeaten],
             "learnt": [one.key for one in self.field.learnt],
             "splits": self.field.splits,
+            "coverage": self.coverage.as_dict(),
             "drivers": self.drivers.as_dict(),
             "suspects": self.suspects.as_dict(),
             "reproduce": self.snippet,
@@ -209,6 +213,7 @@ def audit(
         field=field,
         metrics=metrics,
         certified=certified,
+        coverage=attempt(lambda: examine_coverage(data, certified)),
         drivers=drivers,
         suspects=suspects,
         snippet=write_snippet(splits, field, settings, load or _loads(dataset)),

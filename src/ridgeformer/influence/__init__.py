@@ -8,6 +8,7 @@ says what that does to the influences, beside its controls, and `smallest_flippi
 """
 
 from ridgeformer.influence import attacks
+from ridgeformer.influence.adapters import captum_scores, dattri_scores
 from ridgeformer.influence.answer import Answer, ask, ask_network
 from ridgeformer.influence.attribution import AttributionReport, judge_scores, score_malleability
 from ridgeformer.influence.baseline import Comparison, compare
@@ -64,8 +65,10 @@ __all__ = [
     "ask",
     "ask_network",
     "attacks",
+    "captum_scores",
     "compare",
     "cross_entropy",
+    "dattri_scores",
     "draw_subsets",
     "feature_change",
     "influence",

@@ -30,6 +30,7 @@ from ridgeformer.kernels import DotProduct
 from ridgeformer.solving import Fit
 from ridgeformer.solving.selection import choose_ridge, least
 from ridgeformer.solving.solver import solve
+from ridgeformer.solving.uncertainty import count_duplicates
 
 __all__ = ["AttributionReport", "JudgedScores", "ScoreMalleability", "judge_scores", "score_malleability"]
 
@@ -181,7 +182,7 @@ def judge_scores(
     else:
         spread = (head.targets - fit.y.mean()).square().sum()
         quality = 1 - float((predicted - head.targets).square().sum() / spread)
-    duplicates = n - len(torch.unique(fit.X, dim=0))
+    duplicates = count_duplicates(fit.X)
     report = AttributionReport((), methods, counts, n, q, subsets, fit.ridge, quality, duplicates)
     return AttributionReport(
         _sentences(report, head.classes), methods, counts, n, q, subsets, fit.ridge, quality, duplicates

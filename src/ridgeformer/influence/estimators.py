@@ -7,119 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from math import sqrt
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from scipy.stats import norm
-from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
-from ridgeformer.core.checks import ArrayLike, positive, whole
+from ridgeformer.core.checks import ArrayLike, whole
 from ridgeformer.core.errors import InputError
-from ridgeformer.core.seeds import torch_generator
 from ridgeformer.influence.exact import Influence, as_problem, as_rows
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving import Fit, Nystrom, RidgeSystem, solve
-from ridgeformer.solving.preconditioners import NystromFactor
-from ridgeformer.solving.system import scaled_system
+from ridgeformer.solving.sketched import SketchedSystem, sketch_kernel
 
 __all__ = ["ESTIMATORS", "nystrom_influence", "pcg_influence", "stochastic_influence"]
 
 
 @dataclass(frozen=True, eq=False)
-class NystromResolvent:
-    """Q = (U diag(values) U' + ridge I)^-1 = (I - U S U') / ridge, with S = values / (values + ridge).
+class SketchedProblem(SketchedSystem):
+    """A regression and its queries, checked, with K sketched once.
 
-    A Nystrom approximation is never above K, so Q is never below R, beyond round-off.
+    `cross` holds k(x_i, x) for every query, (n, q).
     """
 
-    system: RidgeSystem
-    factor: NystromFactor
-
-    @cached_property
-    def shrinkage(self) -> Float[Tensor, " r"]:
-        """The diagonal of S."""
-        return self.factor.values / (self.factor.values + self.system.ridge)
-
-    def apply(self, V: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
-        """Return Q V."""
-        U = self.factor.U
-        return (V - U @ (self.shrinkage[:, None] * (U.T @ V))) / self.system.ridge
-
-    @cached_property
-    def tail(self) -> float:
-        """The mean eigenvalue of what the sketch leaves out, tr(K - U diag(values) U') / (n - r)."""
-        n, rank = self.factor.U.shape
-        left_out = float(self.system.diagonal.double().sum() - self.factor.values.double().sum())
-        return max(left_out, 0.0) / (n - rank) if n > rank else 0.0
-
-    def apply_with_tail(self, V: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
-        """Return (U diag(values) U' + tail (I - U U') + ridge I)^-1 V: nearer to R than Q, not above it."""
-        U, ridge = self.factor.U, self.system.ridge
-        inside = 1 / (self.factor.values + ridge) - 1 / (self.tail + ridge)
-        return V / (self.tail + ridge) + U @ (inside[:, None] * (U.T @ V))
-
-    @cached_property
-    def diagonal(self) -> Float[Tensor, " n"]:
-        """Q_ii, which R_ii does not exceed."""
-        return (1 - self.factor.U.square() @ self.shrinkage) / self.system.ridge
-
-    @cached_property
-    def least_diagonal(self) -> Float[Tensor, " n"]:
-        """What R_ii is not below: Q_ii^2 / (Q A Q)_ii, at the price of as many products with K as the rank.
-
-        R_ii is the largest v_i^2 / v'Av over all v, and v = Q e_i is nearly the best; v = e_i gives 1 / A_ii.
-        The gap to R_ii is of second order in the error of the sketch, that of Q_ii of first order.
-        """
-        U, S, ridge = self.factor.U, self.shrinkage, self.system.ridge
-        KU, US = self.system.apply_kernel(U), U * S
-        through_kernel = self.system.diagonal - 2 * (KU * US).sum(1) + ((US @ (U.T @ KU)) * US).sum(1)
-        through_ridge = ridge * (1 - 2 * (U * US).sum(1) + US.square().sum(1))
-        best = self.diagonal.square() * ridge**2 / (through_kernel + through_ridge)
-        return best.maximum(1 / (self.system.diagonal + ridge)).minimum(self.diagonal)
-
-
-SMALL = 5000
-"""Up to this many rows the sketch at hand is the preconditioner."""
-
-
-@dataclass(frozen=True, eq=False)
-class SketchedSystem:
-    """A problem, checked, with K sketched once. Nothing here is larger than n times the rank.
-
-    `cross` holds k(x_i, x) for every query, (n, q); `sketch` is the approximate inverse, never below R.
-    """
-
-    system: RidgeSystem
     y: Tensor = field(repr=False)
     cross: Tensor = field(repr=False)
     vector: bool
-    sketch: NystromResolvent
-    seed: int
-
-    def solve(self, columns: Tensor, tol: float | None) -> Fit:
-        """Solve A v = c for every column by preconditioned conjugate gradients.
-
-        Up to `SMALL` rows the preconditioner is the sketch at hand. Above, K is worth holding in a lower precision
-        and a preconditioner of its own is worth its price; both need more than O(n rank) memory where there is some.
-        """
-        system, sketch = self.system, self.sketch.factor
-        small = system.n <= SMALL
-        algorithm = ConjugateGradients(preconditioner=sketch) if small else MixedConjugateGradients()
-        return solve(system.kernel, system.X, columns, system.ridge, algorithm=algorithm, tol=tol, seed=self.seed)
-
-    def error(self, fit: Fit) -> Tensor:
-        """Return how far each entry of a fit can be from exact, (n, columns).
-
-        |(R r)_i| <= sqrt(R_ii r'R r) <= sqrt(R_ii / ridge) |r| for the residual r, and R_ii is below the sketch's.
-        """
-        residual = (fit.residual_norm + fit.roundoff).to(self.y)
-        return (self.sketch.diagonal / self.system.ridge).sqrt()[:, None] * residual[None, :]
 
     def influence(self, alpha: Tensor, weights: Tensor, diagonal: Tensor, **errors: Tensor | None) -> Influence:
         """Return the influences made of the three arrays."""
@@ -127,21 +40,18 @@ class SketchedSystem:
         return Influence(alpha, weights, diagonal, predictions, ridge, vector=self.vector, **errors)
 
 
-def sketch_system(
+def sketch_problem(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, ridge: float, rank: int | None, seed: int
-) -> SketchedSystem:
+) -> SketchedProblem:
     """Check the arguments and sketch K: `rank` products with K, in O(n rank) memory."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
     vector = np.ndim(y) == 1
     X, y, Xq = as_problem(X, y, Xq)
-    seed = whole(seed, "seed", 0)
-    builder = Nystrom(None if rank is None else whole(rank, "rank", 1))
+    found = sketch_kernel(kernel, X, ridge, rank, seed)
     with torch.no_grad():
-        system, _ = scaled_system(kernel, X, positive(ridge, "ridge", "without it the system may be singular"))
-        factor = builder.factor(system, torch_generator(seed, "sketch"))
-        cross = system.kernel.dense(X, Xq)
-    return SketchedSystem(system, y, cross, vector, NystromResolvent(system, factor), seed)
+        cross = found.system.kernel.dense(X, Xq)
+    return SketchedProblem(found.system, found.sketch, found.seed, y, cross, vector)
 
 
 def _check_confidence(value: object) -> None:
@@ -176,7 +86,7 @@ def nystrom_influence(
         >>> found.leave_one_out[:, 0], bool(found.leave_one_out_error.max() < 1e-6)
         (tensor([ 0.0524, -0.0970,  0.1000], dtype=torch.float64), True)
     """
-    sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
+    sketched = sketch_problem(kernel, X, y, Xq, ridge, rank, seed)
     alpha, weights = sketched.sketch.apply_with_tail(sketched.y), sketched.sketch.apply_with_tail(sketched.cross)
     if confidence is not None:
         _check_confidence(confidence)
@@ -192,7 +102,7 @@ def nystrom_influence(
     )
 
 
-def _residual_error(sketched: SketchedSystem, solution: Tensor, columns: Tensor, confidence: float | None) -> Tensor:
+def _residual_error(sketched: SketchedProblem, solution: Tensor, columns: Tensor, confidence: float | None) -> Tensor:
     """Return how far solution is from R columns: proved, sqrt(Q_ii r'Q r) with Q >= R; or likely, with the tail."""
     sketch, residual = sketched.sketch, sketched.system.residual(solution, columns).to(columns)
     if confidence is None:
@@ -226,7 +136,7 @@ def pcg_influence(
         >>> found.leave_one_out.shape, bool(found.leave_one_out_error.max() < 1e-6)
         (torch.Size([1, 1]), True)
     """
-    sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
+    sketched = sketch_problem(kernel, X, y, Xq, ridge, rank, seed)
     n, outputs = sketched.y.shape
     chosen = torch.arange(n, device=sketched.y.device) if rows is None else as_rows(rows, n, sketched.y.device)
     # the first block of the identity shares its products with the targets and the queries
@@ -276,26 +186,17 @@ def stochastic_influence(
     """
     probes = whole(probes, "probes", 2)
     _check_confidence(confidence)
-    sketched = sketch_system(kernel, X, y, Xq, ridge, rank, seed)
-    outputs, queries = sketched.y.shape[1], sketched.cross.shape[1]
-    draw = torch.randint(2, (len(sketched.y), probes), generator=torch_generator(sketched.seed, "probes"))
-    Z = (2 * draw - 1).to(sketched.y)
-    fit = sketched.solve(torch.cat([sketched.y, sketched.cross, Z], dim=1), tol)
-    alpha, weights, solved = fit.alpha.split([outputs, queries, probes], dim=1)
-    alpha_error, weights_error, solve_error = sketched.error(fit).split([outputs, queries, probes], dim=1)
-    quantile = float(student.ppf((1 + confidence) / 2, probes - 1))
-    most, least = sketched.sketch.diagonal, sketched.sketch.least_diagonal
-    samples = Z * (sketched.sketch.apply(Z) - solved)
-    spread = quantile * samples.std(1) / sqrt(probes) + solve_error.mean(1)
-    diagonal = (most - samples.mean(1)).clamp(least, most)
+    sketched = sketch_problem(kernel, X, y, Xq, ridge, rank, seed)
+    outputs = sketched.y.shape[1]
+    found = sketched.estimate(torch.cat([sketched.y, sketched.cross], dim=1), probes, confidence, tol)
     return sketched.influence(
-        alpha,
-        weights,
-        diagonal,
-        alpha_error=alpha_error,
-        weights_error=weights_error,
-        diagonal_error=spread.minimum((most - diagonal).maximum(diagonal - least)),
-        diagonal_least=least,
+        found.solution[:, :outputs],
+        found.solution[:, outputs:],
+        found.diagonal,
+        alpha_error=found.error[:, :outputs],
+        weights_error=found.error[:, outputs:],
+        diagonal_error=found.diagonal_error,
+        diagonal_least=found.diagonal_least,
     )
 
 

@@ -23,8 +23,9 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.core.statistics import mean_interval
 from ridgeformer.influence.baseline import rank_correlations
 from ridgeformer.influence.exact import cross
+from ridgeformer.kernels.base import FeatureKernel
 from ridgeformer.solving import Fit
-from ridgeformer.solving.direct import factorise_in_place
+from ridgeformer.solving.direct import factorise_in_place, solve_with_factor
 
 __all__ = [
     "Agreement",
@@ -64,27 +65,42 @@ def subset_predictions(fit: Fit, Xq: ArrayLike, kept: Bool[Tensor, "m n"]) -> Fl
     """Return the predictions of the ridge regression on each subset of the rows: same kernel, same ridge, exact.
 
     Where a subset keeps most rows the others are taken out of the factorised fit, f(x) - W_S'R_SS^-1 alpha_S; where it
-    keeps few, its own rows are factorised: the cheaper of |S|^3 and (n - |S|)^3. Every subset keeps at least one row.
+    keeps few, its own rows are factorised: the cheaper of |S|^3 and (n - |S|)^3. A kernel with fewer explicit features
+    than that, such as that of a linear head, is solved for their weights. Every subset keeps at least one row.
     """
     n = len(fit.X)
     if kept.ndim != 2 or kept.shape[1] != n or kept.dtype != torch.bool:
         raise ShapeError(f"kept has shape {tuple(kept.shape)} of {kept.dtype}; booleans (subsets, {n}) were expected.")
     if not bool(kept.any(1).all()):
         raise InputError(f"subset {int((~kept.any(1)).nonzero()[0])} keeps no row; at least one was expected.")
-    alpha, k, R, W = fit.exact_alpha, cross(fit, Xq), None, None
-    y, full, values = fit.y.reshape(n, -1).to(fit.X), k.T @ alpha, []
+    alpha, y, values = fit.exact_alpha, fit.y.reshape(n, -1).to(fit.X), []
+    Xq = as_query(Xq, fit.X)
+    F, Fq = (fit.kernel.feature_map(Z) if isinstance(fit.kernel, FeatureKernel) else None for Z in (fit.X, Xq))
+    k, R, W = cross(fit, Xq), None, None
+    full = k.T @ alpha
     for keep in kept:
         rows, gone = keep.nonzero()[:, 0], (~keep).nonzero()[:, 0]
-        if len(gone) < len(rows):
+        if F is not None and Fq is not None and F.shape[1] < min(len(rows), len(gone)):
+            A = F[rows].T @ F[rows]
+            _factorise(A, fit.ridge)
+            values.append(Fq @ solve_with_factor(A, F[rows].T @ y[rows]))
+        elif len(gone) < len(rows):
             if R is None or W is None:
                 R, W = fit.inverse.columns(), fit.inverse @ k
-            values.append(full - W[gone].T @ torch.linalg.solve(R[gone][:, gone], alpha[gone]))
+            A = R[gone][:, gone]
+            _factorise(A, 0.0)
+            values.append(full - W[gone].T @ solve_with_factor(A, alpha[gone]))
         else:
             A = fit.K[rows][:, rows]
-            if not factorise_in_place(A, fit.ridge):
-                raise InputError("K + ridge I of a subset is singular in this precision: raise the ridge.")
-            values.append(k[rows].T @ torch.cholesky_solve(y[rows], A.tril_()))
+            _factorise(A, fit.ridge)
+            values.append(k[rows].T @ solve_with_factor(A, y[rows]))
     return torch.stack(values)
+
+
+def _factorise(A: Tensor, ridge: float) -> None:
+    if not factorise_in_place(A, ridge):
+        raise InputError("the system of a subset is singular in this precision: raise the ridge.")
+    A.tril_()
 
 
 def removal_effects(
@@ -98,12 +114,13 @@ def removal_effects(
     n, alpha = len(fit.X), fit.exact_alpha
     if max(counts) >= n or min(counts) < 1:
         raise InputError(f"counts are {counts}; between 1 and {n - 1} rows can be removed.")
-    R, W = fit.inverse.columns(), fit.inverse @ cross(fit, Xq)
+    used, place = torch.unique(order[: max(counts)], return_inverse=True)
+    R, W = fit.inverse.columns(used)[used], fit.inverse @ cross(fit, Xq)
     found = alpha.new_empty(len(counts), W.shape[1], alpha.shape[1])
     for j in range(W.shape[1]):
         for c, count in enumerate(counts):
-            rows = order[:count, j]
-            found[c, j] = W[rows, j] @ torch.linalg.solve(R[rows][:, rows], alpha[rows])
+            rows, here = order[:count, j], place[:count, j]
+            found[c, j] = W[rows, j] @ torch.linalg.solve(R[here][:, here], alpha[rows])
     return found
 
 
@@ -257,10 +274,12 @@ def largest_group(fit: Fit, x: ArrayLike, size: int, *, output: int = 0, directi
     """Return rows that, removed together, lower one prediction most (direction 1) or raise it most (-1).
 
     Rows are chosen greedily by the exact block formula, then swapped one at a time while that gains. The bound: with
-    D = diag(R)^-1/2 the eigenvalues of every principal block of D R D lie between the extreme ones [a, b] of the whole
-    (Cauchy's interlacing theorem), so w'R_SS^-1 v <= sum_S ((w_i + t v_i)^2/a - (w_i - t v_i)^2/b) / 4t in the scaled
-    vectors for any t > 0; the k largest terms bound every group, and t is chosen to make that least. `x` is one query,
-    (d,) or (1, d), and `size` is k.
+    D = diag(R)^-1/2 the eigenvalues of every principal block of C = D R D lie in one interval [a, b]: between the
+    extreme ones of the whole (Cauchy's interlacing theorem), within 1 -+ the largest sum of k - 1 off-diagonal entries
+    of a row (Gershgorin), and within 1 -+ the largest Frobenius norm of a block without its diagonal. So
+    w'R_SS^-1 v <= sum_S ((w_i + t v_i)^2/a - (w_i - t v_i)^2/b) / 4t in the scaled vectors for any t > 0; the k largest
+    terms bound every group, and t is chosen to make that least. The bound is attained for one row and grows loose with
+    k. `x` is one query, (d,) or (1, d), and `size` is k.
     """
     row = as_tensor(x, "x").reshape(1, -1)
     n, k = len(fit.X), whole(size, "size", 1)
@@ -321,9 +340,15 @@ def _best_swap(R: Tensor, w: Tensor, alpha: Tensor, chosen: Tensor) -> Tensor:
 
 def _bound(R: Tensor, w: Tensor, alpha: Tensor, k: int) -> float:
     scale = R.diagonal().rsqrt()
-    values = torch.linalg.eigvalsh(scale[:, None] * R * scale)
+    C = scale[:, None] * R * scale
+    values = torch.linalg.eigvalsh(C)
     spare = 4 * len(R) * torch.finfo(R.dtype).eps * float(values[-1])
-    low, high = max(float(values[0]) - spare, torch.finfo(R.dtype).tiny), float(values[-1]) + spare
+    beside = C.abs().fill_diagonal_(0)
+    rows = float(beside.topk(k - 1, dim=1).values.sum(1).max()) if k > 1 else 0.0
+    pairs = beside.tril().flatten().topk(min(k * (k - 1) // 2, beside.numel())).values
+    radius = min(rows, sqrt(2 * float(pairs.square().sum()))) + spare
+    low = max(float(values[0]) - spare, 1 - radius, torch.finfo(R.dtype).tiny)
+    high = min(float(values[-1]) + spare, 1 + radius)
     w, alpha = scale * w, scale * alpha
 
     def largest(log_t: float) -> float:

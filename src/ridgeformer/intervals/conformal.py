@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, inf, sqrt
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -52,6 +53,8 @@ class Interval:
         level: the nominal probability of covering a new target.
         method: a key of `GUARANTEES`.
         guarantee: what is proved, in one sentence.
+        error: how far the ends may be from those of exact leave-one-out, where that was estimated; else None.
+        duplicates: training rows that equal another one, which leave-one-out does not take away.
     """
 
     low: Tensor
@@ -59,6 +62,8 @@ class Interval:
     level: float
     method: str
     guarantee: str
+    error: Tensor | None = None
+    duplicates: int = 0
 
     @property
     def width(self) -> Tensor:
@@ -75,9 +80,15 @@ class Interval:
         return (self.low <= y) & (y <= self.high)
 
     def __str__(self) -> str:
+        shielded = (
+            f" {self.duplicates:,} training rows equal another one: duplicates shield each other, so intervals are too "
+            "narrow if they are copies rather than new measurements."
+            if self.duplicates
+            else ""
+        )
         return (
             f"{len(self.low):,} intervals by {self.method}, median width {float(self.width.median()):.4g}. "
-            f"Each {self.guarantee}."
+            f"Each {self.guarantee}.{shielded}"
         )
 
 
@@ -146,7 +157,11 @@ def _promise(method: str, level: float, **values: float) -> str:
 
 
 def jackknife_plus(
-    residuals: Float[Tensor, " n"], left_out: Float[Tensor, "n q"], level: float = 0.9, *, method: str = "jackknife+"
+    residuals: Float[Tensor, " n"],
+    left_out: Float[Tensor, "n q"],
+    level: float = 0.9,
+    *,
+    error: Float[Tensor, "n q"] | None = None,
 ) -> Interval:
     """Return the jackknife+ interval of q queries.
 
@@ -158,7 +173,7 @@ def jackknife_plus(
         residuals: y_i - f_{-i}(x_i), the residual at each row of the fit without it.
         left_out: f_{-i}(x), the prediction of every query by the fit without row i.
         level: the nominal coverage.
-        method: the name the interval gets.
+        error: how far each of f_{-i}(x) -+ |residual| may be off, if they are estimates.
 
     Example:
         >>> interval = jackknife_plus(torch.tensor([1.0, -2.0, 3.0]), torch.zeros(3, 1), level=0.5)
@@ -167,13 +182,23 @@ def jackknife_plus(
     """
     low, high = _enough(len(residuals), level, "training rows")
     size = residuals.abs()[:, None]
-    return Interval(
-        (left_out - size).kthvalue(low, dim=0).values,
-        (left_out + size).kthvalue(high, dim=0).values,
-        level,
-        method,
-        _promise(method, level, twice=max(0.0, 2 * level - 1)),
-    )
+    ends = [_ranked(left_out - size, low), _ranked(left_out + size, high)]
+    moved = None
+    if error is not None:
+        sides = ((left_out - size, low, ends[0]), (left_out + size, high, ends[1]))
+        gaps = [(_ranked(side + sign * error, rank) - end).abs() for side, rank, end in sides for sign in (-1, 1)]
+        moved = torch.stack(gaps).amax(0)
+    guarantee = _promise("jackknife+", level, twice=max(0.0, 2 * level - 1))
+    return Interval(ends[0], ends[1], level, "jackknife+", guarantee, moved)
+
+
+def _ranked(values: Float[Tensor, "n q"], rank: int) -> Float[Tensor, " q"]:
+    """Return the rank-th smallest value of every column, from 1; `values` is overwritten."""
+    if values.device.type != "cpu":
+        return values.kthvalue(rank, dim=0).values
+    columns = np.ascontiguousarray(values.numpy().T)  # a selection in place, several times faster than kthvalue
+    columns.partition(rank - 1, axis=1)
+    return torch.from_numpy(columns[:, rank - 1].copy())
 
 
 def cv_plus(

@@ -7,6 +7,12 @@ makes it `converged`.
 from ridgeformer.solving.engines import ENGINES, Engine
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues, lanczos
 from ridgeformer.solving.fit import Fit, Predictions, UnansweredWarning
+from ridgeformer.solving.likelihood import (
+    LikelihoodGradient,
+    MostLikely,
+    likelihood_gradient,
+    maximise_likelihood,
+)
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
 from ridgeformer.solving.run import Status
@@ -21,6 +27,8 @@ __all__ = [
     "Fit",
     "Identity",
     "Jacobi",
+    "LikelihoodGradient",
+    "MostLikely",
     "Nystrom",
     "PivotedCholesky",
     "Plan",
@@ -29,5 +37,7 @@ __all__ = [
     "Status",
     "UnansweredWarning",
     "lanczos",
+    "likelihood_gradient",
+    "maximise_likelihood",
     "solve",
 ]

@@ -207,6 +207,7 @@ class Fit:
         calibration: tuple[ArrayLike, ArrayLike] | None = None,
         folds: int = FOLDS,
         seed: int = 0,
+        probes: int | None = None,
     ) -> Interval:
         """Return an interval for a new target at every query, with what is guaranteed about its coverage.
 
@@ -217,12 +218,14 @@ class Fit:
                 from calibration rows. The sentences in `intervals.GUARANTEES` say what each promises.
             calibration: (X, y) for the last two, which the fit has not seen.
             folds: of "cv+", drawn with `seed`.
-            seed: of the folds.
+            seed: of the folds and the probes.
+            probes: number of random probes that estimate the diagonal of R for "jackknife+", without a factor;
+                `Interval.error` says how far the ends may be off. None factorises where that fits into memory.
 
         Raises:
             InputError: too few rows for the level, or a fit that is not exact.
         """
-        return fit_interval(self, Xq, level, method, calibration, folds, seed)
+        return fit_interval(self, Xq, level, method, calibration, folds, seed, probes)
 
     def prediction_set(self, Xq: ArrayLike, level: float = 0.9, *, per_class: bool = False) -> PredictionSet:
         """Return the classes that each query may have, one output a class (`intervals.jackknife_plus_set`)."""

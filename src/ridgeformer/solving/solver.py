@@ -24,7 +24,7 @@ from ridgeformer.core.memory import free_bytes
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving.centres import fit_on_centres
-from ridgeformer.solving.direct import factorise_in_place, refine_with_factor, solve_directly
+from ridgeformer.solving.direct import factorise_in_place, refine_with_factor, solve_directly, solve_with_factor
 from ridgeformer.solving.engines import ENGINES, Engine, Triangle, build_engine
 from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.stored import assemble
@@ -207,7 +207,15 @@ def _solve_directly(run: Run) -> None:
     run.status, run.steps = Status.BREAKDOWN, 1
     run.alpha, run.residual, run.factor = solve_directly(system, system.y)
     run.relative = [one.to(system.X.dtype) for one in (*run.relative, run.relative_norms(run.residual))]
-    run.spectrum = _extreme_eigenvalues(run)
+    if run.factor is None or system.n <= SMALL:
+        run.spectrum = _extreme_eigenvalues(run)
+        return
+    # With a factor a few steps are enough at either end: the smallest eigenvalue is the largest of the inverse.
+    factor, generator = run.factor, torch_generator(run.seed, "spectrum")
+    top = lanczos(system.apply, system.n, like=system.X, generator=generator, steps=8)
+    bottom = lanczos(lambda v: solve_with_factor(factor, v), system.n, like=system.X, generator=generator, steps=4)
+    run.spectrum = replace(top, low=min(top.low, 1 / bottom.high))
+    refuse_negative(run.spectrum.low - system.ridge, system)
 
 
 def _solve_mixed_directly(run: Run) -> None:

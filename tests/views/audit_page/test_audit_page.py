@@ -26,8 +26,8 @@ from ridgeformer.views.parts import Fragment
 from tests.auditing.small_audits import small_audit
 
 ORDER = [
-    "fit", "errors", "drivers", "labels", "repeat", "data", "compiled", "size", "regime", "influence", "claims",
-    "settings",
+    "fit", "errors", "coverage", "drivers", "labels", "repeat", "data", "compiled", "size", "regime", "influence",
+    "claims", "settings",
 ]  # fmt: skip
 
 

@@ -193,3 +193,22 @@ def test_the_strongest_points_stand_beside_the_one_asked_about():
 def test_other_rows_have_no_pictures():
     assert panels.influence_images(State(point=3)) == ()
     assert panels.influence_images(DIGITS) == ()
+
+
+def drawn(height):
+    points = tuple((x / 6, height if x == 5 else np.sin(x)) for x in range(12))
+    return State(data="drawn", points=points)
+
+
+def test_the_band_is_that_of_the_exact_fit_and_follows_the_points():
+    name = "90 % interval for a new point"
+    low, high = leave_one_out(drawn(0.0)).band
+    lower, upper = (trace for trace in figure_of("prediction", drawn(0.0))["data"] if trace["name"] == name)
+    np.testing.assert_array_equal(lower["y"], low)
+    np.testing.assert_array_equal(upper["y"], high)
+    assert (low < high).all()
+    moved = leave_one_out(drawn(5.0)).band
+    assert (moved[1] - moved[0]).mean() > 1.5 * (high - low).mean()  # an outlier widens it
+    few = State(data="drawn", points=drawn(0.0).points[:8])  # 9 points are needed
+    assert leave_one_out(few).band is None
+    assert name not in traces(figure_of("prediction", few))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ridgeformer.auditing import Audit
 from ridgeformer.claims import CLAIMS
 from ridgeformer.core.words import count, number
+from ridgeformer.views.audit_page.coverage import coverage_section
 from ridgeformer.views.audit_page.field import (
     drivers_section,
     errors_section,
@@ -31,6 +32,7 @@ def audit_page(audit: Audit) -> Page:
         sections=(
             fits_section(audit),
             errors_section(audit),
+            coverage_section(audit.coverage, dataset.target),
             drivers_section(audit),
             labels_section(audit),
             reproduce_section(audit),

@@ -22,20 +22,25 @@ from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.specification import choose_attention
 from ridgeformer.compiler.sublayers import AttentionSublayer
 from ridgeformer.influence import influence
+from ridgeformer.intervals import rows_needed
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel, LogitKernel
 from ridgeformer.language.program import Attend, Record
 from ridgeformer.language.roles import SUPPORT
 from ridgeformer.regime.spectra import Spectra, examine_spectra
 from ridgeformer.solving import solve
+from ridgeformer.solving.uncertainty import fit_interval
 from ridgeformer.studies.compiled_problem import compilable
 from ridgeformer.views.explorer.data import Regression, load_regression
 from ridgeformer.views.explorer.state import State
 
-__all__ = ["ModelRun", "SublayerView", "certify_run", "compiled", "leave_one_out", "look", "run", "spectrum", "walk"]
+__all__ = [
+    "BAND", "ModelRun", "SublayerView", "certify_run", "compiled", "leave_one_out", "look", "run", "spectrum", "walk",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
 
+BAND = 0.9  # nominal coverage of the band around the curve
 QUERIES = 5  # queries shown in the stream: supports never read them, so their number changes the picture only
 
 
@@ -95,13 +100,14 @@ class LeaveOneOut:
     """Exact predictions f(x), the mean added, and their changes when one training point is left out.
 
     `change` is f(x) - f without point i, (points, queries); `leverage` the fraction of its own target that the fit
-    copies at each point.
+    copies at each point; `band` the lower and upper ends of jackknife+ intervals, None where points are too few.
     """
 
     task: Regression
     change: Array
     exact: Array
     leverage: Array
+    band: tuple[Array, Array] | None
 
 
 def exact_problem(state: State, task: Regression) -> tuple[Kernel, Tensor, Tensor]:
@@ -174,9 +180,13 @@ def leave_one_out(state: State) -> LeaveOneOut:
     """Return the leave-one-out influence of every training point on every query, with all features."""
     task = load_regression(state)
     kernel, rows, queries = exact_problem(state, task)
-    found = influence(solve(kernel, rows, task.y, state.ridge, algorithm="direct"), queries)
+    fit = solve(kernel, rows, task.y, state.ridge, algorithm="direct")
+    found, band = influence(fit, queries), None
+    if len(rows) >= rows_needed(BAND):
+        ends = fit_interval(fit, queries, BAND, centred=True)
+        band = ends.low.numpy() + task.mean, ends.high.numpy() + task.mean
     exact = found.predictions[:, 0].numpy() + task.mean
-    return LeaveOneOut(task, found.leave_one_out.numpy(), exact, found.leverage.numpy())
+    return LeaveOneOut(task, found.leave_one_out.numpy(), exact, found.leverage.numpy(), band)
 
 
 def width_range(state: State) -> tuple[int, int]:

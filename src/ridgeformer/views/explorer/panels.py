@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import entropy
 
+from ridgeformer.core.errors import InputError
 from ridgeformer.core.words import count, number, percent
-from ridgeformer.views.explorer.compute import ModelRun, SublayerView, leave_one_out, look, run, spectrum
+from ridgeformer.views.explorer.compute import BAND, ModelRun, SublayerView, leave_one_out, look, run, spectrum
 from ridgeformer.views.explorer.data import Regression
 from ridgeformer.views.explorer.state import State
 from ridgeformer.views.figures import PALETTE, Axis, Figure, Trace, bars, curve, draw, heat_map, log_axis, vertical_line
@@ -23,6 +24,7 @@ Panel = tuple[Figure, str]
 
 TRANSFORMER, HEAD, EXACT, ASKED, BOUND = PALETTE
 POINT = "#76839a"
+PALE = "rgba(47, 158, 119, 0.13)"
 ONE_HEAD = "one softmax head (Nadaraya-Watson)"
 NEAR = 0.01  # predictions within this fraction of their typical size look the same on the page
 GHOSTS = 5  # earlier steps drawn faintly
@@ -78,6 +80,14 @@ def _on_a_line(state: State, found: ModelRun) -> Figure:
     assert grid is not None
     assert x is not None
     traces = []
+    try:
+        band = leave_one_out(state).band
+    except InputError:  # of a singular system, for one: the curves are there, the band is not
+        band = None
+    if band is not None:
+        name = f"{percent(BAND)} interval for a new point"
+        traces.append(curve(grid, band[0], name, EXACT, width=0, hoverinfo="skip", showlegend=False))
+        traces.append(curve(grid, band[1], name, EXACT, width=0, hoverinfo="skip", fill="tonexty", fillcolor=PALE))
     if task.truth is not None:
         traces.append(curve(grid, task.truth, "truth", POINT, width=1))
     apart = max(1, len(found.steps) // 12)
