@@ -32,6 +32,9 @@ LOCAL_ROWS = 2000
 BLOCK = 2**16
 """Rows that are worked on before the next are touched; they may be on disk."""
 
+SPANNED = 1e-12
+"""Part of the largest k(x, x) below which a centre's distance from the span of others counts as none."""
+
 GRAM_ROWS = 8
 """Rows a centre from which the preconditioner is made."""
 
@@ -126,35 +129,51 @@ def _stream(run: Run, count: int, generator: torch.Generator) -> None:
     """Solve (K_c'K_c + ridge K_cc) b = K_c'y for uniformly drawn centres, one pass over the rows a step.
 
     The preconditioner is the same matrix from 8 rows a centre, in float64. Products are float32; when the recursion
-    says that it is done, a pass in float64 says whether that is so, and the next cycle works on what is left.
+    says that it is done, a pass in float64 says whether that is so, and the next cycle works on what is left, in
+    float64 if float32 gained nothing.
     """
     system, y = run.system, run.system.y
     order = torch.randperm(system.n, generator=generator).to(system.X.device)
-    centres, sampled = order[:count], order[: min(system.n, GRAM_ROWS * count)]
+    centres = _independent(system, order[:count])
     Z = system.X[centres].to(torch.float64)
-    K = system.kernel.dense(Z, Z)
-    products = CentreProducts(system.kernel, system.X, Z)
-    lower = _preconditioner(system, sampled, Z, K)
-    b, (left, gradient) = (
-        torch.zeros(count, y.shape[1]).to(K),
-        products.residual(torch.zeros(count, y.shape[1]).to(K), y),
-    )
-    start = torch.linalg.solve_triangular(lower, gradient, upper=False).norm(dim=0)
-    start, before = torch.where(start > 0, start, 1.0), torch.inf
-    for _ in range(CYCLES):
-        change = _descend(run, products, K, lower, gradient, start)
+    K, products = system.kernel.dense(Z, Z), CentreProducts(system.kernel, system.X, Z)
+    lower = _preconditioner(system, order[: min(system.n, GRAM_ROWS * count)], Z, K)
+
+    def judged(b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return b as the caller gets it, what it leaves of y, the gradient, and that in the preconditioner's norm."""
         whole = torch.zeros_like(y)
-        whole[centres] = b + change
+        whole[centres] = b
         b = system.rounded(whole)[centres]
         left, pull = products.residual(b, y)
         gradient = pull - system.ridge * (K @ b)
-        reached = float((torch.linalg.solve_triangular(lower, gradient, upper=False).norm(dim=0) / start).max())
-        if reached <= ACCURACY or not reached < before / 2 or run.status is Status.STOPPED:
+        return b, left, gradient, torch.linalg.solve_triangular(lower, gradient, upper=False).norm(dim=0)
+
+    b, left, gradient, start = judged(y.new_zeros(len(centres), y.shape[1]))
+    start, reached, working = torch.where(start > 0, start, 1.0), 1.0, torch.float32
+    for _ in range(CYCLES):
+        found = judged(b + _descend(run, products, K, lower, gradient, start, working))
+        now = float((found[3] / start).max())
+        if now < reached:
+            b, left, gradient = found[:3]
+        halved, reached = now < reached / 2, min(now, reached)
+        if reached <= ACCURACY or run.status is Status.STOPPED or (working == torch.float64 and not halved):
             break
-        before = reached
+        working = working if halved else torch.float64
     alpha = torch.zeros_like(y)
     alpha[centres] = b
     _finish(run, alpha, left - system.ridge * alpha, _local_error(system, Z, K, left, order[-LOCAL_ROWS:]))
+    if run.status is Status.SUBSET and reached > ACCURACY:
+        run.status = Status.BREAKDOWN
+
+
+def _independent(system: RidgeSystem, centres: Tensor) -> Tensor:
+    """Return the centres without those that the others span to twelve digits: coefficients on these would be noise."""
+    from scipy.linalg.lapack import dpstrf
+
+    Z = system.X[centres].to(torch.float64)
+    K = system.kernel.dense(Z, Z).cpu().numpy()
+    _, pivots, rank, _ = dpstrf(K, tol=SPANNED * float(K.diagonal().max()))
+    return centres[torch.from_numpy(pivots[:rank] - 1).to(centres)]
 
 
 def _preconditioner(system: RidgeSystem, sampled: Tensor, Z: Tensor, K: Tensor) -> Float[Tensor, "m m"]:
@@ -171,16 +190,22 @@ def _preconditioner(system: RidgeSystem, sampled: Tensor, Z: Tensor, K: Tensor) 
 
 
 def _descend(
-    run: Run, products: CentreProducts, K: Tensor, lower: Tensor, gradient: Tensor, start: Tensor
+    run: Run,
+    products: CentreProducts,
+    K: Tensor,
+    lower: Tensor,
+    gradient: Tensor,
+    start: Tensor,
+    working: torch.dtype,
 ) -> Float[Tensor, "m r"]:
-    """Return a change of b by conjugate gradients in the basis of the preconditioner, products in float32."""
+    """Return a change of b by conjugate gradients in the basis of the preconditioner."""
     ridge = run.system.ridge
     r = torch.linalg.solve_triangular(lower, gradient, upper=False)
     found, p, rho = torch.zeros_like(r), r.clone(), r.square().sum(0)
     for _ in range(CYCLE_STEPS):
         P = torch.linalg.solve_triangular(lower.T, p, upper=True)
         size = P.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny)  # of order one in float32
-        product = products.normal(P / size, torch.float32) * size + ridge * (K @ P)
+        product = products.normal(P / size, working) * size + ridge * (K @ P)
         q = torch.linalg.solve_triangular(lower, product, upper=False)
         curvature = (p * q).sum(0)
         gamma = torch.where(curvature > 0, rho / torch.where(curvature > 0, curvature, 1.0), 0.0)
