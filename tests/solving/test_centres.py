@@ -4,8 +4,9 @@ import torch
 from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.kernels import Exponential
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.solving import RidgeSystem, Status, centres, solve
+from ridgeformer.solving import plan as plan_module
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.run import Run
 from tests.solving.solver_case import oracle, plan, problem
@@ -84,3 +85,59 @@ def test_centres_belong_to_nystrom():
         resolve("cg", count=3)
     with pytest.raises(errors.InputError, match="count is 0"):
         Centres(count=0)
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    """Columns at the centres are never kept, however few."""
+    for module in (centres, plan_module):
+        monkeypatch.setattr(module, "FACTORISED", 0)
+    monkeypatch.setattr(centres, "BLOCK", 70)  # blocks that do not divide the rows
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "kernel", [Exponential(0.5), Gaussian(0.7), DotProduct(), Gaussian(0.7, projection=torch.eye(6)[:4])]
+)
+def test_streamed_columns_give_the_same_normal_equations(kernel, dtype):
+    X, y = problem(n=300, outputs=2, dtype=dtype)
+    fit = solve(kernel, X, y, 0.1, algorithm=Centres(count=20))
+    assert fit.status is Status.SUBSET
+    chosen = fit.alpha.any(dim=1).nonzero()[:, 0]
+    assert len(chosen) == (6 if isinstance(kernel, DotProduct) else 20)  # more would be spanned by these
+    K_c, K_cc = kernel(X.double(), X[chosen].double()), kernel(X[chosen].double())
+    expected = K_c @ torch.linalg.lstsq(K_c.T @ K_c + 0.1 * K_cc, K_c.T @ y.double()).solution
+    found = K_c @ fit.alpha[chosen].double()
+    assert float((found - expected).norm() / expected.norm()) < 2e-4  # twice what is asked of the normal equations
+    residual = y.double() - kernel(X.double()) @ fit.alpha.double() - 0.1 * fit.alpha.double()
+    torch.testing.assert_close(fit.residual_norm, residual.norm(dim=0), rtol=1e-9, atol=0)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_wrong_preconditioner_costs_steps_and_not_accuracy(monkeypatch):
+    X, y = problem(n=300)
+    kind = Centres(count=20)
+    good = solve(Gaussian(0.7), X, y, 0.1, algorithm=kind)
+    wrong = lambda system, sampled, Z, K: torch.eye(len(K), dtype=K.dtype) * 300**0.5  # noqa: E731
+    monkeypatch.setattr(centres, "_preconditioner", wrong)
+    poor = solve(Gaussian(0.7), X, y, 0.1, algorithm=kind)
+    assert poor.steps > good.steps
+    torch.testing.assert_close(poor.predict(X), good.predict(X), rtol=0, atol=5e-3)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_the_distance_of_a_streamed_fit_is_estimated_within_a_factor_where_it_was_tried():
+    X, y = problem(n=400, d=3, outputs=1)
+    fit = solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=15))
+    exact = Gaussian(0.7)(X) @ oracle(Gaussian(0.7), X, y, 0.1)
+    truth = float((exact - fit.predict(X)).square().mean().sqrt())
+    assert truth / 3 < float(fit.fit_error) < 3 * truth
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_callback_stops_a_streamed_fit():
+    X, y = problem(n=300)
+    fit = solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), callback=lambda step, alpha, relative: step == 2)
+    assert fit.status is Status.STOPPED
+    assert fit.steps == 2

@@ -1,4 +1,8 @@
-"""Nystrom subset regression: coefficients on a few centres only, for when all rows are too many."""
+"""Nystrom subset regression: coefficients on a few centres only, for when all rows are too many.
+
+While the columns of K at the centres fit, they are factorised. Beyond, they are formed again for every product, a block
+of rows at a time, and conjugate gradients solve the normal equations.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer.kernels import Kernel, LogitKernel
+from ridgeformer.kernels.base import BLOCK_ENTRIES
+from ridgeformer.solving.direct import factorise_in_place
+from ridgeformer.solving.engines.fused import FusedRows, fuses
+from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
+from ridgeformer.solving.plan import FACTORISED
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
 from ridgeformer.solving.run import Run, Status
 from ridgeformer.solving.system import RidgeSystem
@@ -14,7 +24,23 @@ from ridgeformer.solving.system import RidgeSystem
 __all__ = ["fit_on_centres"]
 
 SAMPLED_ROWS = 512
-"""Rows from which the error is estimated."""
+"""Rows from which the error is estimated, where columns are factorised ..."""
+
+LOCAL_ROWS = 2000
+"""... and where they are not."""
+
+BLOCK = 2**16
+"""Rows that are worked on before the next are touched; they may be on disk."""
+
+SPANNED = 1e-12
+"""Part of the largest k(x, x) below which a centre's distance from the span of others counts as none."""
+
+GRAM_ROWS = 8
+"""Rows a centre from which the preconditioner is made."""
+
+ACCURACY, CYCLES, CYCLE_STEPS = 1e-4, 6, 30
+"""The residual of the normal equations, in the norm of the preconditioner, at which they are solved; cycles against the
+float64 residual at most, and steps in float32 of each."""
 
 
 def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
@@ -28,6 +54,9 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     computed and added. The residual is large, as alpha does not aim at that system.
     """
     system, y = run.system, run.system.y
+    if system.n * count > FACTORISED:
+        _stream(run, count, generator)
+        return
     factor = pivoted_factor(system.engine, count, generator)
     F = factor.F.to(torch.float64)
     core = F @ F.T
@@ -42,11 +71,175 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     full = (y - fitted) / system.ridge
     w = system.kernel.entry_error(X)  # K itself is known to w_i w_j only, which moves the fit by at most |w| w'|full|
     error = _error(system, factor, full, generator) + moved + w.norm() * (w @ full.abs()) / system.n**0.5
-    run.alpha, run.residual, run.fit_error = alpha, y - product.add_(alpha, alpha=system.ridge), error
-    run.status, run.steps = Status.SUBSET, 1
+    run.steps = 1
+    _finish(run, alpha, y - product.add_(alpha, alpha=system.ridge), error)
+
+
+def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
+    run.alpha, run.residual, run.fit_error = alpha, residual, error
+    if run.status is not Status.STOPPED:
+        run.status = Status.SUBSET
     run.relative.append(run.relative_norms(run.residual))
-    size = system.mean_diagonal + system.ridge
+    size = run.system.mean_diagonal + run.system.ridge
     run.spectrum = ExtremeEigenvalues(size, size, size)
+
+
+class CentreProducts:
+    """Products with K_c, the columns of K at the centres, none of which is kept; sums over blocks in float64."""
+
+    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> None:
+        self.kernel, self.X, self.Z = kernel, X, Z
+        self._fused = (
+            {dtype: FusedRows(kernel, Z, dtype) for dtype in (torch.float32, torch.float64)}
+            if isinstance(kernel, LogitKernel) and fuses(X)
+            else {}
+        )
+
+    def normal(self, P: Float[Tensor, "m r"], dtype: torch.dtype) -> Float[Tensor, "m r"]:
+        """Return K_c'K_c P, entries and the sums of some rows in `dtype`."""
+        total = torch.zeros_like(P)
+        for rows in self.X.split(BLOCK):
+            total += self._pass(rows, P, None, dtype)[1]
+        return total
+
+    def residual(self, B: Float[Tensor, "m r"], y: Float[Tensor, "n r"]) -> tuple[Tensor, Float[Tensor, "m r"]]:
+        """Return r = y - K_c B and K_c'r, in float64."""
+        left, total = torch.empty_like(y), torch.zeros_like(B)
+        for rows, given, place in zip(self.X.split(BLOCK), y.split(BLOCK), left.split(BLOCK), strict=True):
+            found, part = self._pass(rows, B, given, torch.float64)
+            place.copy_(found)
+            total += part
+        return left, total
+
+    def _pass(self, rows: Tensor, P: Tensor, y: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        if self._fused:
+            return self._fused[dtype].multiply(rows, P, y)
+        Z, right, total, found = self.Z.to(dtype), P.to(dtype), torch.zeros_like(P), []
+        size = max(1, BLOCK_ENTRIES // len(Z))
+        for place, some in enumerate(rows.to(dtype).split(size)):
+            K = self.kernel.dense(some, Z)
+            u = thin_product(K, right)
+            u = u if y is None else y[place * size : place * size + len(some)].to(dtype) - u
+            total += transposed_thin_product(K, u)
+            found.append(u.to(torch.float64))
+        return torch.cat(found), total
+
+
+def _stream(run: Run, count: int, generator: torch.Generator) -> None:
+    """Solve (K_c'K_c + ridge K_cc) b = K_c'y for uniformly drawn centres, one pass over the rows a step.
+
+    The preconditioner is the same matrix from 8 rows a centre, in float64. Products are float32; when the recursion
+    says that it is done, a pass in float64 says whether that is so, and the next cycle works on what is left, in
+    float64 if float32 gained nothing.
+    """
+    system, y = run.system, run.system.y
+    order = torch.randperm(system.n, generator=generator).to(system.X.device)
+    centres = _independent(system, order[:count])
+    Z = system.X[centres].to(torch.float64)
+    K, products = system.kernel.dense(Z, Z), CentreProducts(system.kernel, system.X, Z)
+    lower = _preconditioner(system, order[: min(system.n, GRAM_ROWS * count)], Z, K)
+
+    def judged(b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return b as the caller gets it, what it leaves of y, the gradient, and that in the preconditioner's norm."""
+        whole = torch.zeros_like(y)
+        whole[centres] = b
+        b = system.rounded(whole)[centres]
+        left, pull = products.residual(b, y)
+        gradient = pull - system.ridge * (K @ b)
+        return b, left, gradient, torch.linalg.solve_triangular(lower, gradient, upper=False).norm(dim=0)
+
+    b, left, gradient, start = judged(y.new_zeros(len(centres), y.shape[1]))
+    start, reached, working = torch.where(start > 0, start, 1.0), 1.0, torch.float32
+    for _ in range(CYCLES):
+        found = judged(b + _descend(run, products, K, lower, gradient, start, working))
+        now = float((found[3] / start).max())
+        if now < reached:
+            b, left, gradient = found[:3]
+        halved, reached = now < reached / 2, min(now, reached)
+        if reached <= ACCURACY or run.status is Status.STOPPED or (working == torch.float64 and not halved):
+            break
+        working = working if halved else torch.float64
+    alpha = torch.zeros_like(y)
+    alpha[centres] = b
+    _finish(run, alpha, left - system.ridge * alpha, _local_error(system, Z, K, left, order[-LOCAL_ROWS:]))
+    if run.status is Status.SUBSET and reached > ACCURACY:
+        run.status = Status.BREAKDOWN
+
+
+def _independent(system: RidgeSystem, centres: Tensor) -> Tensor:
+    """Return the centres without those that the others span to twelve digits: coefficients on these would be noise."""
+    from scipy.linalg.lapack import dpstrf
+
+    Z = system.X[centres].to(torch.float64)
+    K = system.kernel.dense(Z, Z).cpu().numpy()
+    _, pivots, rank, _ = dpstrf(K, tol=SPANNED * float(K.diagonal().max()))
+    return centres[torch.from_numpy(pivots[:rank] - 1).to(centres)]
+
+
+def _preconditioner(system: RidgeSystem, sampled: Tensor, Z: Tensor, K: Tensor) -> Float[Tensor, "m m"]:
+    """Return a Cholesky factor of (n / s) K_s'K_s + ridge K_cc from s sampled rows, in float64."""
+    gram = torch.zeros_like(K)
+    for some in sampled.split(max(1, BLOCK_ENTRIES // len(Z))):
+        block = system.kernel.dense(system.X[some].to(torch.float64), Z)
+        gram.addmm_(block.T, block)
+    gram.mul_(system.n / len(sampled)).add_(K, alpha=system.ridge)
+    jitter = torch.finfo(torch.float64).eps * float(gram.diagonal().sum())
+    while not factorise_in_place(lower := gram.clone(), jitter):
+        jitter *= 10
+    return lower.tril_()
+
+
+def _descend(
+    run: Run,
+    products: CentreProducts,
+    K: Tensor,
+    lower: Tensor,
+    gradient: Tensor,
+    start: Tensor,
+    working: torch.dtype,
+) -> Float[Tensor, "m r"]:
+    """Return a change of b by conjugate gradients in the basis of the preconditioner."""
+    ridge = run.system.ridge
+    r = torch.linalg.solve_triangular(lower, gradient, upper=False)
+    found, p, rho = torch.zeros_like(r), r.clone(), r.square().sum(0)
+    for _ in range(CYCLE_STEPS):
+        P = torch.linalg.solve_triangular(lower.T, p, upper=True)
+        size = P.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny)  # of order one in float32
+        product = products.normal(P / size, working) * size + ridge * (K @ P)
+        q = torch.linalg.solve_triangular(lower, product, upper=False)
+        curvature = (p * q).sum(0)
+        gamma = torch.where(curvature > 0, rho / torch.where(curvature > 0, curvature, 1.0), 0.0)
+        found, r = found + gamma * p, r - gamma * q
+        relative = r.norm(dim=0) / start
+        run.steps += 1
+        run.relative.append(relative)
+        if run.callback is not None and run.callback(run.steps, run.system.values(run.alpha), relative):
+            run.status = Status.STOPPED
+            break
+        if bool((relative <= ACCURACY / 2).all()):
+            break
+        new = r.square().sum(0)
+        p, rho = r + new / torch.where(rho > 0, rho, 1.0) * p, new
+    return torch.linalg.solve_triangular(lower.T, found, upper=True)
+
+
+def _local_error(system: RidgeSystem, Z: Tensor, K: Tensor, left: Tensor, rows: Tensor) -> Float[Tensor, " r"]:
+    """Return an estimate of the root mean square difference from the fit of all rows.
+
+    With E = K - its Nystrom approximation and v = K (y - f) / ridge - f, the difference at the training rows is
+    ridge (ridge + E)^-1 v if the approximation is exact for all but E; here with E and v at some rows only.
+    """
+    X, S = system.X, system.X[rows].to(torch.float64)
+    _, pull = CentreProducts(system.kernel, X, S).residual(left.new_zeros(len(S), left.shape[1]), left)
+    v = pull / system.ridge - (system.y[rows] - left[rows])
+    cross = system.kernel.dense(S, Z)
+    jitter = torch.finfo(torch.float64).eps * float(K.diagonal().sum())
+    while not factorise_in_place(lower := K.clone(), jitter):
+        jitter *= 10
+    half = torch.linalg.solve_triangular(lower.tril_(), cross.T, upper=False)
+    E = system.kernel.dense(S, S) - half.T @ half
+    E.diagonal().add_(system.ridge)
+    return system.ridge * torch.linalg.solve(E, v).square().mean(0).sqrt()
 
 
 def _error(

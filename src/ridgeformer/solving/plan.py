@@ -33,6 +33,9 @@ NARROW = 64
 
 LEAST_RANK = 32
 
+FACTORISED = 2**26
+"""Entries of the columns at the centres up to which they are kept and factorised."""
+
 LEAN = 0.75
 """Where K is not stored, the preconditioner takes this part of the rank it would have ..."""
 
@@ -252,6 +255,10 @@ def _in_precision_of_rows(system: RidgeSystem, algorithm: Algorithm, engine: str
 def _on_centres(system: RidgeSystem, algorithm: Centres, engine: str, count: int) -> Plan:
     n, working = system.n, _working(system)
     size = working.itemsize
+    if n * count > FACTORISED:
+        needed = _vectors(system) + 8 * (6 * count**2 + 3 * 2000**2 + 2**16 * (3 * system.d + 4 * system.outputs))
+        why = f"{count:,} centres of {n:,} rows: their columns of K are formed again for every product"
+        return _plan(system, algorithm, engine, torch.float32, count, needed, why, advice="use fewer centres")
     # the factor in the working precision and in float64, a block of proposals, the core and the sampled rows
     needed = _vectors(system) + n * (count * (size + 8) + 2 * PROPOSALS * size + 512 * 8) + 16 * count**2
     needed += n * system.d * (8 if system.X.dtype != torch.float64 else size % 8)

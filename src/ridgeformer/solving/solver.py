@@ -23,6 +23,7 @@ from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.memory import free_bytes
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
+from ridgeformer.solving.affordable import within_budget
 from ridgeformer.solving.centres import fit_on_centres
 from ridgeformer.solving.direct import factorise_in_place, refine_with_factor, solve_directly, solve_with_factor
 from ridgeformer.solving.engines import ENGINES, Engine, Triangle, build_engine
@@ -64,6 +65,7 @@ def solve(
     tol: float | None = None,
     engine: str | Engine | None = None,
     memory: int | None = None,
+    budget: float | None = None,
     seed: int = 0,
     callback: Callback | None = None,
     keep_iterates: bool = False,
@@ -86,6 +88,8 @@ def solve(
         engine: how products with K are formed: triangle, stored, tiles, attention, features, dask or an `Engine`;
             chosen by default.
         memory: bytes that may be used beside the data; by default what is free.
+        budget: seconds that `auto` may plan for. Above 60,000 rows it is 120 unless told: if all rows would take
+            longer, the fit is one on centres, and says so.
         seed: for the randomised preconditioner, the centres and the estimate of extreme eigenvalues.
         callback: called with (step, alpha, relative residuals) after every step; True stops.
         keep_iterates: keep alpha of every step in `Fit.iterates`.
@@ -105,6 +109,7 @@ def solve(
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
     algorithm, ridge, tol = _check_arguments(kernel, X, ridge, algorithm, tol, engine)
+    budget = None if budget is None else positive(budget, "budget (seconds)", "it is what a solve may take")
     seed, engine = whole(seed, "seed", 0), None if isinstance(engine, str) and engine == "auto" else engine
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
     with torch.no_grad():
@@ -113,6 +118,8 @@ def solve(
         if isinstance(engine, Engine):
             _require_same_kernel(engine, system)
         plan = choose_plan(system, algorithm, engine)
+        if isinstance(algorithm, Auto) and algorithm.steps is None and engine is None:
+            plan = within_budget(system, plan, budget, seed)
         if isinstance(engine, Engine):
             system = system.with_engine(engine)
         run = _follow(Run(system, plan, seed, callback, keep_iterates))

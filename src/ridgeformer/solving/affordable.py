@@ -1,0 +1,91 @@
+"""What a solve would cost on this machine, timed on a sample of the very rows, and what to do when it is too much."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+
+import torch
+
+from ridgeformer.algorithms import Centres, MixedConjugateGradients
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.solving.centres import CYCLE_STEPS, CentreProducts
+from ridgeformer.solving.engines import build_engine
+from ridgeformer.solving.plan import Plan, choose_plan
+from ridgeformer.solving.system import RidgeSystem
+
+__all__ = ["BUDGET", "within_budget"]
+
+BUDGET = 120.0
+"""Seconds that `solve` may take unless told, where it has a choice."""
+
+EXACT_ROWS = 60_000
+"""Up to this many rows all of them are used, whatever it costs, unless a budget was given."""
+
+STEPS = 60
+"""Steps of preconditioned conjugate gradients that are assumed: pictures take 45 to 90."""
+
+SAMPLE, SAMPLED_CENTRES = 8192, 1024
+"""Rows and centres that products are timed with."""
+
+SHARE = 0.5
+"""Part of the budget that a fit on centres is planned for: steps are not known beforehand."""
+
+LEAST, MOST = 256, 16_384
+"""Centres at least and at most."""
+
+
+def within_budget(system: RidgeSystem, plan: Plan, budget: float | None, seed: int) -> Plan:
+    """Return the plan if conjugate gradients can follow it in time, else a fit on as many centres as there is time for.
+
+    One product with K and one with columns of it are timed on some of the rows. Plans that do not iterate, and ones for
+    few rows without a budget, are returned as they are.
+    """
+    n, seconds = system.n, BUDGET if budget is None else budget
+    if not isinstance(plan.algorithm, MixedConjugateGradients) or (budget is None and n <= EXACT_ROWS):
+        return plan
+    rows = system.X[torch.randperm(n, generator=torch_generator(seed, "timing"))[: min(SAMPLE, n)]]
+    exact = STEPS * _product_seconds(system, plan, rows) * (n / len(rows)) ** 2
+    if exact <= seconds:
+        say = f"about {exact:,.0f} s of {seconds:,.0f} s for all rows, timed on {len(rows):,} of them"
+        return replace(plan, reasons=(*plan.reasons, say))
+    count = _centres(system, rows, SHARE * seconds)
+    say = (
+        f"all rows would take about {exact:,.0f} s and {seconds:,.0f} s may be used, so the fit is one on {count:,} "
+        "centres; a larger budget or algorithm='mixed_pcg' takes all rows"
+    )
+    chosen = choose_plan(system, Centres(count=count))
+    return replace(chosen, reasons=(*chosen.reasons, say))
+
+
+def _product_seconds(system: RidgeSystem, plan: Plan, rows: torch.Tensor) -> float:
+    engine = build_engine(plan.engine, system.kernel, rows, getattr(torch, plan.working))
+    V = torch.ones(len(rows), system.outputs, dtype=torch.float64, device=rows.device)
+    return _least_time(lambda: engine.matmat(V))
+
+
+def _centres(system: RidgeSystem, rows: torch.Tensor, seconds: float) -> int:
+    """Return the largest power of two of centres whose fit takes so long at most."""
+    Z = rows[: min(SAMPLED_CENTRES, len(rows))].to(torch.float64)
+    products = CentreProducts(system.kernel, rows, Z)
+    P = torch.ones(len(Z), system.outputs, dtype=torch.float64, device=Z.device)
+    a_column = _least_time(lambda: products.normal(P, torch.float32)) / len(Z) * system.n / len(rows)
+    flop = _least_time(lambda: Z @ Z.T) / (2 * len(Z) ** 2 * Z.shape[1])
+    count, best = LEAST, LEAST
+    while count <= min(MOST, system.n // 4):
+        # a dozen passes in float32, three in float64 at twice the price, and the preconditioner from 8 rows a centre
+        cost = (CYCLE_STEPS / 2 + 6) * a_column * count + 20 * flop * count**3
+        best, count = (count if cost <= seconds else best), (2 * count if cost <= seconds else MOST + 1)
+    return best
+
+
+def _least_time(work: Callable[[], object]) -> float:
+    """Return the shorter of two times: the first pays for what is compiled and allocated."""
+    least = inf
+    for _ in range(2):
+        begin = time.perf_counter()
+        work()
+        least = min(least, time.perf_counter() - begin)
+    return least
