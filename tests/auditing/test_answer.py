@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ridgeformer.auditing.answer import _describes, _quality, _robustness, _size, _transformers
+from ridgeformer.auditing.answer import _describes, _robustness, _size, _transformers, name_winner
 from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import one_part_in
 from tests.auditing.small_audits import small_audit
@@ -37,7 +37,7 @@ def compared(own, other):
     )
     field = replace(field, scored=entrants, rows=np.arange(len(own)))
     metrics = {one.key: wine.metrics["attention"] for one in entrants}
-    return _quality(wine.data, field, metrics)
+    return name_winner(wine.data, field, metrics)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from ridgeformer.auditing.field import METHODS, OWN, Field, Scored
+from ridgeformer.auditing.field import FEW_ROWS, METHODS, OWN, Field, Scored
 from ridgeformer.core.words import listed
 from ridgeformer.datasets import Split
 from ridgeformer.influence.suspects import Suspects
 
 __all__ = ["advise", "simplest"]
 
-FEW_ROWS = 50
-"""Held-out rows below which every comparison is too coarse to act on."""
-
-SIMPLE = ("linear", "smoother", "neighbours", OWN, "gaussian", "forest", "boosting")
+SIMPLE = ("linear", "smoother", "neighbours", OWN, "gaussian", "centres", "forest", "boosting")
 """From simple to complex: among methods that cannot be told apart the first is recommended."""
 
 
@@ -32,8 +29,13 @@ def advise(split: Split, field: Field, suspects: Suspects | None) -> tuple[str, 
     target, learnt = split.dataset.target, field.learnt
     advice = []
     if not learnt:
-        more = f"collect more rows ({len(field.rows)} are few)" if len(field.rows) < FEW_ROWS else "find other features"
-        advice.append(f"nothing was learnt: no method predicts {target} better than a constant, so use none; {more}")
+        if len(field.rows) < FEW_ROWS:
+            advice.append(f"collect more rows: {len(field.rows)} held-out rows cannot tell any method from a constant")
+        else:
+            advice.append(
+                f"nothing was learnt: no method predicts {target} better than a constant beyond chance, so use none; "
+                "find other features"
+            )
     else:
         kept = tuple(one for one in field.unbeaten if one in learnt)
         best = simplest(kept) if kept else field.best

@@ -30,7 +30,7 @@ from ridgeformer.influence.answer import Answer, explain
 from ridgeformer.influence.suspects import Suspects, find_suspects
 from ridgeformer.regime.spectra import Spectra, examine_spectra
 
-__all__ = ["Audit", "audit", "examine_attribution", "hardest_row"]
+__all__ = ["Audit", "audit", "examine_attribution", "hardest_row", "make_splits"]
 
 STAGES = (
     "preparing the data",
@@ -58,6 +58,7 @@ class Audit:
     Attributes:
         data: Training and held-out rows, with the dataset as given and notes on what was done to it.
         splits: All splits: with few rows every row is held out once; `data` is the first.
+        wide: The split with all its training rows, where `data` has a sample of them.
         field: Every method on the held-out rows; the certified fit is one of them.
         metrics: Of the certified fit and of the best method, by key.
         certified: The certified fit.
@@ -80,6 +81,7 @@ class Audit:
 
     data: Split
     splits: tuple[Split, ...]
+    wide: Split | None
     field: Field
     metrics: dict[str, Metrics]
     certified: Certified
@@ -179,10 +181,10 @@ def audit(
     settings = settings or Settings()
     clock = _Clock(progress or (lambda done, total, what: None))
     with clock:
-        splits = _make_splits(dataset, settings)
+        splits, wide = make_splits(dataset, settings)
         data = splits[0]
         clock.next()
-        field, certified = run_field(splits, settings)
+        field, certified = run_field(splits, settings, wide)
         clock.next()
         drivers = attempt(lambda: examine_drivers(data, certified, settings))
         clock.next()
@@ -206,12 +208,13 @@ def audit(
     return Audit(
         data=data,
         splits=splits,
+        wide=wide,
         field=field,
         metrics=metrics,
         certified=certified,
         drivers=drivers,
         suspects=suspects,
-        snippet=write_snippet(splits, field, settings, load or _loads(dataset)),
+        snippet=write_snippet(splits, field, settings, load or _loads(dataset), wide=wide is not None),
         spectra=spectra,
         convergence=convergence,
         compiled=compiled,
@@ -227,15 +230,21 @@ def audit(
     )
 
 
-def _make_splits(dataset: Dataset, settings: Settings) -> tuple[Split, ...]:
-    """Hold rows out: a fraction once, or with few rows every row once, in up to five splits."""
-    given: dict[str, Any] = {
-        "max_rows": settings.max_rows, "preprocessing": settings.preprocessing, "seed": settings.seed,
-    }  # fmt: skip
-    if min(dataset.n, settings.max_rows) >= settings.few_rows or dataset.times is not None:
-        return (Split.of(dataset, test_fraction=settings.test_fraction, **given),)
+def make_splits(dataset: Dataset, settings: Settings) -> tuple[tuple[Split, ...], Split | None]:
+    """Hold rows out: a fraction once, or with few rows every row once, in up to five splits.
+
+    Where there are more rows than a direct solution takes, the second value has all training rows of the one split.
+    """
+    given: dict[str, Any] = {"preprocessing": settings.preprocessing, "seed": settings.seed}
+    most = settings.max_rows
+    if min(dataset.n, most) >= settings.few_rows or dataset.times is not None:
+        fraction = settings.fraction_held_out(dataset.n)
+        split = Split.of(dataset, test_fraction=fraction, max_rows=max(most, settings.all_rows), **given)
+        if len(split.rows) + len(split.rows_t) <= most:
+            return (split,), None
+        return (split.with_training_rows(settings.direct_rows, seed=settings.seed),), split
     folds = SPLITS if dataset.groups is None else max(2, min(SPLITS, len(set(dataset.groups.tolist()))))
-    return tuple(Split.of(dataset, fold=(k, folds), **given) for k in range(folds))
+    return tuple(Split.of(dataset, max_rows=most, fold=(k, folds), **given) for k in range(folds)), None
 
 
 def _loads(dataset: Dataset) -> str:

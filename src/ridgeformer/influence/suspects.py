@@ -9,7 +9,7 @@ import torch
 
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.solving import Fit, solve
-from ridgeformer.solving.selection import choose_exponential
+from ridgeformer.solving.tuning import choose_attention
 
 __all__ = ["Suspect", "Suspects", "ask_suspects", "find_suspects"]
 
@@ -107,8 +107,8 @@ def find_suspects(split: Split, fit: Fit, most: int = 20) -> Suspects:
 def ask_suspects(
     dataset: Dataset, *, max_rows: int = 2000, preprocessing: str = "auto", seed: int = 0, points: int = 20
 ) -> Suspects:
-    """Fit all rows of a dataset, up to `max_rows`, and return those that the others contradict most."""
+    """Fit all rows of a dataset, up to `max_rows`, as an audit does; return those that the others contradict most."""
     split = Split.of(dataset, test_fraction=0.0, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
-    kernel, chosen = choose_exponential(split.X, split.y)
-    fit = solve(kernel, split.X, split.y, chosen.ridge, algorithm="direct")
+    kernel, ridge = choose_attention(split, seed=seed)
+    fit = solve(kernel, split.X, split.y, ridge, algorithm="direct")
     return find_suspects(split, fit, points)
