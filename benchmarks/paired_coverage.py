@@ -39,7 +39,7 @@ def agresti_min(
 def newcombe(
     wins: NDArray[np.float64], losses: NDArray[np.float64], n: NDArray[np.int64], level: float
 ) -> tuple[float, float]:
-    """Return the interval that adds up Wilson's intervals as `compare_by_class` adds up exact ones."""
+    """Return the interval that adds up Wilson's intervals of wins and losses in the same way."""
     z, counts = float(norm.ppf((1 + level) / 2)), np.stack([wins, losses])
     rates = counts / n
     centre, half = rates + z * z / (2 * n), z * np.sqrt(rates * (1 - rates) / n + z * z / (4 * n * n))
@@ -57,7 +57,7 @@ def main() -> None:
     for level in LEVELS:
         for rare in RARE:
             n = np.array([rare, FREQUENT])
-            held, called = {"by class": [], "Newcombe": [], "Agresti-Min": [], "all alike": []}, []
+            held, called = {"by class": [], "Newcombe": [], "Agresti-Min": [], "alike": []}, []
             for win, loss in RATES:
                 generator = numpy_generator(0, "paired coverage", rare, f"{win} {loss}")
                 chances = [(win, loss, 1 - win - loss), (win / 10, loss / 10, 1 - (win + loss) / 10)]

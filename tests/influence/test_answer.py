@@ -12,15 +12,15 @@ from ridgeformer.influence import answer as answer_module
 from ridgeformer.influence.answer import ask, ask_network
 from ridgeformer.regime import Architecture, CustomArchitecture, OutputDistance, Training, empirical_ntk, train
 from ridgeformer.solving import solve
-from ridgeformer.solving.selection import choose_exponential
+from ridgeformer.solving.tuning import choose_attention
 
 
 def refitted(name, row, drop):
     """The outputs at the row of a real fit without the given rows of the dataset, targets' mean added."""
     data = Split.of(datasets.load(name), held_out=row)
-    kernel, chosen = choose_exponential(data.X, data.y, queries=data.Xt)
+    kernel, ridge = choose_attention(data)
     keep = torch.from_numpy(~np.isin(data.rows, drop))
-    again = solve(kernel, data.X[keep], data.y[keep], chosen.ridge)
+    again = solve(kernel, data.X[keep], data.y[keep], ridge)
     return (again.predict(data.Xt[-1:]) + data.mean)[0]
 
 
@@ -46,11 +46,11 @@ def test_leave_one_out_error_is_that_of_refits():
     dataset = datasets.load("wine")
     answer = ask(dataset, 7)
     data = Split.of(dataset, held_out=7)
-    kernel, chosen = choose_exponential(data.X, data.y, queries=data.Xt)
+    kernel, ridge = choose_attention(data)
     wrong = 0
     for i in range(len(data.X)):
         keep = torch.arange(len(data.X)) != i
-        outputs = solve(kernel, data.X[keep], data.y[keep], chosen.ridge).predict(data.X[i : i + 1])
+        outputs = solve(kernel, data.X[keep], data.y[keep], ridge).predict(data.X[i : i + 1])
         wrong += int((outputs + data.mean).argmax() != data.labels[i])
     assert answer.leave_one_out_error == pytest.approx(wrong / len(data.X))
 

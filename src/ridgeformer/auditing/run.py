@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -242,7 +242,12 @@ def make_splits(dataset: Dataset, settings: Settings) -> tuple[tuple[Split, ...]
         split = Split.of(dataset, test_fraction=fraction, max_rows=max(most, settings.all_rows), **given)
         if len(split.rows) + len(split.rows_t) <= most:
             return (split,), None
-        return (split.with_training_rows(settings.direct_rows, seed=settings.seed),), split
+        fewer = split.with_training_rows(settings.direct_rows, seed=settings.seed)
+        note = (
+            f"Direct solutions, what they explain and what is compiled from them use {len(fewer.X):,} of the training "
+            "rows, drawn at random with classes in proportion (--max-rows takes more); other methods use all."
+        )
+        return (replace(fewer, notes=(*fewer.notes, note)),), split
     folds = SPLITS if dataset.groups is None else max(2, min(SPLITS, len(set(dataset.groups.tolist()))))
     return tuple(Split.of(dataset, max_rows=most, fold=(k, folds), **given) for k in range(folds)), None
 

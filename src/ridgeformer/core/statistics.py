@@ -116,7 +116,8 @@ def compare_paired(own: ArrayLike, other: ArrayLike, *, level: float = LEVEL) ->
     """Compare two methods by their scores on the same cases.
 
     Scores of 0 and 1 (wrong and right) are compared exactly: McNemar's test is the binomial test of wins against
-    losses, and the interval is the Clopper-Pearson interval of wins among the cases that differ. Other scores are
+    losses. The lead is the fraction of cases that differ times how far they lean to one side; its interval multiplies
+    the Clopper-Pearson intervals of both, end by end, so it excludes 0 just where the test rejects it. Other scores are
     compared by Student's t of their differences.
 
     Example:
@@ -137,8 +138,8 @@ def compare_paired(own: ArrayLike, other: ArrayLike, *, level: float = LEVEL) ->
 def compare_by_class(own: ArrayLike, other: ArrayLike, classes: ArrayLike, *, level: float = LEVEL) -> Paired:
     """Compare two methods by the mean over classes of the fraction right: rare classes count like frequent ones.
 
-    In each class wins and losses have Clopper-Pearson intervals; their distances from the estimates are squared, added
-    over wins, losses and classes, and the root taken on either side (method of variance estimates recovery). The
+    In each class the difference has the interval of `compare_paired`. The distances of its ends from the estimate are
+    squared, added over the classes, and the root taken on either side (method of variance estimates recovery). The
     p-value is one minus the level whose interval ends at 0. Simulated coverage: `benchmarks/paired_coverage.py`.
 
     Args:
@@ -178,30 +179,36 @@ def by_class_interval(
     wins: NDArray[np.float64], losses: NDArray[np.float64], n: NDArray[np.int64], level: float
 ) -> tuple[float, float]:
     """Return the interval of the mean over classes of (wins - losses) / n; see `compare_by_class`."""
+    differ = wins + losses
+    rate_low, rate_high = _clopper_pearson(differ, n, level)
+    lean_low, lean_high = (2 * end - 1 for end in _clopper_pearson(wins, differ, level))
+    low = lean_low * np.where(lean_low > 0, rate_low, rate_high)
+    high = lean_high * np.where(lean_high > 0, rate_high, rate_low)
+    leads = (wins - losses) / n
+    if len(n) == 1:
+        return float(low[0]), float(high[0])
+    lead = float(leads.mean())
+    down, up = (float(np.square(leads - end).sum()) ** 0.5 / len(n) for end in (low, high))
+    return max(-1.0, lead - down), min(1.0, lead + up)
+
+
+def _clopper_pearson(
+    counts: NDArray[np.float64], trials: NDArray[np.float64] | NDArray[np.int64], level: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     from scipy.stats import beta
 
     tail = (1 - level) / 2
-    counts, cases = np.stack([wins, losses]), np.stack([n, n])
     with np.errstate(invalid="ignore"):
-        below = np.where(counts > 0, beta.ppf(tail, counts, cases - counts + 1), 0.0)
-        above = np.where(counts < cases, beta.ppf(1 - tail, counts + 1, cases - counts), 1.0)
-    rates = counts / cases
-    (down_w, down_l), (up_w, up_l) = rates - below, above - rates
-    lead = float((rates[0] - rates[1]).mean())
-    return (
-        max(-1.0, lead - sqrt(float((down_w**2 + up_l**2).sum())) / len(n)),
-        min(1.0, lead + sqrt(float((up_w**2 + down_l**2).sum())) / len(n)),
-    )
+        low = np.where(counts > 0, beta.ppf(tail, counts, trials - counts + 1), 0.0)
+        high = np.where(counts < trials, beta.ppf(1 - tail, counts + 1, trials - counts), 1.0)
+    return low, high
 
 
 def _exactly(wins: int, losses: int, cases: int, level: float) -> tuple[float, float, float]:
-    if not (differ := wins + losses):  # methods that never differed may still differ on a few of all cases
-        most = proportion_interval(0, cases, level=level)[1]
-        return -most, most, 1.0
     from scipy.stats import binomtest
 
-    low, high = ((2 * end - 1) * differ / cases for end in proportion_interval(wins, differ, level=level))
-    return low, high, float(binomtest(wins, differ).pvalue)
+    low, high = by_class_interval(np.array([float(wins)]), np.array([float(losses)]), np.array([cases]), level)
+    return low, high, float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
 
 
 def _by_student(difference: NDArray[np.float64], level: float) -> tuple[float | None, float | None, float]:

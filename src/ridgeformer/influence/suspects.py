@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.solving import Fit, solve
 from ridgeformer.solving.tuning import choose_attention
 
-__all__ = ["Suspect", "Suspects", "ask_suspects", "find_suspects"]
+__all__ = ["Suspect", "Suspects", "ask_suspects", "find_suspects", "label_margins"]
 
 DEVIATIONS = 4.0
 """Robust standard deviations beyond which a number is suspect (1.4826 times the median absolute deviation)."""
@@ -78,19 +79,8 @@ def find_suspects(split: Split, fit: Fit, most: int = 20) -> Suspects:
         >>> found.contradicted < 10, found.rows
         (True, 178)
     """
-    residual = fit.leave_one_out.reshape(len(split.X), -1)
-    outputs = split.y - residual
-    if split.labels is not None:
-        full = outputs + split.mean
-        own = full.gather(1, split.labels[:, None])[:, 0]
-        margin = full.scatter(1, split.labels[:, None], -torch.inf).max(1).values - own
-        bad = margin > 0
-    else:
-        error = residual.abs().max(1).values
-        centred = (residual - residual.median(0).values).abs()
-        scale = float(1.4826 * centred.median()) or float(error.max()) or 1.0
-        margin = error / scale
-        bad = margin > DEVIATIONS
+    outputs, margin = split.y - fit.leave_one_out.reshape(len(split.X), -1), label_margins(split, fit)
+    bad = margin > (DEVIATIONS if split.labels is None else 0.0)
     order = margin.argsort(descending=True)[: min(most, int(bad.sum()))]
     points = tuple(
         Suspect(
@@ -102,6 +92,22 @@ def find_suspects(split: Split, fit: Fit, most: int = 20) -> Suspects:
         for place in order
     )
     return Suspects(split.dataset.name, len(split.X), int(bad.sum()), points, split.notes)
+
+
+def label_margins(split: Split, fit: Fit) -> Tensor:
+    """Return how far the other rows contradict each training row, exactly, from the leave-one-out predictions.
+
+    For a class it is the lead of the largest other output over its own; for a number, its error in robust standard
+    deviations.
+    """
+    residual = fit.leave_one_out.reshape(len(split.X), -1)
+    if split.labels is not None:
+        full = split.y - residual + split.mean
+        own = full.gather(1, split.labels[:, None])[:, 0]
+        return full.scatter(1, split.labels[:, None], -torch.inf).max(1).values - own
+    error = residual.abs().max(1).values
+    centred = (residual - residual.median(0).values).abs()
+    return error / (float(1.4826 * centred.median()) or float(error.max()) or 1.0)
 
 
 def ask_suspects(
