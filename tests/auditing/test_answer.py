@@ -51,7 +51,8 @@ def compared(own, other):
         ([1.0] * 40, [1.0] * 36 + [0.0] * 4, "no method is clearly better"),  # 4 : 0, p = 0.125
         ([1.0] * 40, [1.0] * 32 + [0.0] * 8, "wins with 100.0 % right"),
         ([1.0] * 40, [1.0] * 32 + [0.0] * 8, "right on 8 rows where the other is wrong"),
-        ([0.0] * 40, [0.0] * 40, "Who wins: nobody."),
+        ([0.0] * 60, [0.0] * 60, "Who wins: nobody. On 60 held-out rows no method is better than a constant"),
+        ([0.0] * 40, [0.0] * 40, "Who wins: too few rows to tell."),
     ],
 )
 def test_the_first_sentence_names_the_winner_and_knows_its_noise(own, other, words):

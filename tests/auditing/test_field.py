@@ -13,10 +13,11 @@ from ridgeformer.auditing.certified import safe_decisions
 from ridgeformer.auditing.drivers import examine_drivers
 from ridgeformer.auditing.field import METHODS, run_field
 from ridgeformer.auditing.metrics import measure
+from ridgeformer.auditing.rivals import make_rivals, out_of_fold
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.statistics import mean_interval, proportion_interval
 from ridgeformer.datasets import Dataset, Split
-from ridgeformer.solving.tuning import class_odds
+from ridgeformer.solving.tuning import class_odds, make_folds
 
 KERNELS = Settings(methods=("attention", "constant", "smoother"), few_rows=0)
 
@@ -68,10 +69,33 @@ def test_no_method_loses_because_its_grid_is_too_short():
     digits = Split.of(datasets.load("digits"), max_rows=900)
     found, best = (
         run_field([digits], replace(KERNELS, temperatures=grid))[0].of("smoother")
-        for grid in ((1.0, 0.5, 0.25, 0.125, 0.0625), (0.0156, 0.0078, 0.0039))
+        for grid in ((1.0, 0.0625), (0.0625, 0.0625 / 64))
     )
     assert found.choices[0]["temperature"] < 1 / 60
     assert found.test_score == pytest.approx(best.test_score, abs=0.012)
+
+
+def test_every_method_has_the_same_budget():
+    g = np.random.default_rng(0)
+    X = g.standard_normal((120, 3))
+    data = Split.of(Dataset("waves", X, np.sin(2 * X[:, 0]) + X[:, 1]))
+    field, _ = run_field([data], Settings(trees=4, tries=12))
+    tried = {one.key: one.tried for one in field.scored}
+    assert "centres" not in tried  # every method has all rows here
+    assert tried.pop("constant") == 1
+    assert max(tried.values()) == 12
+    assert min(tried.values()) >= 8  # k of nearest neighbours is a whole number: few are left between two
+
+
+def test_boosting_stopped_early_is_boosting_with_fewer_iterations():
+    wine = Split.of(datasets.load("wine"), max_rows=60)
+    axes, make = make_rivals(wine, Settings(trees=8))["boosting"]
+    folds = make_folds(wine, 0)
+    choices = [{"rate": 0.1, "leaves": 4.0, "iterations": float(k)} for k in (3, 7, 9)]
+    together = out_of_fold(wine, folds, make, choices)
+    for choice, found in zip(choices, together, strict=True):
+        np.testing.assert_allclose(found, out_of_fold(wine, folds, make, [choice])[0])
+    assert set(axes) == set(choices[0])
 
 
 def test_imbalanced_classes_count_alike():

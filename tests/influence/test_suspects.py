@@ -43,7 +43,7 @@ def test_flipped_labels_come_first():
 
 
 def _by_fitted_values(data):
-    """Return the rows, most suspect first, by a fit that has seen their labels, with little ridge so that it follows them."""
+    """Return the rows, most suspect first, by a fit that has seen and, with little ridge, followed their labels."""
     split = Split.of(data, test_fraction=0.0)
     kernel, ridge = choose_attention(split)
     fit = solve(kernel, split.X, split.y, ridge / 100, algorithm="direct")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from ridgeformer.auditing.field import FEW_ROWS, METHODS, OWN, Field, Scored
+from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import listed
 from ridgeformer.datasets import Split
+from ridgeformer.datasets.columns import quoted
+from ridgeformer.datasets.dataset import find_copies
 from ridgeformer.influence.suspects import Suspects
 
 __all__ = ["advise", "simplest"]
@@ -18,16 +21,22 @@ def simplest(methods: tuple[Scored, ...]) -> Scored:
     return min((one for one in methods if one.key in SIMPLE), key=lambda one: SIMPLE.index(one.key))
 
 
-def advise(split: Split, field: Field, suspects: Suspects | None) -> tuple[str, ...]:
+def advise(split: Split, field: Field, suspects: Suspects | Skipped | None) -> tuple[str, ...]:
     """Return what to do with these data, most important first.
 
     Args:
         split: The data.
         field: All methods on the held-out rows.
-        suspects: Labels that the fit contradicts, or None if they were not looked for.
+        suspects: Labels that the fit contradicts, or None or the reason if they were not looked for.
     """
     target, learnt = split.dataset.target, field.learnt
     advice = []
+    if copies := find_copies(split.dataset.subset(split.rows)):
+        are, they = ("is", "it is") if len(copies) == 1 else ("are", "they are")
+        advice.append(
+            f"make sure that {quoted(copies)} {are} known before {target} is, or leave out with --drop: {they} the same "
+            "thing in other numbers, which makes every score meaningless otherwise"
+        )
     if not learnt:
         if len(field.rows) < FEW_ROWS:
             advice.append(f"collect more rows: {len(field.rows)} held-out rows cannot tell any method from a constant")
@@ -46,9 +55,10 @@ def advise(split: Split, field: Field, suspects: Suspects | None) -> tuple[str, 
         advice.append(f"use {name}{tied or ', which beats every other method here'}")
         if len(field.rows) < FEW_ROWS:
             advice.append(f"collect more rows before relying on it: {len(field.rows)} held-out rows decide little")
-    if suspects is not None and learnt and suspects.points:
+    if isinstance(suspects, Suspects) and learnt and suspects.points:
         rows = listed([f"{point.row}" for point in suspects.points[:5]])
-        advice.append(f"check these labels first, which the other rows contradict most: rows {rows}")
+        noun = "row" if len(suspects.points) == 1 else "rows"
+        advice.append(f"check these labels first, which the other rows contradict most: {noun} {rows}")
     return tuple(advice)
 
 

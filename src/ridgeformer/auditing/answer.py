@@ -17,6 +17,9 @@ from ridgeformer.regime.spectra import Spectra
 
 __all__ = ["answer", "compare_in_words", "name_winner", "trained"]
 
+SMALLEST_SHOWN = 5e-4
+"""Differences of R² below this would be rounded to nothing, and are shown with an exponent."""
+
 
 def answer(
     data: Split,
@@ -46,6 +49,8 @@ def compare_in_words(field: Field, one: Scored, other: Scored) -> str:
     found = field.compare(one, other)
     points = field.task == "classification"
     unit, form = (100, "+.1f") if points else (1, "+.3f")
+    if not points and 0 < abs(found.lead) < SMALLEST_SHOWN:
+        form = "+.1e"
     what = " points" if points else " of R²"
     ends = (
         ""

@@ -86,7 +86,7 @@ class Audit:
     metrics: dict[str, Metrics]
     certified: Certified
     drivers: Drivers | Skipped
-    suspects: Suspects
+    suspects: Suspects | Skipped
     snippet: str
     spectra: Spectra
     convergence: Convergence
@@ -198,7 +198,7 @@ def audit(
         regime = attempt(lambda: examine_regime(data, settings))
         clock.next()
         attribution = attempt(lambda: examine_attribution(data, certified, settings))
-        suspects = find_suspects(data, certified.fit)
+        suspects = attempt(lambda: find_suspects(data, certified.fit))
         clock.next()
         malleability = attempt(lambda: examine_malleability(data, certified, settings))
         clock.next()

@@ -161,7 +161,9 @@ def compare_by_class(own: ArrayLike, other: ArrayLike, classes: ArrayLike, *, le
         )
     _, codes = np.unique(classes, return_inverse=True)
     n = np.bincount(codes)
-    wins, losses = (np.bincount(codes, weights=part, minlength=len(n)) for part in (own & ~other, other & ~own))
+    wins, losses = (
+        np.bincount(codes[part], minlength=len(n)).astype(np.float64) for part in (own & ~other, other & ~own)
+    )
     lead = float(((wins - losses) / n).mean())
     low, high = by_class_interval(wins, losses, n, _level(level))
     p = 1.0

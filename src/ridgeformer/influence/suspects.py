@@ -14,8 +14,9 @@ from ridgeformer.solving.tuning import choose_attention
 
 __all__ = ["Suspect", "Suspects", "ask_suspects", "find_suspects", "label_margins"]
 
-DEVIATIONS = 4.0
-"""Robust standard deviations beyond which a number is suspect (1.4826 times the median absolute deviation)."""
+DEVIATIONS, LEAST_SPREAD = 4.0, 0.01
+"""Robust standard deviations beyond which a number is suspect (1.4826 times the median absolute deviation). Each counts
+as a hundredth of the target's own at least: a smaller error is no wrong label."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,9 @@ class Suspects:
         """The answer in words."""
         if not self.contradicted:
             return (f"None of the {self.rows:,} rows of {self.name} is contradicted by the others.",)
+        verb = "has" if self.contradicted == 1 else "have"
         return (
-            f"{self.contradicted:,} of the {self.rows:,} rows of {self.name} have a target that the fit to all other "
+            f"{self.contradicted:,} of the {self.rows:,} rows of {self.name} {verb} a target that the fit to all other "
             "rows contradicts; each prediction is exact, made without the row itself.",
             f"Check row {self.points[0].row} first: it says {self.points[0].label}, the others say "
             f"{self.points[0].predicted}.",
@@ -107,7 +109,8 @@ def label_margins(split: Split, fit: Fit) -> Tensor:
         return full.scatter(1, split.labels[:, None], -torch.inf).max(1).values - own
     error = residual.abs().max(1).values
     centred = (residual - residual.median(0).values).abs()
-    return error / (float(1.4826 * centred.median()) or float(error.max()) or 1.0)
+    spread = float(1.4826 * centred.median())
+    return error / (max(spread, LEAST_SPREAD * float(split.y.std(correction=0))) or 1.0)
 
 
 def ask_suspects(

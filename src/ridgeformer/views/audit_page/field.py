@@ -227,6 +227,8 @@ def _dependence(one: Dependence, number_of: int) -> Picture:
 def labels_section(audit: Audit) -> Section:
     """Return the section on training rows whose target the others contradict."""
     found, dataset = audit.suspects, audit.data.dataset
+    if isinstance(found, Skipped):
+        return Section("Labels to check", (f"Not measured: {found.reason}",), anchor="labels")
     parts: list[Part] = [*found.sentences]
     if found.points:
         columns: dict[str, Form] = {"row": "", "it says": "", "the others say": "", "by": ".3g"}
