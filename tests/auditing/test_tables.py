@@ -13,6 +13,7 @@ from ridgeformer.auditing.field import METHODS, run_field
 from ridgeformer.auditing.metrics import measure
 from ridgeformer.auditing.reproduce import write_snippet
 from ridgeformer.auditing.run import make_splits
+from ridgeformer.auditing.settings import attempt
 from ridgeformer.influence.suspects import find_suspects
 from tests.auditing.generated_tables import TABLES, table
 
@@ -221,3 +222,33 @@ def test_many_rows_are_used_by_all_that_can(tmp_path):
     assert one.field.of("centres").test_score > one.field.own.test_score
     assert "fitted to 140 of the 630 training rows" in one.winner
     assert one.run_snippet() == [f"{one.field.own.test_score:.6f}"]
+
+
+def test_a_column_that_is_the_target_is_named_first():
+    g = np.random.default_rng(0)
+    X = g.standard_normal((120, 3))
+    settings = Settings(methods=("attention", "constant", "linear"), few_rows=0, tries=6)
+    y = X[:, 0] + g.standard_normal(120)
+    data = datasets.Dataset("leak", np.column_stack([X, 2 * y + 1]), y, features=("a", "b", "c", "copy"), target="pay")
+    one = Found(data, settings)
+    assert one.advice.startswith("make sure that 'copy' is known before pay is")
+    assert "-0.000" not in one.winner  # a difference too small for three digits is shown with an exponent
+    assert not one.suspects.points  # its errors are rounding
+    clean = Found(datasets.Dataset("clean", X, y), settings)
+    assert "make sure" not in clean.advice
+    codes = (y > 0).astype(np.int64)
+    coded = datasets.Dataset("coded", np.column_stack([X, 5.0 * codes]), codes, "classification", ("no", "yes"))
+    assert "make sure that 'x3' is known" in Found(coded, settings).advice
+
+
+def test_repeated_rows_do_not_end_an_audit():
+    """Without ridge to speak of, rows held out of a fit that has them twice cannot be told from the fit itself."""
+    g = np.random.default_rng(7)
+    X, y = np.repeat(g.standard_normal((30, 3)), 4, axis=0), np.repeat(g.integers(0, 2, 30), 4)
+    data = datasets.Dataset("repeats", X, y, "classification", ("no", "yes"))
+    settings = Settings(methods=("attention", "constant"), few_rows=0, ridges=(1e-6,), temperatures=(0.05,))
+    splits, _ = make_splits(data, settings)
+    field, certified = run_field(splits, settings)
+    suspects = attempt(lambda: find_suspects(splits[0], certified.fit))
+    assert advise(splits[0], field, suspects)
+    assert "flatters scores" in " ".join(splits[0].notes)

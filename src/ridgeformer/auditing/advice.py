@@ -34,8 +34,8 @@ def advise(split: Split, field: Field, suspects: Suspects | Skipped | None) -> t
     if copies := find_copies(split.dataset.subset(split.rows)):
         are, they = ("is", "it is") if len(copies) == 1 else ("are", "they are")
         advice.append(
-            f"make sure that {quoted(copies)} {are} known before {target} is, or leave out with --drop: {they} the same "
-            "thing in other numbers, which makes every score meaningless otherwise"
+            f"make sure that {quoted(copies)} {are} known before {target} is, because {they} the same thing in other "
+            "numbers; if not, leave out with --drop, since no score here means anything then"
         )
     if not learnt:
         if len(field.rows) < FEW_ROWS:
