@@ -250,5 +250,16 @@ def test_repeated_rows_do_not_end_an_audit():
     splits, _ = make_splits(data, settings)
     field, certified = run_field(splits, settings)
     suspects = attempt(lambda: find_suspects(splits[0], certified.fit))
-    assert advise(splits[0], field, suspects)
+    advice = advise(splits[0], field, suspects)
+    assert advice[0].startswith("look at repeated rows: 36 of the 36 held-out rows are also training rows")
     assert "flatters scores" in " ".join(splits[0].notes)
+
+
+def test_a_few_extreme_targets_are_said_to_decide():
+    g = np.random.default_rng(7)
+    X = g.standard_normal((200, 2))
+    settings = Settings(methods=("attention", "constant", "linear"), few_rows=0, tries=6)
+    y = X[:, 0] + 0.1 * g.standard_normal(200)
+    assert "extreme values" not in Found(datasets.Dataset("calm", X, y), settings).advice
+    heavy = Found(datasets.Dataset("heavy", X, np.sign(y) * np.exp(8 * np.abs(y)), target="loss"), settings)
+    assert "look at the extreme values of loss: 1 of the 60 held-out rows holds" in heavy.advice

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ridgeformer.auditing.field import FEW_ROWS, METHODS, OWN, Field, Scored
 from ridgeformer.auditing.settings import Skipped
-from ridgeformer.core.words import listed
+from ridgeformer.core.words import listed, percent
 from ridgeformer.datasets import Split
 from ridgeformer.datasets.columns import quoted
 from ridgeformer.datasets.dataset import find_copies
 from ridgeformer.influence.suspects import Suspects
 
 __all__ = ["advise", "simplest"]
+
+MANY_REPEATS = 0.1
+"""Fraction of the held-out rows from which repeats of training rows are worth a warning."""
 
 SIMPLE = ("linear", "smoother", "neighbours", OWN, "gaussian", "centres", "forest", "boosting")
 """From simple to complex: among methods that cannot be told apart the first is recommended."""
@@ -37,6 +42,13 @@ def advise(split: Split, field: Field, suspects: Suspects | Skipped | None) -> t
             f"make sure that {quoted(copies)} {are} known before {target} is, because {they} the same thing in other "
             "numbers; if not, leave out with --drop, since no score here means anything then"
         )
+    repeated = _repeated(split)
+    if repeated >= MANY_REPEATS * len(split.rows_t):
+        advice.append(
+            f"look at repeated rows: {repeated:,} of the {len(split.rows_t):,} held-out rows are also training rows, "
+            "target included; if they are copies, drop them or keep them together with --group, since scores are too "
+            "good then"
+        )
     if not learnt:
         if len(field.rows) < FEW_ROWS:
             advice.append(f"collect more rows: {len(field.rows)} held-out rows cannot tell any method from a constant")
@@ -55,11 +67,33 @@ def advise(split: Split, field: Field, suspects: Suspects | Skipped | None) -> t
         advice.append(f"use {name}{tied or ', which beats every other method here'}")
         if len(field.rows) < FEW_ROWS:
             advice.append(f"collect more rows before relying on it: {len(field.rows)} held-out rows decide little")
+    if field.task == "regression":
+        extreme, held = _extremes(field)
+        if held > 0.5:
+            advice.append(
+                f"look at the extreme values of {target}: {extreme:,} of the {len(field.rows):,} held-out rows "
+                f"{'holds' if extreme == 1 else 'hold'} {percent(held)} of its variance and so decide every score; "
+                "predict its logarithm or its rank, or clip it"
+            )
     if isinstance(suspects, Suspects) and learnt and suspects.points:
         rows = listed([f"{point.row}" for point in suspects.points[:5]])
         noun = "row" if len(suspects.points) == 1 else "rows"
         advice.append(f"check these labels first, which the other rows contradict most: {noun} {rows}")
     return tuple(advice)
+
+
+def _repeated(split: Split) -> int:
+    """Return how many held-out rows are also training rows, target included."""
+    both = np.column_stack([split.dataset.X, split.dataset.targets()])
+    seen = {row.tobytes() for row in both[split.rows]}
+    return sum(row.tobytes() in seen for row in both[split.rows_t])
+
+
+def _extremes(field: Field) -> tuple[int, float]:
+    """Return a hundredth of the held-out rows, one at least, and the most of the target's variance they hold."""
+    square = ((field.truth - field.truth.mean(0)) ** 2).sum(1)
+    count = max(1, len(square) // 100)
+    return count, float(np.sort(square)[-count:].sum() / (square.sum() or 1.0))
 
 
 assert set(SIMPLE) | {"constant"} == set(METHODS)
