@@ -77,11 +77,11 @@ def test_the_questions_about_verdicts_can_be_answered_either_way(benchmark):
     assert verdicts.learnt(winner, advice, field)  # a linear truth is no noise
     assert not verdicts.kernel_wins(winner, advice, field)
 
-    def waves(g):
+    def product(g):
         X = g.standard_normal((300, 2))
-        return rf.datasets.Dataset("waves", X, verdicts.np.sin(3 * X[:, 0]))
+        return rf.datasets.Dataset("product", X, X[:, 0] * X[:, 1])
 
-    assert verdicts.kernel_wins(*verdicts.ask(waves, 0, 1, verdicts.replace(settings, tries=18)))
+    assert verdicts.kernel_wins(*verdicts.ask(product, 0, 1, verdicts.replace(settings, tries=18)))
 
 
 def test_suspect_labels_are_counted_at_the_number_flipped(benchmark):

@@ -177,16 +177,40 @@ class Field:
 
     @property
     def learnt(self) -> tuple[Scored, ...]:
-        """The methods that are significantly better than the constant."""
+        """The methods that predict better than the constant, beyond chance.
+
+        Classes are compared row by row. A number must have a higher score than the constant has, and either that
+        difference or the rank correlation of predictions and truth must be beyond chance, each at half of the level.
+        Where a few rows hold most of the target's variance they decide the score, and the difference says little. Ranks
+        are not misled by them, and without anything to learn predictions are independent of held-out targets.
+        """
         constant = self.of("constant")
-        found = [(one, self.compare(one, constant)) for one in self.scored if one is not constant]
-        return tuple(one for one, paired in found if paired.significant and paired.lead > 0)
+        found = []
+        for one in self.scored:
+            paired = self.compare(one, constant)
+            if one is constant or not paired.lead > 0:
+                continue
+            p = paired.p if self.task == "classification" else 2 * min(paired.p, _no_association(self.truth, one))
+            if p <= 1 - paired.level:
+                found.append(one)
+        return tuple(found)
 
     @property
     def unbeaten(self) -> tuple[Scored, ...]:
         """The methods that are not significantly worse than the best one."""
         best = self.best
         return tuple(one for one in self.scored if one is best or not self.compare(best, one).significant)
+
+
+def _no_association(truth: NDArray[Any], one: Scored) -> float:
+    """Return the one-sided p-value that predictions do not rise with the truth: Spearman's, for the best target."""
+    from scipy.stats import spearmanr
+
+    found = [
+        float(spearmanr(outputs, column, alternative="greater").pvalue) if np.ptp(outputs) and np.ptp(column) else 1.0
+        for outputs, column in zip(one.outputs.T, truth.T, strict=True)
+    ]
+    return min(1.0, len(found) * min(found))
 
 
 def run_field(splits: Sequence[Split], settings: Settings, wide: Split | None = None) -> tuple[Field, Certified]:

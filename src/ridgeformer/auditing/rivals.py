@@ -80,32 +80,35 @@ def make_rivals(split: Split, settings: Settings, *, tuning: bool = False) -> di
         kind = AttentionKernelClassifier if classes else AttentionKernelRidge
         return kind(kernel, ridge=ridge, algorithm=Centres(count=min(CENTRES, len(split.X) // 2)), random_state=seed)
 
-    folds = make_folds(split, seed)
+    made = {
+        "constant": constant, "linear": linear, "neighbours": neighbours, "forest": forest, "boosting": boosting,
+        "centres": centres,
+    }  # fmt: skip
+    ranges = _ranges(split, settings)
+    return {key: (ranges.get(key, {}), make) for key, make in made.items()}
+
+
+def _ranges(split: Split, settings: Settings) -> dict[str, dict[str, Axis]]:
+    """Return the range of every setting of every method, simplest value first."""
+    folds, trees = make_folds(split, settings.seed), settings.trees
     smallest = float(max(1, min((folds != fold).sum() for fold in np.unique(folds[folds >= 0])) // 2))
     temperatures, ridges = settings.temperatures, settings.ridges
     return {
-        "constant": ({}, constant),
-        "linear": ({"strength": Axis(1e5, 1e-3, least=1e-6, most=1e8, smoothing=True)}, linear),
-        "neighbours": ({"k": Axis(min(128.0, smallest), 1.0, 1.0, smallest, whole=True, smoothing=True)}, neighbours),
-        "forest": (
-            {"leaf": Axis(8.0, 1.0, 1.0, smallest, whole=True, smoothing=True), "features": Axis(0.1, 1.0, most=1.0)},
-            forest,
-        ),
-        "boosting": (
-            {
-                "rate": Axis(0.05, 0.2, least=0.003, most=1.0),
-                "leaves": Axis(4.0, 16.0, 2.0, 255.0, whole=True, smoothing=True),
-                "iterations": Axis(max(2.0, float(trees // 4)), 2.0 * trees, 1.0, 8.0 * trees, whole=True),
-            },
-            boosting,
-        ),
-        "centres": (
-            {
-                "relative_temperature": Axis(temperatures[0], temperatures[-1]),
-                "relative_ridge": Axis(ridges[0], ridges[-1], least=1e-6, most=10.0 * len(split.X), smoothing=True),
-            },
-            centres,
-        ),
+        "linear": {"strength": Axis(1e5, 1e-3, least=1e-6, most=1e8, smoothing=True)},
+        "neighbours": {"k": Axis(min(128.0, smallest), 1.0, 1.0, smallest, whole=True, smoothing=True)},
+        "forest": {
+            "leaf": Axis(8.0, 1.0, 1.0, smallest, whole=True, smoothing=True),
+            "features": Axis(0.1, 1.0, most=1.0),
+        },
+        "boosting": {
+            "rate": Axis(0.05, 0.2, least=0.003, most=1.0),
+            "leaves": Axis(4.0, 16.0, 2.0, 255.0, whole=True, smoothing=True),
+            "iterations": Axis(max(2.0, float(trees // 4)), 2.0 * trees, 1.0, 8.0 * trees, whole=True),
+        },
+        "centres": {
+            "relative_temperature": Axis(temperatures[0], temperatures[-1]),
+            "relative_ridge": Axis(ridges[0], ridges[-1], least=1e-6, most=10.0 * len(split.X), smoothing=True),
+        },
     }
 
 
