@@ -118,10 +118,15 @@ def main() -> None:
     parser.add_argument("--questions", nargs="+", default=list(QUESTIONS), choices=list(QUESTIONS))
     given = parser.parse_args()
     rows = count(given.tables, given.seed, given.questions, one_split=given.one_split)
-    name = "audit_verdicts_one_split" if given.one_split else "audit_verdicts"
-    told = {"seed": given.seed, "splits": 1 if given.one_split else 5}
-    how = f"`python benchmarks/audit_verdicts.py --seed {given.seed}{' --one-split' if given.one_split else ''}`"
-    report(name, told, rows, how)
+    publish(rows, given.seed, given.questions, one_split=given.one_split)
+
+
+def publish(rows: list[dict[str, object]], seed: int, questions: Sequence[str], *, one_split: bool) -> None:
+    """Write the page, with the command that makes it."""
+    how = f"`python benchmarks/audit_verdicts.py --seed {seed}{' --one-split' if one_split else ''}"
+    if list(questions) != list(QUESTIONS):
+        how += " --questions " + " ".join(f'"{question}"' for question in questions)
+    report("audit_verdicts", {"seed": seed, "splits": 1 if one_split else 5}, rows, f"{how}`")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import torch
 from harness import report
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
@@ -34,6 +35,7 @@ from ridgeformer.solving import solve
 from ridgeformer.solving.tuning import choose_attention
 
 FLIPPED, FOLDS, NEIGHBOURS = 0.05, 5, 10
+STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
 
 Ranked = NDArray[np.int64]
 
@@ -55,18 +57,37 @@ def ours(split: Split) -> Ranked:
     return label_margins(split, fit).argsort(descending=True, stable=True).numpy()
 
 
-def cleanlab_of(model: Callable[[Split], object]) -> Callable[[Split], Ranked]:
-    """Rank by cleanlab's label quality, from probabilities cross-validated over five folds."""
+def logistic(split: Split) -> NDArray[np.float64]:
+    """Return cross-validated probabilities of logistic regression, with the strength of least log loss."""
+    assert split.labels is not None
+    y = split.labels.numpy()
+    found = [_cross_validated(LogisticRegression(C=C, max_iter=300), split) for C in STRENGTHS]
+    return min(found, key=lambda p: log_loss(y, p))
+
+
+def kernel_classifier(split: Split) -> NDArray[np.float64]:
+    """Return the same of the kernel classifier, with the same choice of temperature and ridge as ours."""
+    kernel, ridge = choose_attention(split)
+    return _cross_validated(AttentionKernelClassifier(kernel, ridge=ridge, algorithm="direct"), split)
+
+
+def _cross_validated(model: object, split: Split) -> NDArray[np.float64]:
+    assert split.labels is not None
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    X, y = split.X.numpy(), split.labels.numpy()
+    p = np.clip(cross_val_predict(model, X, y, cv=folds, method="predict_proba"), 1e-9, None)
+    return np.asarray(p / p.sum(1, keepdims=True))
+
+
+def cleanlab_issues(probabilities: Callable[[Split], NDArray[np.float64]]) -> Callable[[Split], Ranked]:
+    """Rank the rows that cleanlab calls issues first, and all by its label quality."""
 
     def rank(split: Split) -> Ranked:
         from cleanlab.filter import find_label_issues
         from cleanlab.rank import get_label_quality_scores
 
         assert split.labels is not None
-        X, y = split.X.numpy(), split.labels.numpy()
-        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-        p = np.clip(cross_val_predict(model(split), X, y, cv=folds, method="predict_proba"), 1e-9, None)
-        p /= p.sum(1, keepdims=True)
+        y, p = split.labels.numpy(), probabilities(split)
         issues = find_label_issues(y, p, return_indices_ranked_by="self_confidence", n_jobs=1)
         rest = np.argsort(get_label_quality_scores(y, p), kind="stable")
         return np.concatenate([issues, rest[~np.isin(rest, issues)]])
@@ -74,24 +95,17 @@ def cleanlab_of(model: Callable[[Split], object]) -> Callable[[Split], Ranked]:
     return rank
 
 
-def logistic(split: Split) -> object:
-    """Return logistic regression with scikit-learn's defaults, run to convergence or 300 steps."""
-    return LogisticRegression(max_iter=300)
+def cleanlab_quality(probabilities: Callable[[Split], NDArray[np.float64]]) -> Callable[[Split], Ranked]:
+    """Rank by cleanlab's label quality, by default the cross-validated probability of the own label."""
 
+    def rank(split: Split) -> Ranked:
+        from cleanlab.rank import get_label_quality_scores
 
-def kernel_classifier(split: Split) -> object:
-    """Return the kernel classifier with the same choice of temperature and ridge as ours."""
-    kernel, ridge = choose_attention(split)
-    return AttentionKernelClassifier(kernel, ridge=ridge, algorithm="direct")
+        assert split.labels is not None
+        quality = get_label_quality_scores(split.labels.numpy(), probabilities(split))
+        return np.asarray(np.argsort(quality, kind="stable"))
 
-
-def self_confidence(split: Split) -> Ranked:
-    """Rank by the cross-validated probability that logistic regression gives to the own label."""
-    assert split.labels is not None
-    X, y = split.X.numpy(), split.labels.numpy()
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-    p = cross_val_predict(logistic(split), X, y, cv=folds, method="predict_proba")
-    return np.asarray(np.argsort(p[np.arange(len(y)), y], kind="stable"))
+    return rank
 
 
 def neighbours(split: Split) -> Ranked:
@@ -104,9 +118,10 @@ def neighbours(split: Split) -> Ranked:
 
 METHODS: dict[str, Callable[[Split], Ranked]] = {
     "ridgeformer, exact leave-one-out": ours,
-    "cleanlab, logistic regression": cleanlab_of(logistic),
-    "cleanlab, the same kernel classifier": cleanlab_of(kernel_classifier),
-    "self-confidence, logistic regression": self_confidence,
+    "cleanlab's issues, logistic regression": cleanlab_issues(logistic),
+    "cleanlab's quality, logistic regression": cleanlab_quality(logistic),
+    "cleanlab's issues, the same kernel classifier": cleanlab_issues(kernel_classifier),
+    "cleanlab's quality, the same kernel classifier": cleanlab_quality(kernel_classifier),
     "disagreement of ten neighbours": neighbours,
 }
 
@@ -156,7 +171,8 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = [row for name in given.data for row in run(name, given.rows, given.seeds)]
     settings = {"fraction flipped": FLIPPED, "folds": FOLDS, "seeds": given.seeds, "cleanlab": version("cleanlab")}
-    how = f"`OMP_NUM_THREADS=1 python benchmarks/suspect_labels.py --rows {given.rows} --seeds {given.seeds}`"
+    how = f"`OMP_NUM_THREADS=1 python benchmarks/suspect_labels.py --data {' '.join(given.data)} --rows {given.rows} "
+    how += f"--seeds {given.seeds}`"
     report("suspect_labels", settings, rows, how)
 
 

@@ -80,7 +80,7 @@ def name_winner(data: Split, field: Field, metrics: dict[str, Metrics]) -> str:
         said = "nobody" if len(field.rows) >= FEW_ROWS else "too few rows to tell"
         return (
             f"Who wins: {said}. On {_rows(field)} no method is better than a constant "
-            f"({show_score(constant.test_score, task)}) beyond chance: {found.spoken} reaches "
+            f"({show_score(constant.test_score, task)}) beyond chance: {found.spoken} {found.reaches} "
             f"{show_score(found.test_score, task)}, {why}"
             + ("." if found is own else f"; {ours} reaches {show_score(own.test_score, task)}.")
         )
@@ -92,7 +92,7 @@ def name_winner(data: Split, field: Field, metrics: dict[str, Metrics]) -> str:
     if own in field.unbeaten:
         lead = f"no method is clearly better than {ours}, which reaches {_score(own, field, metrics)} on {_rows(field)}"
         return (
-            f"Who wins: {lead}; {rival.spoken} reaches {show_score(rival.test_score, task)}: "
+            f"Who wins: {lead}; {rival.spoken} {rival.reaches} {show_score(rival.test_score, task)}: "
             f"{compare_in_words(field, own, rival)}."
         )
     return (

@@ -107,6 +107,11 @@ class Scored:
         return self.name if proper else self.name[0].lower() + self.name[1:]
 
     @property
+    def reaches(self) -> str:
+        """The verb that goes with the name: trees and neighbours are several."""
+        return "reach" if self.key in ("neighbours", "boosting") else "reaches"
+
+    @property
     def test_score(self) -> float:
         """Accuracy (balanced for imbalanced classes), or R^2."""
         return float(self.row_scores.mean())
