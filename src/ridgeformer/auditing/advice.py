@@ -64,7 +64,8 @@ def advise(split: Split, field: Field, suspects: Suspects | Skipped | None) -> t
         tied = (
             f", the simplest method that none beats ({listed(rest, 'or')} cannot be told apart from it)" if rest else ""
         )
-        advice.append(f"use {name}{tied or ': every other method here is worse'}")
+        alone = ": every other method here is worse" if field.unbeaten == (best,) else ""
+        advice.append(f"use {name}{tied or alone}")
         if len(field.rows) < FEW_ROWS:
             advice.append(f"collect more rows before relying on it: {len(field.rows)} held-out rows decide little")
     if field.task == "regression":
