@@ -80,7 +80,7 @@ def make_rivals(split: Split, settings: Settings, *, tuning: bool = False) -> di
         kind = AttentionKernelClassifier if classes else AttentionKernelRidge
         return kind(kernel, ridge=ridge, algorithm=Centres(count=min(CENTRES, len(split.X) // 2)), random_state=seed)
 
-    made = {
+    made: dict[str, Callable[..., Any]] = {
         "constant": constant, "linear": linear, "neighbours": neighbours, "forest": forest, "boosting": boosting,
         "centres": centres,
     }  # fmt: skip
