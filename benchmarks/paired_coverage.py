@@ -17,7 +17,7 @@ from scipy.stats import norm
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.core.statistics import by_class_interval, compare_paired
 
-SAMPLES = 2000
+SAMPLES = 1000
 LEVELS = (0.95, 1 - 0.05 / 7)
 """One comparison, and one of the seven that the first sentence of an audit stands on."""
 

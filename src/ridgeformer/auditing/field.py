@@ -184,10 +184,10 @@ class Field:
     def learnt(self) -> tuple[Scored, ...]:
         """The methods that predict better than the constant, beyond chance.
 
-        Classes are compared row by row. A number must have a higher score than the constant has, and either that
-        difference or the rank correlation of predictions and truth must be beyond chance, each at half of the level.
-        Where a few rows hold most of the target's variance they decide the score, and the difference says little. Ranks
-        are not misled by them, and without anything to learn predictions are independent of held-out targets.
+        They must have a higher score than the constant has. Classes that are about even are compared row by row. For
+        numbers and rare classes either the difference or the ranks of the predictions must be beyond chance, each at
+        half of the level: where a few rows decide the score, their number says little about the difference. Ranks are
+        not misled by them, and without anything to learn predictions are independent of held-out targets.
         """
         constant = self.of("constant")
         found = []
@@ -195,7 +195,8 @@ class Field:
             paired = self.compare(one, constant)
             if one is constant or not paired.lead > 0:
                 continue
-            p = paired.p if self.task == "classification" else 2 * min(paired.p, _no_association(self.truth, one))
+            few = self.task == "regression" or self.balanced
+            p = 2 * min(paired.p, _no_association(self.truth, one)) if few else paired.p
             if p <= 1 - paired.level:
                 found.append(one)
         return tuple(found)
@@ -208,9 +209,16 @@ class Field:
 
 
 def _no_association(truth: NDArray[Any], one: Scored) -> float:
-    """Return the one-sided p-value that predictions do not rise with the truth: Spearman's, for the best target."""
-    from scipy.stats import spearmanr
+    """Return the one-sided p-value that predictions do not rise with the truth: Spearman's, or Mann and Whitney's.
 
+    It holds for the best of several targets or classes.
+    """
+    from scipy.stats import mannwhitneyu, spearmanr
+
+    if one.decided is not None:
+        parts = [(one.outputs[truth == k, k], one.outputs[truth != k, k]) for k in np.unique(truth)]
+        found = [float(mannwhitneyu(own, rest, alternative="greater").pvalue) for own, rest in parts if len(rest)]
+        return min(1.0, len(found) * min(found, default=1.0))
     found = [
         float(spearmanr(outputs, column, alternative="greater").pvalue) if np.ptp(outputs) and np.ptp(column) else 1.0
         for outputs, column in zip(one.outputs.T, truth.T, strict=True)

@@ -138,9 +138,10 @@ def compare_paired(own: ArrayLike, other: ArrayLike, *, level: float = LEVEL) ->
 def compare_by_class(own: ArrayLike, other: ArrayLike, classes: ArrayLike, *, level: float = LEVEL) -> Paired:
     """Compare two methods by the mean over classes of the fraction right: rare classes count like frequent ones.
 
-    In each class the difference has the interval of `compare_paired`. The distances of its ends from the estimate are
-    squared, added over the classes, and the root taken on either side (method of variance estimates recovery). The
-    p-value is one minus the level whose interval ends at 0. Simulated coverage: `benchmarks/paired_coverage.py`.
+    In each class wins and losses have Clopper-Pearson intervals. The distances of their ends from the estimates are
+    squared, added over wins, losses and classes with the correlation of the former two, and the root taken on either
+    side (method of variance estimates recovery). The p-value is one minus the level whose interval ends at 0. Simulated
+    coverage: `benchmarks/paired_coverage.py`.
 
     Args:
         own: Whether the first method is right, case by case.
@@ -181,17 +182,17 @@ def by_class_interval(
     wins: NDArray[np.float64], losses: NDArray[np.float64], n: NDArray[np.int64], level: float
 ) -> tuple[float, float]:
     """Return the interval of the mean over classes of (wins - losses) / n; see `compare_by_class`."""
-    differ = wins + losses
-    rate_low, rate_high = _clopper_pearson(differ, n, level)
-    lean_low, lean_high = (2 * end - 1 for end in _clopper_pearson(wins, differ, level))
-    low = lean_low * np.where(lean_low > 0, rate_low, rate_high)
-    high = lean_high * np.where(lean_high > 0, rate_high, rate_low)
-    leads = (wins - losses) / n
-    if len(n) == 1:
-        return float(low[0]), float(high[0])
-    lead = float(leads.mean())
-    down, up = (float(np.square(leads - end).sum()) ** 0.5 / len(n) for end in (low, high))
-    return max(-1.0, lead - down), min(1.0, lead + up)
+    (win_low, win_high), (loss_low, loss_high) = (_clopper_pearson(part, n, level) for part in (wins, losses))
+    w, b = ((part + 0.5) / (n + 1) for part in (wins, losses))
+    against = np.minimum(1.0, np.sqrt(w * b / ((1 - w) * (1 - b))))  # wins and losses exclude each other
+    lead = float(((wins - losses) / n).mean())
+    ends = []
+    for win, loss in (
+        ((wins / n - win_low), (loss_high - losses / n)),
+        ((win_high - wins / n), (losses / n - loss_low)),
+    ):
+        ends.append(float((win**2 + loss**2 + 2 * against * win * loss).sum()) ** 0.5 / len(n))
+    return max(-1.0, lead - ends[0]), min(1.0, lead + ends[1])
 
 
 def _clopper_pearson(
@@ -209,8 +210,11 @@ def _clopper_pearson(
 def _exactly(wins: int, losses: int, cases: int, level: float) -> tuple[float, float, float]:
     from scipy.stats import binomtest
 
-    low, high = by_class_interval(np.array([float(wins)]), np.array([float(losses)]), np.array([cases]), level)
-    return low, high, float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
+    differ = wins + losses
+    rates = proportion_interval(differ, cases, level=level)
+    leans = [2 * end - 1 for end in (proportion_interval(wins, differ, level=level) if differ else (0.0, 1.0))]
+    low, high = leans[0] * rates[leans[0] <= 0], leans[1] * rates[leans[1] > 0]
+    return low, high, float(binomtest(wins, differ).pvalue) if differ else 1.0
 
 
 def _by_student(difference: NDArray[np.float64], level: float) -> tuple[float | None, float | None, float]:
