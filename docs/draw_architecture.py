@@ -53,7 +53,7 @@ SIGNPOSTS = (
     ("the weights of attention-only (vanilla) transformers", "compiler/vanilla.py", "VanillaAttention"),
     ("the certificate of a compiled transformer", "compiler/certificate/certification.py", "certify"),
     ("masks in the weights of a stock class", "export/lowering.py", "Lowered"),
-    ("the first sentence of an audit", "auditing/answer.py", "_quality"),
+    ("the first sentence of an audit", "auditing/answer.py", "name_winner"),
     ("the preparation of data", "datasets/split.py", "Split"),
     ("the audit page", "views/audit_page/__init__.py", "audit_page"),
 )

@@ -59,3 +59,39 @@ def test_errors_are_against_the_exact_solution_in_several_row_orders(benchmark):
     compiled = forward.errors(lambda X, y, Xq: model(X, y[:, None], Xq)[:, 0], given[0], given[1][:, 0], given[2])
     assert compiled[-1] < 1e-4
     assert forward.shown([1e-3, 2e-3, 4e-3]) == "2.0e-03 (1.0e-03 to 4.0e-03)"
+
+
+@pytest.mark.parametrize("tables", [1, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
+def test_verdicts_of_audits_are_seldom_wrong(benchmark, tables):
+    """At most one in twenty: nothing is learnt from noise, and the kernel is not called better than a linear truth."""
+    verdicts = benchmark("audit_verdicts")
+    questions = list(verdicts.QUESTIONS)[:2]
+    rows = verdicts.count(tables, 0, questions, one_split=True)
+    assert [row["times"] <= tables // 20 for row in rows] == [True, True]
+
+
+def test_the_questions_about_verdicts_can_be_answered_either_way(benchmark):
+    verdicts = benchmark("audit_verdicts")
+    settings = verdicts.replace(verdicts.DUEL, few_rows=0, tries=6)
+    winner, advice, field = verdicts.ask(verdicts.linear, 0, 1, settings)
+    assert verdicts.learnt(winner, advice, field)  # a linear truth is no noise
+    assert not verdicts.kernel_wins(winner, advice, field)
+
+    def product(g):
+        X = g.standard_normal((300, 2))
+        return rf.datasets.Dataset("product", X, X[:, 0] * X[:, 1])
+
+    assert verdicts.kernel_wins(*verdicts.ask(product, 0, 1, verdicts.replace(settings, tries=18)))
+
+
+def test_suspect_labels_are_counted_at_the_number_flipped(benchmark):
+    pytest.importorskip("cleanlab")
+    suspect = benchmark("suspect_labels")
+    data, wrong = suspect.flip(rf.datasets.load("digits", limit=200), 0)
+    assert int(wrong.sum()) == 10
+    assert ((data.y != rf.datasets.load("digits", limit=200).y) == wrong).all()
+    split = rf.datasets.Split.of(data, test_fraction=0.0)
+    for method in ("ridgeformer, exact leave-one-out", "disagreement of ten neighbours"):
+        order = suspect.METHODS[method](split)
+        assert sorted(order) == list(range(200))
+        assert wrong[split.rows][order[:10]].sum() >= 5  # 0.5 by chance

@@ -76,7 +76,7 @@ def categories(g, folder):
 def pixels(g, folder):
     digits = datasets.load("digits")
     X = np.round(digits.X * 255).astype(np.uint8) if digits.X.max() <= 1 else digits.X.astype(np.uint8)
-    np.savez(folder / "scans.npz", X=X[:500], y=digits.y[:500])
+    np.savez(folder / "scans.npz", X=X[:300], y=digits.y[:300])
     return datasets.load(folder / "scans.npz")
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ridgeformer.auditing.answer import _describes, _quality, _robustness, _size, _transformers
+from ridgeformer.auditing.answer import _describes, _robustness, _size, _transformers, name_winner
 from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import one_part_in
 from tests.auditing.small_audits import small_audit
@@ -37,7 +37,7 @@ def compared(own, other):
     )
     field = replace(field, scored=entrants, rows=np.arange(len(own)))
     metrics = {one.key: wine.metrics["attention"] for one in entrants}
-    return _quality(wine.data, field, metrics)
+    return name_winner(wine.data, field, metrics)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,8 @@ def compared(own, other):
         ([1.0] * 40, [1.0] * 36 + [0.0] * 4, "no method is clearly better"),  # 4 : 0, p = 0.125
         ([1.0] * 40, [1.0] * 32 + [0.0] * 8, "wins with 100.0 % right"),
         ([1.0] * 40, [1.0] * 32 + [0.0] * 8, "right on 8 rows where the other is wrong"),
-        ([0.0] * 40, [0.0] * 40, "Who wins: nobody."),
+        ([0.0] * 60, [0.0] * 60, "Who wins: nobody. On 60 held-out rows no method is better than a constant"),
+        ([0.0] * 40, [0.0] * 40, "Who wins: too few rows to tell."),
     ],
 )
 def test_the_first_sentence_names_the_winner_and_knows_its_noise(own, other, words):

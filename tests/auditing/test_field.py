@@ -13,13 +13,11 @@ from ridgeformer.auditing.certified import safe_decisions
 from ridgeformer.auditing.drivers import examine_drivers
 from ridgeformer.auditing.field import METHODS, run_field
 from ridgeformer.auditing.metrics import measure
-from ridgeformer.auditing.tuning import Axis, class_odds, kernel_out_of_fold, out_of_fold, tune
+from ridgeformer.auditing.rivals import make_rivals, out_of_fold
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.statistics import mean_interval, proportion_interval
 from ridgeformer.datasets import Dataset, Split
-from ridgeformer.datasets.split import number_folds
-from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge
-from ridgeformer.kernels import Exponential
+from ridgeformer.solving.tuning import class_odds, make_folds
 
 KERNELS = Settings(methods=("attention", "constant", "smoother"), few_rows=0)
 
@@ -44,27 +42,6 @@ def test_decisions_are_counted_safe_only_while_the_bound_is_below_the_margin():
     outputs = torch.tensor([[1.0, 0.0], [0.5, 0.4]])
     found = [safe_decisions(outputs, torch.full((2, 2), bound)) for bound in (0.01, 0.06, 0.6)]
     assert found == [1.0, 0.5, 0.0]
-
-
-def test_out_of_fold_predictions_are_those_of_refits():
-    data = Split.of(datasets.load("diabetes"), max_rows=80)
-    folds = number_folds(data.dataset, data.rows, 4, 0)
-    kernel = Exponential(20.0)
-    fast = kernel_out_of_fold(kernel(data.X), data, folds, [0.5, 5.0])
-    for ridge, found in zip([0.5, 5.0], fast, strict=True):
-        slow = out_of_fold(data, folds, AttentionKernelRidge(kernel, ridge=ridge))
-        np.testing.assert_allclose(found, slow, rtol=1e-8)
-
-
-def test_with_many_rows_one_third_judges():
-    data = Split.of(datasets.load("wine"), max_rows=90)
-    folds = np.where(number_folds(data.dataset, data.rows, 3, 0) == 2, 0, -1)
-    kernel = Exponential(20.0)
-    (fast,) = kernel_out_of_fold(kernel(data.X), data, folds, [0.5])
-    slow = out_of_fold(data, folds, AttentionKernelClassifier(kernel, ridge=0.5))
-    np.testing.assert_allclose(fast, slow, rtol=1e-8, atol=1e-9)
-    assert np.isnan(fast[folds < 0]).all()
-    assert np.isfinite(fast[folds == 0]).all()
 
 
 def test_scores_are_means_over_rows_and_differences_are_paired(diabetes):
@@ -92,26 +69,33 @@ def test_no_method_loses_because_its_grid_is_too_short():
     digits = Split.of(datasets.load("digits"), max_rows=900)
     found, best = (
         run_field([digits], replace(KERNELS, temperatures=grid))[0].of("smoother")
-        for grid in ((1.0, 0.5, 0.25, 0.125, 0.0625), (0.0156, 0.0078, 0.0039))
+        for grid in ((1.0, 0.0625), (0.0625, 0.0625 / 64))
     )
     assert found.choices[0]["temperature"] < 1 / 60
     assert found.test_score == pytest.approx(best.test_score, abs=0.012)
 
 
-def test_a_grid_is_widened_until_its_choice_is_inside():
-    data = Split.of(datasets.load("diabetes"), max_rows=60)
-    truth = (data.y + data.mean).numpy()
+def test_every_method_has_the_same_budget():
+    g = np.random.default_rng(0)
+    X = g.standard_normal((120, 3))
+    data = Split.of(Dataset("waves", X, np.sin(2 * X[:, 0]) + X[:, 1]))
+    field, _ = run_field([data], Settings(trees=4, tries=12))
+    tried = {one.key: one.tried for one in field.scored}
+    assert "centres" not in tried  # every method has all rows here
+    assert tried.pop("constant") == 1
+    assert max(tried.values()) == 12
+    assert min(tried.values()) >= 8  # k of nearest neighbours is a whole number: few are left between two
 
-    def predict(choices):
-        return [truth + abs(np.log2(choice["a"]) + 4) + abs(choice["b"] - 9) for choice in choices]
 
-    found = tune(data, {"a": Axis((1.0, 0.5)), "b": Axis((3.0, 5.0), whole=True)}, predict)
-    assert found.chosen["a"] == 2.0**-4
-    assert not found.on_edge
-    stuck = tune(data, {"a": Axis((1.0, 0.5), least=0.25), "b": Axis((9.0,))}, predict)
-    assert stuck.chosen == {"a": 0.25, "b": 9.0}
-    far = tune(data, {"a": Axis((1024.0, 512.0)), "b": Axis((9.0,))}, predict)
-    assert far.on_edge
+def test_boosting_stopped_early_is_boosting_with_fewer_iterations():
+    wine = Split.of(datasets.load("wine"), max_rows=60)
+    axes, make = make_rivals(wine, Settings(trees=8))["boosting"]
+    folds = make_folds(wine, 0)
+    choices = [{"rate": 0.1, "leaves": 4.0, "iterations": float(k)} for k in (3, 7, 9)]
+    together = out_of_fold(wine, folds, make, choices)
+    for choice, found in zip(choices, together, strict=True):
+        np.testing.assert_allclose(found, out_of_fold(wine, folds, make, [choice])[0])
+    assert set(axes) == set(choices[0])
 
 
 def test_imbalanced_classes_count_alike():

@@ -17,7 +17,8 @@ QUICK = ("--preset", "quick", "--max-rows", "60")
 @pytest.fixture
 def smaller(monkeypatch):
     """Let the quick preset do as little as it can: these tests are about what is said, not about the numbers."""
-    small = replace(SMALL, repeats=1, regime_epochs=5, steps=20, methods=("attention", "constant", "linear"))
+    few = {"repeats": 1, "regime_epochs": 5, "steps": 20, "all_rows": 60}
+    small = replace(SMALL, **few, methods=("attention", "constant", "linear"))
     monkeypatch.setitem(PRESETS, "quick", small)
 
 

@@ -49,6 +49,20 @@ def test_page_and_precision(run, tmp_path):
     assert "How the kernel approaches its limit" in (tmp_path / "page.html").read_text()
 
 
+def test_a_table_is_scaled_before_a_network_sees_it(run, tmp_path):
+    """Columns and target as given moved the weights by 448,601,157 %, and another unit of the target changed that."""
+    lines = ["a,b,price"] + [f"{k % 7},{1000 * (k % 11)},{250_000 + 900 * (k % 7)}" for k in range(60)]
+    (tmp_path / "houses.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "cents.csv").write_text("\n".join([lines[0], *(line + "00" for line in lines[1:])]) + "\n")
+    one, other = (
+        json.loads(run(name, "--target", "price", "--scale", 1, "--json", *QUICK)[1])["measured"]
+        for name in ("houses.csv", "cents.csv")
+    )
+    assert one["weight_movement"] < 1
+    assert one["weight_movement"] == pytest.approx(other["weight_movement"])
+    assert one["test_error"] < 4  # the mean would have about 1
+
+
 def test_json(run):
     facts = json.loads(run("digits", "--model", "mlp-attn", "--rank", 8, "--seed", 3, "--json", *QUICK)[1])
     assert facts["architecture"]["rank"] == 8
@@ -86,7 +100,7 @@ def test_what_is_refused(run, arguments, message):
     ("rows", "message"),
     [
         (["1,2,x", "2,1,y"], "2 rows; at least 3 are needed"),
-        (["0,0,x", "0,0,y", "0,0,x", "1,2,y", "2,2,x", "0,0,y"], "all zeros"),
+        (["1,1,x", "1,1,y", "1,1,x", "1,1,y"], "constant"),
         (["1,2,x", "2,1,x", "2,3,x", "3,1,x"], "class"),
     ],
 )

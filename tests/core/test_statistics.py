@@ -6,7 +6,13 @@ import scipy.stats
 
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import numpy_generator
-from ridgeformer.core.statistics import compare_paired, mean_interval, proportion_interval, rate_interval
+from ridgeformer.core.statistics import (
+    compare_by_class,
+    compare_paired,
+    mean_interval,
+    proportion_interval,
+    rate_interval,
+)
 
 SAMPLES = 4000
 SEEDS = (3, 5, 8, 10)
@@ -85,6 +91,41 @@ def test_right_and_wrong_are_compared_by_mcnemars_exact_test(wins, losses, bette
     assert found.lead == pytest.approx((wins - losses) / len(own))
     assert (found.low > 0) is better
     assert compare_paired(other, own).high == pytest.approx(-found.low)
+
+
+def test_the_interval_of_a_lead_allows_for_the_cases_that_happened_to_differ():
+    """With 1 case of 300 in which methods differ, the true difference may well be that of 4 or of none."""
+    own, other = np.ones(300), np.ones(300)
+    other[0] = 0
+    found = compare_paired(own, other)
+    assert found.high == pytest.approx(proportion_interval(1, 300)[1])
+    assert found.high > 5 / 300
+    generator = numpy_generator(0, "few differ")
+    held = 0
+    for wins in generator.binomial(300, 0.01, 200).tolist():
+        scores = np.r_[np.zeros(wins), np.ones(300 - wins)]
+        found = compare_paired(np.ones(300), scores)
+        held += found.low <= 0.01 <= found.high
+    assert held >= 188  # 95 % of 200 would be 190
+
+
+def test_rare_classes_count_like_frequent_ones():
+    classes = np.array(["rare"] * 10 + ["frequent"] * 400)
+    own, other = np.ones(410, dtype=bool), np.ones(410, dtype=bool)
+    other[:6], own[10:30] = False, False  # the first wins 6 of 10 rare cases and loses 20 of 400
+    found = compare_by_class(own, other, classes)
+    assert found.lead == pytest.approx((6 / 10 - 20 / 400) / 2)
+    assert (found.wins, found.losses) == (6, 20)
+    assert found.significant is (found.low > 0)
+    at = compare_by_class(own, other, classes, level=1 - found.p)
+    assert at.low == pytest.approx(0, abs=1e-6)
+    back = compare_by_class(other, own, classes)
+    assert (back.lead, back.low, back.p) == pytest.approx((-found.lead, -found.high, found.p))
+    assert compare_paired(own, other).lead < 0
+    assert compare_by_class(own, other, np.zeros(410)).lead == pytest.approx(compare_paired(own, other).lead)
+    assert compare_by_class(own, own, classes).p == 1.0
+    with pytest.raises(InputError, match="one value a case"):
+        compare_by_class(own, other, classes[:5])
 
 
 def test_methods_that_never_differ():

@@ -173,6 +173,30 @@ def test_standardised_unit_rows():
     np.testing.assert_allclose(split.X.numpy(), datasets.unit_rows(X))
 
 
+def test_networks_are_given_tables_in_one_unit():
+    diabetes = datasets.load("diabetes")
+    columns = diabetes.X * 10.0 ** np.arange(diabetes.d)
+    split = Split.for_networks(replace(diabetes, X=columns, y=1e6 * diabetes.y), rows=60, test_rows=30)
+    plain = Split.for_networks(diabetes, rows=60, test_rows=30)
+    torch.testing.assert_close(split.X, plain.X)
+    torch.testing.assert_close(split.yt, plain.yt)
+    torch.testing.assert_close(split.X.norm(dim=1), torch.ones(60, dtype=torch.float64))
+    assert float(split.y.mean()) == pytest.approx(0, abs=1e-9)
+    assert float(split.y.square().mean()) == pytest.approx(1)
+    assert any("target was shifted and scaled" in note for note in split.notes)
+
+
+def test_fewer_training_rows_and_the_same_rows_held_out():
+    whole = Split.of(datasets.load("wine"))
+    split = whole.with_training_rows(50, seed=1)
+    assert set(split.rows) < set(whole.rows)
+    np.testing.assert_array_equal(split.rows_t, whole.rows_t)
+    assert np.bincount(split.labels).min() >= 12
+    again = datasets.standardise(whole.dataset.X[split.rows], whole.dataset.X[split.rows_t])
+    np.testing.assert_allclose(split.X, again[0])
+    np.testing.assert_allclose(split.Xt, again[1])
+
+
 def test_a_small_dataset_is_taken_whole():
     split = Split.for_networks(datasets.load("wine"), rows=5_000, test_rows=10, at_most=True)
     assert (len(split.X), len(split.Xt)) == (119, 59)
@@ -211,7 +235,7 @@ def test_bad_data():
         Split.for_networks(digits, rows=20, test_rows=10, coding="twohot")
     zero = Dataset("zero", np.vstack([np.eye(3), np.zeros((1, 3))]), np.arange(4.0))
     with pytest.raises(errors.InputError, match="all zeros"):
-        Split.for_networks(zero, rows=3, test_rows=1)
+        Split.for_networks(zero, rows=3, test_rows=1, preprocessing="unit_rows")
 
 
 def parts(X, y, test, **options):

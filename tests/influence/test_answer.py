@@ -13,7 +13,7 @@ from ridgeformer.influence import answer as answer_module
 from ridgeformer.influence.answer import ask, ask_network
 from ridgeformer.regime import Architecture, CustomArchitecture, OutputDistance, Training, empirical_ntk, train
 from ridgeformer.solving import solve
-from ridgeformer.solving.selection import choose_exponential
+from ridgeformer.solving.tuning import choose_attention
 
 
 @cache
@@ -25,7 +25,7 @@ def asked(name, row):
 @cache
 def chosen_for(name, row):
     data = Split.of(datasets.load(name), held_out=row, max_rows=120)
-    return data, *choose_exponential(data.X, data.y, queries=data.Xt)
+    return data, *choose_attention(data)
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def without_attack(monkeypatch):
 
 def refitted(name, row, drop):
     """The outputs at the row of a real fit without the given rows of the dataset, targets' mean added."""
-    data, kernel, chosen = chosen_for(name, row)
+    data, kernel, ridge = chosen_for(name, row)
     keep = torch.from_numpy(~np.isin(data.rows, drop))
-    again = solve(kernel, data.X[keep], data.y[keep], chosen.ridge)
+    again = solve(kernel, data.X[keep], data.y[keep], ridge)
     return (again.predict(data.Xt[-1:]) + data.mean)[0]
 
 
@@ -62,11 +62,11 @@ def test_scores_are_those_of_refits(name, row):
 
 def test_leave_one_out_error_is_that_of_refits():
     answer = asked("wine", 7)
-    data, kernel, chosen = chosen_for("wine", 7)
+    data, kernel, ridge = chosen_for("wine", 7)
     K, wrong = kernel(data.X), 0
     for i in range(len(data.X)):
         keep = torch.arange(len(data.X)) != i
-        A = K[keep][:, keep] + chosen.ridge * torch.eye(len(data.X) - 1, dtype=torch.float64)
+        A = K[keep][:, keep] + ridge * torch.eye(len(data.X) - 1, dtype=torch.float64)
         outputs = K[i, keep] @ torch.linalg.solve(A, data.y[keep])
         wrong += int((outputs + data.mean).argmax() != data.labels[i])
     assert answer.leave_one_out_error == pytest.approx(wrong / len(data.X))

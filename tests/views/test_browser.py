@@ -93,7 +93,10 @@ def test_a_table_is_saved_as_csv(open_page):
     with page.expect_download() as download:
         page.locator("a[download='fits.csv']").last.click()
     saved = download.value.path().read_text().splitlines()
-    assert saved[0] == "method,what it is,held out,training,chosen,settings tried,against the kernel of attention"
+    assert (
+        saved[0]
+        == "method,what it is,held out,training,training rows,chosen,settings tried,against the kernel of attention"
+    )
     assert len(saved) == 9  # the eight methods
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ridgeformer.auditing.certified import Certified
 from ridgeformer.auditing.compiled import Compiled
 from ridgeformer.auditing.convergence import TARGET, Convergence
-from ridgeformer.auditing.field import Field, Scored
-from ridgeformer.auditing.kernel_regime import KernelRegime
+from ridgeformer.auditing.field import FEW_ROWS, Field, Scored
+from ridgeformer.auditing.kernel_regime import SMALL_ERROR, KernelRegime
 from ridgeformer.auditing.malleability import Malleable
 from ridgeformer.auditing.metrics import Metrics
 from ridgeformer.auditing.settings import Skipped
@@ -15,11 +15,10 @@ from ridgeformer.datasets import Split
 from ridgeformer.regime.answer import RegimeAnswer, influence_supported
 from ridgeformer.regime.spectra import Spectra
 
-__all__ = ["SMALL_ERROR", "answer", "compare_in_words", "trained"]
+__all__ = ["answer", "compare_in_words", "name_winner", "trained"]
 
-SMALL_ERROR = 0.05
-"""Fraction of training rows wrong, or mean squared error over the targets' mean square, up to which a network counts as
-trained."""
+SMALLEST_SHOWN = 5e-4
+"""Differences of R² below this would be rounded to nothing, and are shown with an exponent."""
 
 
 def answer(
@@ -36,7 +35,7 @@ def answer(
 ) -> tuple[str, ...]:
     """Return the sentences of the answer, most important first; the last says what to do."""
     return (
-        _quality(data, field, metrics),
+        name_winner(data, field, metrics),
         _trust(certified),
         _transformers(compiled),
         _size(spectra, convergence),
@@ -50,6 +49,8 @@ def compare_in_words(field: Field, one: Scored, other: Scored) -> str:
     found = field.compare(one, other)
     points = field.task == "classification"
     unit, form = (100, "+.1f") if points else (1, "+.3f")
+    if not points and 0 < abs(found.lead) < SMALLEST_SHOWN:
+        form = "+.1e"
     what = " points" if points else " of R²"
     ends = (
         ""
@@ -65,14 +66,23 @@ def compare_in_words(field: Field, one: Scored, other: Scored) -> str:
     return text
 
 
-def _quality(data: Split, field: Field, metrics: dict[str, Metrics]) -> str:
+def name_winner(data: Split, field: Field, metrics: dict[str, Metrics]) -> str:
+    """Return the first sentence: who wins, by how much and with which interval, also when it is not us."""
     own, best, task = field.own, field.best, field.task
     ours = "regression with the kernel of attention"
+    most = max(one.rows for one in field.scored)
+    if own.rows < most:
+        ours += f" (fitted to {own.rows:,} of the {most:,} training rows)"
     if not field.learnt:
-        constant = show_score(field.of("constant").test_score, task)
+        constant = field.of("constant")
+        found = best if best is not constant else max(field.others, key=lambda one: one.test_score, default=own)
+        why = compare_in_words(field, found, constant)
+        said = "nobody" if len(field.rows) >= FEW_ROWS else "too few rows to tell"
         return (
-            f"Who wins: nobody. No method predicts {data.dataset.target} better than a constant ({constant}); {ours} "
-            f"reaches {show_score(own.test_score, task)} on {_rows(field)}."
+            f"Who wins: {said}. On {_rows(field)} no method is better than a constant "
+            f"({show_score(constant.test_score, task)}) beyond chance: {found.spoken} {found.reaches} "
+            f"{show_score(found.test_score, task)}, {why}"
+            + ("." if found is own else f"; {ours} reaches {show_score(own.test_score, task)}.")
         )
     others = [one for one in field.scored if one is not own]
     rival = max(others, key=lambda one: one.test_score)
@@ -82,7 +92,7 @@ def _quality(data: Split, field: Field, metrics: dict[str, Metrics]) -> str:
     if own in field.unbeaten:
         lead = f"no method is clearly better than {ours}, which reaches {_score(own, field, metrics)} on {_rows(field)}"
         return (
-            f"Who wins: {lead}; {rival.spoken} reaches {show_score(rival.test_score, task)}: "
+            f"Who wins: {lead}; {rival.spoken} {rival.reaches} {show_score(rival.test_score, task)}: "
             f"{compare_in_words(field, own, rival)}."
         )
     return (

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from ridgeformer.auditing.certified import Certified
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.auditing.tuning import probabilities
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.core.statistics import mean_interval
 from ridgeformer.datasets import Split
+from ridgeformer.solving.tuning import probabilities
 
 __all__ = ["Dependence", "Driver", "Drivers", "examine_drivers"]
 

@@ -13,23 +13,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.auditing.certified import Certified
+from ridgeformer.auditing.rivals import CENTRES, fit_quietly, make_rivals, out_of_fold
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.auditing.tuning import (
+from ridgeformer.core.statistics import (
+    LEVEL,
+    Paired,
+    compare_by_class,
+    compare_paired,
+    mean_interval,
+    proportion_interval,
+)
+from ridgeformer.datasets import Split
+from ridgeformer.kernels import Gaussian, Kernel, mean_square_length
+from ridgeformer.solving import Fit, solve
+from ridgeformer.solving.tuning import (
     Axis,
     Tuned,
+    attention_kernel,
     class_odds,
-    fit_quietly,
-    kernel_out_of_fold,
-    out_of_fold,
+    make_folds,
     probabilities,
     tune,
+    tune_kernel,
 )
-from ridgeformer.core.errors import LogitRangeError
-from ridgeformer.core.statistics import LEVEL, Paired, compare_paired, mean_interval, proportion_interval
-from ridgeformer.datasets import Split
-from ridgeformer.datasets.split import number_folds
-from ridgeformer.kernels import Exponential, Gaussian, Kernel, mean_square_length
-from ridgeformer.solving import Fit, solve
 
 __all__ = ["METHODS", "OWN", "Field", "Scored", "run_field"]
 
@@ -43,13 +49,23 @@ METHODS = {
     "smoother": ("Nadaraya-Watson", "one softmax attention head: a kernel average"),
     "neighbours": ("Nearest neighbours", "the mean of the nearest training rows"),
     "gaussian": ("Regression with a Gaussian kernel", "the usual kernel of distances"),
+    "centres": (
+        "Regression with the kernel of attention on all rows",
+        f"coefficients on {CENTRES:,} centres only (Nystrom)",
+    ),
     "forest": ("A random forest", "an average of deep trees"),
     "boosting": ("Gradient-boosted trees", "a sum of shallow trees, fitted one after another"),
 }
 """Name and description of every method, the simplest of the others first."""
 
-MANY_ROWS = 1000
-"""Fewest training rows at which methods are tuned on one held-out third instead of five folds."""
+FEW_ROWS = 50
+"""Held-out rows below which every comparison is too coarse to act on."""
+
+SAMPLED = (OWN, "gaussian")
+"""Methods that are solved directly, so on a sample of the rows where there are many."""
+
+TUNED_ROWS, SCORED_ROWS, TILE = 6000, 2000, 256
+"""Training rows on which settings are chosen at most, training rows scored at most, and rows predicted at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +75,13 @@ class Scored:
     Attributes:
         key, name, what: Of the method.
         choices: The settings chosen, one dictionary a split; held-out rows had no say.
+        rows: Training rows it was fitted to, in the first split.
         tried: Settings tried in the first split.
         on_edge: Whether a choice still lies on the edge of its grid.
         outputs: Predictions at the held-out rows: class probabilities, or numbers in the target's unit.
         decided: The class codes that are decided for, or None.
         row_scores: What each held-out row adds to the score, which is their mean.
-        train_score: The score on the training rows of the first split.
+        train_score: The score on the training rows of the first split, or on 2,000 of them.
         seconds: Tuning, fitting and predicting.
         models: The fitted estimator of every split; None for the certified fit, which is no estimator.
     """
@@ -73,6 +90,7 @@ class Scored:
     name: str
     what: str
     choices: tuple[dict[str, float], ...]
+    rows: int
     tried: int
     on_edge: bool
     outputs: NDArray[np.float64] = field(repr=False)
@@ -89,6 +107,11 @@ class Scored:
         return self.name if proper else self.name[0].lower() + self.name[1:]
 
     @property
+    def reaches(self) -> str:
+        """The verb that goes with the name: trees and neighbours are several."""
+        return "reach" if self.key in ("neighbours", "boosting") else "reaches"
+
+    @property
     def test_score(self) -> float:
         """Accuracy (balanced for imbalanced classes), or R^2."""
         return float(self.row_scores.mean())
@@ -103,7 +126,7 @@ class Scored:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
-        kept = ("key", "name", "what", "tried", "on_edge", "train_score", "seconds")
+        kept = ("key", "name", "what", "rows", "tried", "on_edge", "train_score", "seconds")
         facts = {name: getattr(self, name) for name in kept}
         return {**facts, "choices": list(self.choices), "test_score": self.test_score, "interval": list(self.interval)}
 
@@ -150,33 +173,33 @@ class Field:
     def compare(self, one: Scored, other: Scored) -> Paired:
         """Compare two methods row by row, at a level that holds for all comparisons of one method at once.
 
-        Where classes count alike, the difference is the mean over classes of that within the class, and its variance
-        adds up likewise, wins and losses of each class counted as Agresti and Min do (half of one added to both).
+        Where classes count alike, so do they in the comparison; see `compare_by_class`.
         """
         level = 1 - (1 - LEVEL) / max(1, len(self.scored) - 1)
         if not self.balanced or one.decided is None or other.decided is None:
             return compare_paired(one.row_scores, other.row_scores, level=level)
-        from scipy.stats import norm
-
-        difference = (one.decided == self.truth).astype(int) - (other.decided == self.truth)
-        classes = [difference[self.truth == code] for code in np.unique(self.truth)]
-        lead = float(np.mean([part.mean() for part in classes]))
-        variance = 0.0
-        for part in classes:
-            n, won, lost = len(part) + 2, (part > 0).sum() + 0.5, (part < 0).sum() + 0.5
-            variance += float(((won + lost) / n - ((won - lost) / n) ** 2) / n) / len(classes) ** 2
-        half = float(norm.ppf((1 + level) / 2)) * variance**0.5
-        p = 1.0 if not difference.any() else float(2 * norm.sf(abs(lead) / variance**0.5))
-        return Paired(
-            lead, lead - half, lead + half, int((difference > 0).sum()), int((difference < 0).sum()), p, level
-        )
+        return compare_by_class(one.decided == self.truth, other.decided == self.truth, self.truth, level=level)
 
     @property
     def learnt(self) -> tuple[Scored, ...]:
-        """The methods that are significantly better than the constant."""
+        """The methods that predict better than the constant, beyond chance.
+
+        They must have a higher score than the constant has. Classes that are about even are compared row by row. For
+        numbers and rare classes either the difference or the ranks of the predictions must be beyond chance, each at
+        half of the level: where a few rows decide the score, their number says little about the difference. Ranks are
+        not misled by them, and without anything to learn predictions are independent of held-out targets.
+        """
         constant = self.of("constant")
-        found = [(one, self.compare(one, constant)) for one in self.scored if one is not constant]
-        return tuple(one for one, paired in found if paired.significant and paired.lead > 0)
+        found = []
+        for one in self.scored:
+            paired = self.compare(one, constant)
+            if one is constant or not paired.lead > 0:
+                continue
+            few = self.task == "regression" or self.balanced
+            p = 2 * min(paired.p, _no_association(self.truth, one)) if few else paired.p
+            if p <= 1 - paired.level:
+                found.append(one)
+        return tuple(found)
 
     @property
     def unbeaten(self) -> tuple[Scored, ...]:
@@ -185,41 +208,67 @@ class Field:
         return tuple(one for one in self.scored if one is best or not self.compare(best, one).significant)
 
 
-def run_field(splits: Sequence[Split], settings: Settings) -> tuple[Field, Certified]:
-    """Tune, fit and judge every method on each split; the fit of the first split is certified."""
+def _no_association(truth: NDArray[Any], one: Scored) -> float:
+    """Return the one-sided p-value that predictions do not rise with the truth: Spearman's, or Mann and Whitney's.
+
+    It holds for the best of several targets or classes.
+    """
+    from scipy.stats import mannwhitneyu, spearmanr
+
+    if one.decided is not None:
+        parts = [(one.outputs[truth == k, k], one.outputs[truth != k, k]) for k in np.unique(truth)]
+        found = [float(mannwhitneyu(own, rest, alternative="greater").pvalue) for own, rest in parts if len(rest)]
+        return min(1.0, len(found) * min(found, default=1.0))
+    found = [
+        float(spearmanr(outputs, column, alternative="greater").pvalue) if np.ptp(outputs) and np.ptp(column) else 1.0
+        for outputs, column in zip(one.outputs.T, truth.T, strict=True)
+    ]
+    return min(1.0, len(found) * min(found))
+
+
+def run_field(splits: Sequence[Split], settings: Settings, wide: Split | None = None) -> tuple[Field, Certified]:
+    """Tune, fit and judge every method on each split; the fit of the first split is certified.
+
+    Args:
+        splits: What to hold out; one split, or several of few rows.
+        settings: The methods and their budget.
+        wide: The first split with all its training rows, where those are more than a direct solution takes. Methods
+            that are not solved directly are fitted to them, with settings chosen on 6,000 of them at most.
+    """
     first = splits[0]
     rows = np.concatenate([split.rows_t for split in splits])
     dataset = first.dataset
     truth = dataset.y[rows] if first.labels is not None else dataset.targets()[rows]
-    weight = _row_weights(first, truth)
+    balanced = first.labels is not None and bool((class_odds(first) != 1).any())
+    weight = _row_weights(truth, balanced)
     fits: list[Fit] = []
     scored = []
     for key in METHODS:
-        if key not in settings.methods:
+        if key not in settings.methods or (key == "centres" and wide is None):
             continue
         begin = time.perf_counter()
-        entered = [_enter(key, split, settings, fits) for split in splits]
+        given = splits if wide is None or key in SAMPLED else (wide,)
+        entered = [_enter(key, split, settings, balanced, fits) for split in given]
         outputs = np.concatenate([one.outputs for one in entered])
         parts = [one.decided for one in entered if one.decided is not None]
         decided = np.concatenate(parts) if parts else None
         name, what = METHODS[key]
         scored.append(
             Scored(
-                key, name, what, tuple(one.tuned.chosen for one in entered), entered[0].tuned.tried,
+                key, name, what, tuple(one.tuned.chosen for one in entered), len(given[0].X), entered[0].tuned.tried,
                 any(one.tuned.on_edge for one in entered), outputs, decided,
                 _row_scores(truth, outputs, decided, weight),
                 entered[0].train_score, time.perf_counter() - begin, tuple(one.model for one in entered),
             )
         )  # fmt: skip
-    balanced = first.labels is not None and bool((class_odds(first) != 1).any())
     return Field(tuple(scored), rows, truth, first.task, balanced, len(splits)), Certified.of(first, fits[0])
 
 
-def _row_weights(split: Split, truth: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the weight of every held-out row: such that each class counts alike where classes are imbalanced."""
-    if split.labels is None or not bool((class_odds(split) != 1).any()):
+def _row_weights(truth: NDArray[Any], balanced: bool) -> NDArray[np.float64]:
+    """Return the weight of every row: such that each class counts alike where classes are imbalanced."""
+    if not balanced:
         return np.ones(len(truth))
-    counts = np.bincount(truth, minlength=len(split.classes))
+    counts = np.bincount(truth)
     return np.asarray(len(truth) / (counts[truth] * (counts > 0).sum()))
 
 
@@ -241,181 +290,70 @@ class _Entered:
     train_score: float
 
 
-def _enter(key: str, split: Split, settings: Settings, fits: list[Fit]) -> _Entered:
-    """Tune a method on the folds of the training rows, fit it to all of them, predict the held-out rows."""
-    folds = _make_folds(split, settings)
-    if key == OWN:
-        tuned = _tune_kernel(split, folds, settings, lambda tau: _exponential(split, tau))
-        kernel = _exponential(split, tuned.chosen["temperature"])
-        fit = solve(kernel, split.X, split.y, tuned.chosen["ridge"], algorithm="direct")
-        fits.append(fit)
-        return _entered(split, tuned, None, lambda X: fit.predict(X).nan_to_num(nan=0.0))
-    if key == "gaussian":
-        tuned = _tune_kernel(split, folds, settings, Gaussian)
-        fit = solve(Gaussian(tuned.chosen["temperature"]), split.X, split.y, tuned.chosen["ridge"], algorithm="direct")
-        return _entered(split, tuned, None, fit.predict)
-    if key == "smoother":
-        tuned = _tune_smoother(split, folds, settings)
-
-        def attend(X: Tensor) -> Tensor:
-            return (X @ split.X.T / tuned.chosen["temperature"]).softmax(dim=1) @ split.y
-
-        return _entered(split, tuned, None, attend)
-    axes, make = _estimators(split, settings)[key]
-
-    def predict(choices: list[Any]) -> list[Any]:
-        return [out_of_fold(split, folds, make(**choice)) for choice in choices]
-
-    tuned = tune(split, axes, predict, cross=False) if axes else Tuned({}, 1, False)
-    model, outputs = fit_quietly(make(**tuned.chosen), split, slice(None), np.vstack([split.Xt, split.X]))
-    return _judged(split, tuned, model, outputs[: len(split.Xt)], outputs[len(split.Xt) :])
-
-
-def _make_folds(split: Split, settings: Settings) -> NDArray[np.int64]:
-    """Return the fold of each training row: five, or with many rows one third that judges and a rest that does not."""
-    count = 3 if len(split.X) >= MANY_ROWS else 5
-    groups = split.dataset.groups
-    if groups is not None:
-        count = max(2, min(count, len(np.unique(groups[split.rows]))))
-    folds = number_folds(split.dataset, split.rows, count, settings.seed)
-    return np.where(folds == count - 1, 0, -1) if len(split.X) >= MANY_ROWS else folds
-
-
-def _entered(split: Split, tuned: Tuned, model: Any, predict: Callable[[Tensor], Tensor]) -> _Entered:
-    """Return predictions of centred outputs as probabilities, or as numbers in the target's unit."""
-
-    def found(X: Tensor) -> NDArray[np.float64]:
-        outputs = (predict(X) + split.mean).numpy()
-        return outputs if split.labels is None else probabilities(outputs)
-
-    return _judged(split, tuned, model, found(split.Xt), found(split.X))
-
-
-def _judged(
-    split: Split, tuned: Tuned, model: Any, outputs: NDArray[np.float64], training: NDArray[np.float64]
-) -> _Entered:
-    """Decide for classes, each counting alike where they are imbalanced, and score the training rows."""
-    if split.labels is None:
-        truth: NDArray[Any] = (split.y + split.mean).numpy()
-        decided = decided_train = None
+def _enter(key: str, split: Split, settings: Settings, balanced: bool, fits: list[Fit]) -> _Entered:
+    """Choose the settings of a method on the folds of the training rows, fit it to all of them, predict the rest."""
+    some = np.linspace(0, len(split.X) - 1, min(len(split.X), SCORED_ROWS)).astype(int)
+    X = torch.cat([split.Xt, split.X[some]])
+    model = None
+    if key in (*SAMPLED, "smoother"):
+        tuned, predict = _tune_smoother(split, settings) if key == "smoother" else _direct(key, split, settings, fits)
+        outputs = torch.cat([predict(part) for part in X.split(TILE)]) + split.mean
+        found = outputs.numpy() if split.labels is None else probabilities(outputs.numpy())
     else:
-        odds, truth = class_odds(split), split.labels.numpy()
-        decided, decided_train = (outputs * odds).argmax(1), (training * odds).argmax(1)
-    score = float(_row_scores(truth, training, decided_train, _row_weights(split, truth)).mean())
-    return _Entered(tuned, model, outputs, decided, score)
+        small = _tuning_part(split, settings)
+        axes, make = make_rivals(small, settings, tuning=True)[key]
+        folds = make_folds(small, settings.seed)
+        tuned = Tuned({}, 1, False)
+        if axes:
+            tuned = tune(small, axes, lambda choices: out_of_fold(small, folds, make, choices), settings.tries)
+        make = make_rivals(split, settings)[key][1]
+        model, found = fit_quietly(make(**tuned.chosen), split, slice(None), X.numpy())
+    decided = None if split.labels is None else (found * class_odds(split, balanced)).argmax(1)
+    held = len(split.Xt)
+    truth = (split.y + split.mean).numpy()[some] if split.labels is None else split.labels.numpy()[some]
+    scores = _row_scores(
+        truth, found[held:], None if decided is None else decided[held:], _row_weights(truth, balanced)
+    )
+    return _Entered(tuned, model, found[:held], None if decided is None else decided[:held], float(scores.mean()))
 
 
-def _exponential(split: Split, temperature: float) -> Exponential:
-    """Return the exponential kernel, scaled to a largest diagonal entry of one over the training rows."""
-    kernel = Exponential(temperature)
-    kernel.within_range(split.X)
-    return replace(kernel, log_scale=kernel.largest_logit(split.X))
+def _tuning_part(split: Split, settings: Settings) -> Split:
+    return split if len(split.X) <= TUNED_ROWS else split.with_training_rows(TUNED_ROWS, seed=settings.seed)
 
 
-def _tune_kernel(split: Split, folds: NDArray[np.int64], settings: Settings, make: Callable[[float], Kernel]) -> Tuned:
-    """Choose temperature and ridge, as multiples of the mean squared row length and of K's mean diagonal."""
-    length = mean_square_length(split.X)
-    scales: dict[float, float] = {}
+def _direct(key: str, split: Split, settings: Settings, fits: list[Fit]) -> tuple[Tuned, Callable[[Tensor], Tensor]]:
+    """Return kernel ridge regression with one of two kernels, solved directly; that of attention is kept."""
 
-    def predict(choices: list[Any]) -> list[Any]:
-        found: dict[tuple[float, float], Any] = {}
-        for tau in dict.fromkeys(choice["temperature"] for choice in choices):
-            ridges = [choice["ridge"] for choice in choices if choice["temperature"] == tau]
-            try:
-                K = make(tau * length)(split.X)
-                scales[tau] = float(K.diagonal().mean())
-                predictions: list[Any] = kernel_out_of_fold(K, split, folds, [scales[tau] * ridge for ridge in ridges])
-            except (LogitRangeError, torch.linalg.LinAlgError):  # type: ignore[attr-defined]
-                predictions = [None] * len(ridges)
-            found |= {(tau, ridge): one for ridge, one in zip(ridges, predictions, strict=True)}
-        return [found[choice["temperature"], choice["ridge"]] for choice in choices]
+    def make(temperature: float) -> Kernel:
+        return attention_kernel(split, temperature) if key == OWN else Gaussian(temperature)
 
-    axes = {
-        "temperature": Axis(tuple(sorted(settings.temperatures, reverse=True))),
-        "ridge": Axis(
-            tuple(sorted(settings.ridges, reverse=True)), least=1e-6, most=10.0 * len(split.X), smoothing=True
-        ),
-    }
-    tuned = tune(split, axes, predict)
-    tau, ridge = tuned.chosen["temperature"], tuned.chosen["ridge"]
-    return replace(tuned, chosen={"temperature": tau * length, "ridge": ridge * scales[tau]})
+    tuned = tune_kernel(
+        split, make, seed=settings.seed, tries=settings.tries, temperatures=settings.temperatures,
+        ridges=settings.ridges,
+    )  # fmt: skip
+    fit = solve(make(tuned.chosen["temperature"]), split.X, split.y, tuned.chosen["ridge"], algorithm="direct")
+    if key == OWN:
+        fits.append(fit)
+    return tuned, lambda X: fit.predict(X).nan_to_num(nan=0.0)
 
 
-def _tune_smoother(split: Split, folds: NDArray[np.int64], settings: Settings) -> Tuned:
-    length, gram = mean_square_length(split.X), split.X @ split.X.T
-    same = torch.from_numpy((folds[:, None] == folds[None, :]) & (folds >= 0))
-    targets = split.y + split.mean
+def _tune_smoother(split: Split, settings: Settings) -> tuple[Tuned, Callable[[Tensor], Tensor]]:
+    """Return one softmax attention head over all training rows; it wants lower temperatures than regression does."""
+    small = _tuning_part(split, settings)
+    length, folds = mean_square_length(small.X), torch.from_numpy(make_folds(small, settings.seed))
+    targets, judges = small.y + small.mean, folds >= 0
 
     def predict(choices: list[Any]) -> list[Any]:
-        found = []
-        for choice in choices:
-            logits = (gram / (choice["temperature"] * length)).masked_fill(same, -torch.inf)
-            outputs = (logits.softmax(dim=1) @ targets).numpy()
-            outputs = outputs if split.labels is None else probabilities(outputs)
-            found.append(np.where((folds >= 0)[:, None], outputs, np.nan))
+        found = [np.full(targets.shape, np.nan) for _ in choices]
+        for rows in torch.nonzero(judges)[:, 0].split(TILE * 4):
+            gram = small.X[rows] @ small.X.T
+            gram = gram.masked_fill(folds[rows, None] == folds[None, :], -torch.inf)
+            for one, choice in zip(found, choices, strict=True):
+                outputs = ((gram / (choice["temperature"] * length)).softmax(dim=1) @ targets).numpy()
+                one[rows.numpy()] = outputs if small.labels is None else probabilities(outputs)
         return found
 
-    tuned = tune(split, {"temperature": Axis(tuple(sorted(settings.temperatures, reverse=True)))}, predict)
-    return replace(tuned, chosen={"temperature": tuned.chosen["temperature"] * length})
-
-
-def _estimators(split: Split, settings: Settings) -> dict[str, tuple[dict[str, Axis], Callable[..., Any]]]:
-    """Return, for every method of scikit-learn, the grids of its settings and the estimator for a choice of them."""
-    from sklearn import dummy, ensemble, linear_model, neighbors
-
-    classes, seed, trees = split.labels is not None, settings.seed, settings.trees
-    several = split.y.shape[1] > 1 and not classes
-
-    def constant() -> Any:
-        return dummy.DummyClassifier(strategy="prior") if classes else dummy.DummyRegressor()
-
-    def linear(strength: float) -> Any:
-        if classes:
-            return linear_model.LogisticRegression(C=1 / strength, max_iter=300, tol=1e-3)
-        return linear_model.Ridge(alpha=strength)
-
-    def neighbours(k: float) -> Any:
-        kind = neighbors.KNeighborsClassifier if classes else neighbors.KNeighborsRegressor
-        return kind(n_neighbors=int(k))
-
-    def forest(leaf: float, features: float) -> Any:
-        kind = ensemble.RandomForestClassifier if classes else ensemble.RandomForestRegressor
-        return kind(trees, min_samples_leaf=int(leaf), max_features=float(features), random_state=seed)
-
-    def boosting(rate: float, leaves: float) -> Any:
-        kind = ensemble.HistGradientBoostingClassifier if classes else ensemble.HistGradientBoostingRegressor
-        small = min(20, max(2, len(split.X) // 10))
-        model = kind(
-            learning_rate=rate, max_leaf_nodes=int(leaves), max_iter=trees, early_stopping=False,
-            min_samples_leaf=small, random_state=seed,
-        )  # fmt: skip
-        if several:
-            from sklearn.multioutput import MultiOutputRegressor
-
-            return MultiOutputRegressor(model)
-        return model
-
-    smallest = float(len(split.X) // 2)
-    return {
-        "constant": ({}, constant),
-        "linear": ({"strength": Axis((100.0, 10.0, 1.0, 0.1, 0.01), least=1e-6, most=1e8, smoothing=True)}, linear),
-        "neighbours": (
-            {
-                "k": Axis(
-                    tuple(k for k in (27.0, 9.0, 3.0, 1.0) if k <= smallest), 1.0, smallest, whole=True, smoothing=True
-                )
-            },
-            neighbours,
-        ),
-        "forest": (
-            {"leaf": Axis((4.0, 1.0), 1.0, whole=True, smoothing=True), "features": Axis((0.33, 1.0), most=1.0)},
-            forest,
-        ),
-        "boosting": (
-            {
-                "rate": Axis((0.05, 0.2), least=0.003, most=1.0),
-                "leaves": Axis((4.0, 16.0), 2.0, whole=True, smoothing=True),
-            },
-            boosting,
-        ),
-    }
+    high, low = settings.temperatures[0], settings.temperatures[-1]
+    tuned = tune(small, {"temperature": Axis(high, low if low == high else low / 64)}, predict, settings.tries)
+    tuned = replace(tuned, chosen={"temperature": tuned.chosen["temperature"] * length})
+    return tuned, lambda X: (X @ split.X.T / tuned.chosen["temperature"]).softmax(dim=1) @ split.y

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ridgeformer.auditing.field import OWN, run_field
 from ridgeformer.auditing.settings import Settings
-from ridgeformer.auditing.tuning import class_odds, probabilities
 from ridgeformer.core.errors import DataFileError, InputError
 from ridgeformer.core.reading import explained, open_regular
 from ridgeformer.datasets import Dataset, Split
@@ -22,6 +21,7 @@ from ridgeformer.datasets.tables import read_table
 from ridgeformer.intervals import rows_needed
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import Fit, solve
+from ridgeformer.solving.tuning import class_odds, probabilities
 
 __all__ = ["FittedModel", "NewPredictions"]
 

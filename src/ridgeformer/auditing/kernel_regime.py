@@ -9,10 +9,14 @@ from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Split
 from ridgeformer.regime import Architecture, RegimeAnswer, Training, answer_regime
 
-__all__ = ["NETWORKS", "KernelRegime", "examine_regime"]
+__all__ = ["NETWORKS", "SMALL_ERROR", "KernelRegime", "examine_regime"]
 
 NETWORKS = {"relu": "ReLU network", "mlp-attn": "ReLU network behind attention"}
 """The networks asked about, in words."""
+
+SMALL_ERROR = 0.05
+"""Fraction of training rows wrong, or mean squared error over the targets' mean square, at which training ends; a
+network that does not get there in the epochs allowed supports no verdict."""
 
 SCALE = 1.0
 """Standard deviation of the weights at initialisation: that of the theory."""
@@ -64,7 +68,13 @@ def examine_regime(data: Split, settings: Settings) -> KernelRegime:
                 architecture = Architecture(network, scale=SCALE)
                 answers.append(
                     answer_regime(
-                        drawn, architecture, width=width, widest=settings.regime_widest, training=training, seed=seed
+                        drawn,
+                        architecture,
+                        width=width,
+                        widest=settings.regime_widest,
+                        training=training,
+                        seed=seed,
+                        until=SMALL_ERROR,
                     )
                 )
     return KernelRegime(tuple(answers))

@@ -23,7 +23,7 @@ IMPORTS = {
 }
 
 
-def write_snippet(splits: tuple[Split, ...], field: Field, settings: Settings, load: str) -> str:
+def write_snippet(splits: tuple[Split, ...], field: Field, settings: Settings, load: str, *, wide: bool = False) -> str:
     """Return Python that loads the data, holds out the same rows, fits the same pipelines and prints the score.
 
     Args:
@@ -31,6 +31,7 @@ def write_snippet(splits: tuple[Split, ...], field: Field, settings: Settings, l
         field: The field; its certified fit is reproduced.
         settings: Of the audit.
         load: The expression that loads the dataset.
+        wide: Whether the certified fit has a sample of the training rows only.
     """
     from sklearn.base import clone
     from sklearn.pipeline import Pipeline
@@ -50,10 +51,12 @@ def write_snippet(splits: tuple[Split, ...], field: Field, settings: Settings, l
     kind = "AttentionKernelClassifier" if classes else "AttentionKernelRidge"
     used = {name: home for name, home in IMPORTS.items() if any(f"{name}(" in model for model in models)}
     metric = ("balanced_accuracy_score" if field.balanced else "accuracy_score") if classes else "r2_score"
-    given = f"max_rows={settings.max_rows}, preprocessing={settings.preprocessing!r}, seed={settings.seed}"
+    most = settings.max_rows if len(splits) > 1 else max(settings.max_rows, settings.all_rows)
+    given = f"max_rows={most}, preprocessing={settings.preprocessing!r}, seed={settings.seed}"
     if len(splits) == 1:
-        given += f", test_fraction={settings.test_fraction}"
+        given += f", test_fraction={settings.fraction_held_out(splits[0].dataset.n)}"
     folds = f", fold=(k, {len(splits)})" if len(splits) > 1 else ""
+    fewer = f".with_training_rows({settings.direct_rows}, seed={settings.seed})" if wide else ""
     lines = [
         "import numpy as np",
         "import ridgeformer as rf",
@@ -68,7 +71,7 @@ def write_snippet(splits: tuple[Split, ...], field: Field, settings: Settings, l
         "]",
         "rows, predicted = [], []",
         "for k, model in enumerate(models):  # every split has its own choice of temperature and ridge",
-        f"    split = rf.datasets.Split.of(data, {given}{folds})",
+        f"    split = rf.datasets.Split.of(data, {given}{folds}){fewer}",
         "    model.fit(data.X[split.rows], data.y[split.rows])",
         "    rows.append(split.rows_t)",
         "    predicted.append(model.predict(data.X[split.rows_t]))",

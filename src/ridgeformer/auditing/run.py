@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -31,7 +31,7 @@ from ridgeformer.influence.answer import Answer, explain
 from ridgeformer.influence.suspects import Suspects, find_suspects
 from ridgeformer.regime.spectra import Spectra, examine_spectra
 
-__all__ = ["Audit", "audit", "examine_attribution", "hardest_row"]
+__all__ = ["Audit", "audit", "examine_attribution", "hardest_row", "make_splits"]
 
 STAGES = (
     "preparing the data",
@@ -59,6 +59,7 @@ class Audit:
     Attributes:
         data: Training and held-out rows, with the dataset as given and notes on what was done to it.
         splits: All splits: with few rows every row is held out once; `data` is the first.
+        wide: The split with all its training rows, where `data` has a sample of them.
         field: Every method on the held-out rows; the certified fit is one of them.
         metrics: Of the certified fit and of the best method, by key.
         certified: The certified fit.
@@ -82,12 +83,13 @@ class Audit:
 
     data: Split
     splits: tuple[Split, ...]
+    wide: Split | None
     field: Field
     metrics: dict[str, Metrics]
     certified: Certified
     coverage: HeldOutCoverage | Skipped
     drivers: Drivers | Skipped
-    suspects: Suspects
+    suspects: Suspects | Skipped
     snippet: str
     spectra: Spectra
     convergence: Convergence
@@ -183,10 +185,10 @@ def audit(
     settings = settings or Settings()
     clock = _Clock(progress or (lambda done, total, what: None))
     with clock:
-        splits = _make_splits(dataset, settings)
+        splits, wide = make_splits(dataset, settings)
         data = splits[0]
         clock.next()
-        field, certified = run_field(splits, settings)
+        field, certified = run_field(splits, settings, wide)
         clock.next()
         drivers = attempt(lambda: examine_drivers(data, certified, settings))
         clock.next()
@@ -200,7 +202,7 @@ def audit(
         regime = attempt(lambda: examine_regime(data, settings))
         clock.next()
         attribution = attempt(lambda: examine_attribution(data, certified, settings))
-        suspects = find_suspects(data, certified.fit)
+        suspects = attempt(lambda: find_suspects(data, certified.fit))
         clock.next()
         malleability = attempt(lambda: examine_malleability(data, certified, settings))
         clock.next()
@@ -210,13 +212,14 @@ def audit(
     return Audit(
         data=data,
         splits=splits,
+        wide=wide,
         field=field,
         metrics=metrics,
         certified=certified,
         coverage=attempt(lambda: examine_coverage(data, certified)),
         drivers=drivers,
         suspects=suspects,
-        snippet=write_snippet(splits, field, settings, load or _loads(dataset)),
+        snippet=write_snippet(splits, field, settings, load or _loads(dataset), wide=wide is not None),
         spectra=spectra,
         convergence=convergence,
         compiled=compiled,
@@ -232,15 +235,26 @@ def audit(
     )
 
 
-def _make_splits(dataset: Dataset, settings: Settings) -> tuple[Split, ...]:
-    """Hold rows out: a fraction once, or with few rows every row once, in up to five splits."""
-    given: dict[str, Any] = {
-        "max_rows": settings.max_rows, "preprocessing": settings.preprocessing, "seed": settings.seed,
-    }  # fmt: skip
-    if min(dataset.n, settings.max_rows) >= settings.few_rows or dataset.times is not None:
-        return (Split.of(dataset, test_fraction=settings.test_fraction, **given),)
+def make_splits(dataset: Dataset, settings: Settings) -> tuple[tuple[Split, ...], Split | None]:
+    """Hold rows out: a fraction once, or with few rows every row once, in up to five splits.
+
+    Where there are more rows than a direct solution takes, the second value has all training rows of the one split.
+    """
+    given: dict[str, Any] = {"preprocessing": settings.preprocessing, "seed": settings.seed}
+    most = settings.max_rows
+    if min(dataset.n, most) >= settings.few_rows or dataset.times is not None:
+        fraction = settings.fraction_held_out(dataset.n)
+        split = Split.of(dataset, test_fraction=fraction, max_rows=max(most, settings.all_rows), **given)
+        if len(split.rows) + len(split.rows_t) <= most:
+            return (split,), None
+        fewer = split.with_training_rows(settings.direct_rows, seed=settings.seed)
+        note = (
+            f"Direct solutions, what they explain and what is compiled from them use {len(fewer.X):,} of the training "
+            "rows, drawn at random with classes in proportion (--max-rows takes more); other methods use all."
+        )
+        return (replace(fewer, notes=(*fewer.notes, note)),), split
     folds = SPLITS if dataset.groups is None else max(2, min(SPLITS, len(set(dataset.groups.tolist()))))
-    return tuple(Split.of(dataset, fold=(k, folds), **given) for k in range(folds))
+    return tuple(Split.of(dataset, max_rows=most, fold=(k, folds), **given) for k in range(folds)), None
 
 
 def _loads(dataset: Dataset) -> str:

@@ -13,7 +13,7 @@ from ridgeformer import bounds
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.regime.spectra import Spectra, examine_spectra
 from ridgeformer.solving import Fit, solve
-from ridgeformer.solving.selection import choose_exponential
+from ridgeformer.solving.tuning import choose_attention
 
 __all__ = ["FLOAT32_CONDITION", "Applied", "AppliedClaim", "apply_claims", "examine_claims", "float32_ridge"]
 
@@ -67,8 +67,8 @@ def apply_claims(dataset: Dataset, *, max_rows: int = 2000, preprocessing: str =
         True
     """
     split = Split.of(dataset, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
-    kernel, chosen = choose_exponential(split.X, split.y, queries=split.Xt)
-    fit = solve(kernel, split.X, split.y, chosen.ridge, algorithm="direct")
+    kernel, ridge = choose_attention(split, seed=seed)
+    fit = solve(kernel, split.X, split.y, ridge, algorithm="direct")
     return examine_claims(split, fit, examine_spectra(fit.X, fit.eigenvalues, fit.ridge))
 
 

@@ -18,7 +18,7 @@ from ridgeformer.core.seeds import numpy_generator
 if TYPE_CHECKING:
     from ridgeformer.datasets.columns import Column
 
-__all__ = ["Dataset", "Entry", "Info", "Task", "oddities", "shares", "stratified_rows"]
+__all__ = ["Dataset", "Entry", "Info", "Task", "find_copies", "oddities", "shares", "stratified_rows"]
 
 Task = Literal["regression", "classification"]
 TASKS = ("regression", "classification")
@@ -293,6 +293,38 @@ def stratified_rows(
     members = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
     parts = [generator.permutation(rows)[:k] for rows, k in zip(members, shares(counts, n, generator), strict=True)]
     return np.sort(np.concatenate(parts)).astype(np.int64)
+
+
+SAME_THING = 1 - 1e-6
+"""Correlation above which a column is the target in other numbers."""
+
+
+def find_copies(dataset: Dataset) -> list[str]:
+    """Return the columns that are the target in other numbers: a line through every row, or one value for each class.
+
+    Example:
+        >>> X = np.array([[1.0, 7.0], [2.0, 5.0], [3.0, 9.0], [4.0, 2.0]])
+        >>> find_copies(Dataset("copied", X, 3 * X[:, 1] - 1))
+        ['x1']
+    """
+    found = []
+    targets = dataset.targets()
+    for j, name in enumerate(dataset.features):
+        values = dataset.X[:, j]
+        distinct = np.unique(values)
+        if np.isnan(values).any() or len(distinct) < 2:
+            continue
+        if dataset.classes:
+            pairs = {(value, code) for value, code in zip(values.tolist(), dataset.y.tolist(), strict=True)}
+            copied = len(pairs) == len(distinct) == len(np.unique(dataset.y)) > 1
+        else:
+            spread = targets.std(axis=0)
+            copied = len(distinct) > 2 and bool(
+                (spread > 0).all() and all(abs(np.corrcoef(values, column)[0, 1]) > SAME_THING for column in targets.T)
+            )
+        if copied:
+            found.append(name)
+    return found
 
 
 def oddities(train: Dataset, test: Dataset) -> tuple[str, ...]:

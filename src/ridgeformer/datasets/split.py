@@ -46,6 +46,7 @@ class Split:
         rows, rows_t: The number of each row in the dataset.
         notes: One sentence for everything that was done to the data or is odd about them.
         encoder: The fitted pipeline of scikit-learn's transformers from rows of `dataset.X` to rows of X.
+        preprocessing: The key of `PREPROCESSING` that was taken.
 
     Example:
         >>> from ridgeformer.datasets import load
@@ -67,6 +68,7 @@ class Split:
     rows_t: Rows
     notes: tuple[str, ...]
     encoder: Any = None
+    preprocessing: str = "none"
 
     @classmethod
     def of(
@@ -130,10 +132,10 @@ class Split:
         seed: int = 0,
         classes: Sequence[str] | None = None,
         coding: str = "signed",
-        preprocessing: str = "unit_rows",
+        preprocessing: str = "auto",
         at_most: bool = False,
     ) -> Split:
-        """Draw rows for a network: targets not centred, two classes in one column of +1 and -1.
+        """Draw rows for a network: two classes in one column of +1 and -1, numeric targets of mean 0 and variance 1.
 
         Args:
             dataset: What to draw from.
@@ -142,7 +144,8 @@ class Split:
             seed: Of the draw.
             classes: Keep these classes only, such as ("3", "8").
             coding: For more than two classes, one column each: "signed", +1 and -1, or "one_hot", 1 and 0.
-            preprocessing: A key of `PREPROCESSING`; unit rows, as published.
+            preprocessing: A key of `PREPROCESSING`; "auto" is unit rows, as published, for images and counts, and for
+                columns of different units "both".
             at_most: Take a dataset with fewer rows whole, a third of it held out, instead of refusing it.
 
         Raises:
@@ -178,6 +181,8 @@ class Split:
         train, test = _draw(dataset, pool, total, test_rows / total, seed, None, None)
         present = tuple(dataset.classes[code] for code in np.unique(dataset.y[pool])) if dataset.classes else ()
         other = -1.0 if coding == "signed" else 0.0
+        if preprocessing == "auto" and choose_preprocessing(dataset, "auto") != "unit_rows":
+            preprocessing = "both"
         split = _prepared(dataset, train, test, preprocessing, present, other=other, centre=False)
         if split.labels is not None and len(split.labels.unique()) < 2:
             raise InputError(ONE_CLASS)
@@ -221,6 +226,23 @@ class Split:
             rows_t=self.rows_t[test],
             notes=(*self.notes, f"Of these, {len(train):,} training and {len(test):,} held-out rows, of unit length."),
         )
+
+    def with_training_rows(self, count: int, *, seed: int = 0) -> Split:
+        """Return the split with this many of its training rows at most, classes in proportion, scaled by these alone.
+
+        The held-out rows stay.
+
+        Example:
+            >>> from ridgeformer.datasets import load
+            >>> split = Split.of(load("wine")).with_training_rows(50)
+            >>> split.X.shape, split.Xt.shape
+            (torch.Size([50, 13]), torch.Size([53, 13]))
+        """
+        codes = None if self.labels is None else self.labels.numpy()
+        size = min(whole(count, "count", 2), len(self.rows))
+        rows = self.rows[stratified_rows(codes, len(self.rows), size, numpy_generator(seed, "dataset.sample"))]
+        split = _prepared(self.dataset, rows, self.rows_t, self.preprocessing, self.classes, other=-1.0, centre=True)
+        return _with_notes(split, self.notes)
 
     @property
     def task(self) -> Task:
@@ -353,12 +375,17 @@ def _prepared(
     """Scale the features and encode the targets of these rows, `other` being the target of the other classes."""
     _check_scale(dataset)
     preprocessing = choose_preprocessing(dataset, preprocessing)
-    if not centre and preprocessing in ("unit_rows", "both") and not dataset.columns:
-        unit_rows(dataset.X[np.concatenate([rows, rows_t])])  # networks have no use for rows of zeros
     encoder = make_encoder(dataset, rows, preprocessing)
     X, Xt = encoder.fit_transform(dataset.X[rows]), encoder.transform(dataset.X[rows_t])
+    if not centre and preprocessing in ("unit_rows", "both"):
+        unit_rows(np.vstack([X, Xt]))  # networks have no use for rows of zeros
     codes = [dataset.classes.index(name) for name in classes]
     y, yt = (_encoded(dataset, part, codes, other, pair=not centre) for part in (rows, rows_t))
+    notes = [PREPROCESSING[preprocessing]]
+    if not centre and not codes:
+        middle, spread = y.mean(0), y.std(0, correction=0)
+        y, yt = ((part - middle) / torch.where(spread > 0, spread, 1.0) for part in (y, yt))
+        notes.append("The target was shifted and scaled to mean 0 and variance 1 over the training rows.")
     mean = y.mean(0) if centre else torch.zeros(y.shape[1], dtype=torch.float64)
     labels, labels_t = (
         torch.from_numpy(np.searchsorted(codes, dataset.y[part])) if codes else None for part in (rows, rows_t)
@@ -375,8 +402,9 @@ def _prepared(
         labels_t=labels_t,
         rows=rows,
         rows_t=rows_t,
-        notes=(PREPROCESSING[preprocessing],),
+        notes=tuple(notes),
         encoder=encoder,
+        preprocessing=preprocessing,
     )
 
 

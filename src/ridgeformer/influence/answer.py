@@ -23,7 +23,7 @@ from ridgeformer.regime.answer import SHORT, choose_ridge, obstacles, set_rate
 from ridgeformer.regime.measurement import draw_network
 from ridgeformer.regime.tangent_kernel import EmpiricalNTK
 from ridgeformer.solving import Fit, solve
-from ridgeformer.solving.selection import choose_exponential
+from ridgeformer.solving.tuning import choose_attention
 
 __all__ = ["ROWS", "Answer", "Point", "ask", "ask_network", "explain"]
 
@@ -143,8 +143,8 @@ def ask(
     """
     count = whole(points, "points", 1)
     split = Split.of(dataset, held_out=row, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
-    kernel, chosen = choose_exponential(split.X, split.y, queries=split.Xt)
-    fit = solve(kernel, split.X, split.y, chosen.ridge, algorithm="direct")
+    kernel, ridge = choose_attention(split, seed=seed)
+    fit = solve(kernel, split.X, split.y, ridge, algorithm="direct")
     return explain(split, fit, -1, count, temperature=kernel.temperature)
 
 

@@ -6,15 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ridgeformer.datasets import Dataset, Split
 from ridgeformer.solving import Fit, solve
-from ridgeformer.solving.selection import choose_exponential
+from ridgeformer.solving.tuning import choose_attention
 
-__all__ = ["Suspect", "Suspects", "ask_suspects", "find_suspects"]
+__all__ = ["Suspect", "Suspects", "ask_suspects", "find_suspects", "label_margins"]
 
-DEVIATIONS = 4.0
-"""Robust standard deviations beyond which a number is suspect (1.4826 times the median absolute deviation)."""
+DEVIATIONS, LEAST_SPREAD = 4.0, 0.01
+"""Robust standard deviations beyond which a number is suspect (1.4826 times the median absolute deviation). Each counts
+as a hundredth of the target's own at least: a smaller error is no wrong label."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ class Suspects:
         """The answer in words."""
         if not self.contradicted:
             return (f"None of the {self.rows:,} rows of {self.name} is contradicted by the others.",)
+        verb = "has" if self.contradicted == 1 else "have"
         return (
-            f"{self.contradicted:,} of the {self.rows:,} rows of {self.name} have a target that the fit to all other "
+            f"{self.contradicted:,} of the {self.rows:,} rows of {self.name} {verb} a target that the fit to all other "
             "rows contradicts; each prediction is exact, made without the row itself.",
             f"Check row {self.points[0].row} first: it says {self.points[0].label}, the others say "
             f"{self.points[0].predicted}.",
@@ -78,19 +81,8 @@ def find_suspects(split: Split, fit: Fit, most: int = 20) -> Suspects:
         >>> found.contradicted < 10, found.rows
         (True, 178)
     """
-    residual = fit.leave_one_out.reshape(len(split.X), -1)
-    outputs = split.y - residual
-    if split.labels is not None:
-        full = outputs + split.mean
-        own = full.gather(1, split.labels[:, None])[:, 0]
-        margin = full.scatter(1, split.labels[:, None], -torch.inf).max(1).values - own
-        bad = margin > 0
-    else:
-        error = residual.abs().max(1).values
-        centred = (residual - residual.median(0).values).abs()
-        scale = float(1.4826 * centred.median()) or float(error.max()) or 1.0
-        margin = error / scale
-        bad = margin > DEVIATIONS
+    outputs, margin = split.y - fit.leave_one_out.reshape(len(split.X), -1), label_margins(split, fit)
+    bad = margin > (DEVIATIONS if split.labels is None else 0.0)
     order = margin.argsort(descending=True)[: min(most, int(bad.sum()))]
     points = tuple(
         Suspect(
@@ -104,11 +96,28 @@ def find_suspects(split: Split, fit: Fit, most: int = 20) -> Suspects:
     return Suspects(split.dataset.name, len(split.X), int(bad.sum()), points, split.notes)
 
 
+def label_margins(split: Split, fit: Fit) -> Tensor:
+    """Return how far the other rows contradict each training row, exactly, from the leave-one-out predictions.
+
+    For a class it is the lead of the largest other output over its own; for a number, its error in robust standard
+    deviations.
+    """
+    residual = fit.leave_one_out.reshape(len(split.X), -1)
+    if split.labels is not None:
+        full = split.y - residual + split.mean
+        own = full.gather(1, split.labels[:, None])[:, 0]
+        return full.scatter(1, split.labels[:, None], -torch.inf).max(1).values - own
+    error = residual.abs().max(1).values
+    centred = (residual - residual.median(0).values).abs()
+    spread = float(1.4826 * centred.median())
+    return error / (max(spread, LEAST_SPREAD * float(split.y.std(correction=0))) or 1.0)
+
+
 def ask_suspects(
     dataset: Dataset, *, max_rows: int = 2000, preprocessing: str = "auto", seed: int = 0, points: int = 20
 ) -> Suspects:
-    """Fit all rows of a dataset, up to `max_rows`, and return those that the others contradict most."""
+    """Fit all rows of a dataset, up to `max_rows`, as an audit does; return those that the others contradict most."""
     split = Split.of(dataset, test_fraction=0.0, max_rows=max_rows, preprocessing=preprocessing, seed=seed)
-    kernel, chosen = choose_exponential(split.X, split.y)
-    fit = solve(kernel, split.X, split.y, chosen.ridge, algorithm="direct")
+    kernel, ridge = choose_attention(split, seed=seed)
+    fit = solve(kernel, split.X, split.y, ridge, algorithm="direct")
     return find_suspects(split, fit, points)

@@ -204,13 +204,15 @@ def answer_regime(
     rate: float | None = None,
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
+    until: float | None = None,
     progress: Callable[[int, int, str], object] | None = None,
 ) -> RegimeAnswer:
     """Measure one network on training and test rows, and say whether its tangent kernel describes it.
 
     `split` comes from `Split.for_networks`. The network has `width` neurons; kernels at initialisation are drawn up to
     `widest`. Without `ridge` the whitened criterion takes `choose_ridge`; without `rate` training takes half of what
-    is stable for the linearised network, or Adam's own. `model` is a name for the report, and `progress(done, total,
+    is stable for the linearised network, or Adam's own. With `until` training ends once the training error is at most
+    that. `model` is a name for the report, and `progress(done, total,
     what)` is called before each stage.
 
     Example:
@@ -238,10 +240,14 @@ def answer_regime(
         draws = finite_relu_ntks(seen, [*decades, largest], torch_generator(seed, "regime.stream"))
         at_widths = tuple((width, kernel_distances(Km, K, ridge=ridge)) for width, Km in draws)
     training = set_rate(training, rate, built, split, seed)
-    published = f"the published setting is Adam, {Training().epochs} epochs, L2 {Training().l2:g}"
-    notes.append(f"Training was {training}; {published}.")
     say(1, 3, f"training width {width:,} and its linearisation")
-    measured = measure(split, architecture, training, width=width, seed=seed, ridge=ridge, dtype=dtype, built=built)
+    measured = measure(
+        split, architecture, training, width=width, seed=seed, ridge=ridge, dtype=dtype, built=built, until=until
+    )
+    most, training = training.epochs, replace(training, epochs=measured.curve[-1][0])
+    ended = "" if until is None else f", up to {most:,} until the training error was at most {until:g}"
+    published = f"the published setting is Adam, {Training().epochs} epochs, L2 {Training().l2:g}"
+    notes.append(f"Training was {training}{ended}; {published}.")
     say(2, 3, "spectra and required widths")
     spectrum = gram_spectrum(split.X)
     criteria = judge_criteria(seen, measured.kernel_start, at_widths, measured.ridge, spectrum.condition())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -113,6 +113,7 @@ def measure(
     linearise: bool = True,
     dtype: torch.dtype = torch.float64,
     built: Built | None = None,
+    until: float | None = None,
 ) -> Measurement:
     """Draw a network, train it, and compare it with the kernel machines it might be.
 
@@ -122,7 +123,9 @@ def measure(
 
     `ridge` belongs to the ridge predictor and the whitened criterion; it may be a function of the kernel after
     training. Training the linearised network as well doubles the time. Kernels and distances are float64 at any
-    `dtype`. A network passed as `built` is trained in place.
+    `dtype`. A network passed as `built` is trained in place. With `until` training ends at the first recorded loss
+    where the training error is at most that, and all comparisons are made at that length; `Measurement.curve` ends
+    there.
 
     Raises:
         InputError: a network that does not fit into memory, a rate at which gradient descent on the limit diverges.
@@ -147,7 +150,12 @@ def measure(
     if linearise:
         expansion = FrozenPattern(model) if isinstance(model, ReluNetwork) else Linearised(model)
     before, dead = _weights(model), is_dead(model, rows)
-    history = train(model, rows, split.y.to(rows), training, torch_generator(seed, "regime.batches"))
+    small = None if until is None else lambda: split.error(call_checked(model, rows), train=True) <= until
+    batches = torch_generator(seed, "regime.batches")
+    history = train(model, rows, split.y.to(rows), training, batches, enough=small)
+    if (epochs := history.curve[-1][0]) < training.epochs and not history.diverged:
+        training = replace(training, epochs=epochs)
+        ntk = machines.trained(training)
     K = None if history.diverged else _kernel(model, rows)
     if callable(ridge):
         ridge = None if K is None or not float(K.diagonal().mean()) > 0 else ridge(K)

@@ -107,11 +107,13 @@ def train(
     *,
     record_every: int | None = None,
     progress: Callable[[int], None] | None = None,
+    enough: Callable[[], bool] | None = None,
 ) -> Trained:
     """Train a module in place; the same generator gives the same batches, so the same network.
 
     `X` is in the module's precision. The generator shuffles the batches of Adam. `record_every` None records a hundred
-    losses or so; `progress` is called with the number of every finished epoch.
+    losses or so; `progress` is called with the number of every finished epoch. `enough` is asked at every recorded loss
+    whether training may end there.
 
     Example:
         >>> from ridgeformer.core.seeds import torch_generator
@@ -144,6 +146,8 @@ def train(
             weights_finite = all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters())
             if not (isfinite(curve[-1][1]) and weights_finite):
                 return Trained(tuple(curve), steps, diverged=True)
+            if enough is not None and enough():
+                break
         if progress is not None:
             progress(epoch)
     return Trained(tuple(curve), steps, diverged=False)

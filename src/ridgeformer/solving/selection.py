@@ -13,12 +13,12 @@ from torch import Tensor
 
 from ridgeformer.core.checks import ArrayLike, as_matrix
 from ridgeformer.core.errors import InputError, LogitRangeError
-from ridgeformer.kernels import Exponential, Kernel, mean_square_length
+from ridgeformer.kernels import Kernel
 from ridgeformer.solving.ridge_path import ReducedKernel, RidgePath, leave_one_out_path
 
 __all__ = [
-    "DECADES", "LEAST_RIDGE", "RIDGES", "TEMPERATURES", "WIDENINGS", "Chosen", "GridChoice", "choose_exponential",
-    "choose_kernel", "choose_ridge", "choose_ridge_of_matrix", "largest_good", "least", "ridge_limits", "search_grid",
+    "LEAST_RIDGE", "RIDGES", "TEMPERATURES", "WIDENINGS", "Chosen", "GridChoice", "choose_kernel", "choose_ridge",
+    "choose_ridge_of_matrix", "largest_good", "least", "ridge_limits", "search_grid",
 ]  # fmt: skip
 
 LEAST_RIDGE = 1e-8
@@ -28,8 +28,8 @@ LEAST_RIDGE = 1e-8
 RIDGES = tuple(float(ridge) for ridge in torch.logspace(-4, 2, 20, dtype=torch.float64))
 """Where the default grid starts, over the mean diagonal of K: six decades, about three ridges in each."""
 
-TEMPERATURES, DECADES = (1.0, 0.5, 0.25, 0.125, 0.0625), (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""Where the grids of `choose_exponential` start: over the mean squared row length, and over the mean diagonal of K."""
+TEMPERATURES = (1.0, 0.5, 0.25, 0.125, 0.0625)
+"""Where a search for the temperature starts, over the mean squared row length."""
 
 WIDENINGS = 4
 """Times that a grid is widened at most; each time by half of its first length."""
@@ -141,35 +141,6 @@ def choose_kernel(
         raise refused[0]
     best = found[choice.value]
     return replace(best, on_edge=best.on_edge or choice.on_edge)
-
-
-def choose_exponential(
-    X: Tensor,
-    y: Tensor,
-    temperatures: Sequence[float] = TEMPERATURES,
-    ridges: Sequence[float] = DECADES,
-    *,
-    queries: Tensor | None = None,
-) -> tuple[Exponential, Chosen]:
-    """Choose an exponential kernel and its ridge for rows, as `choose_kernel` does; the kernel is returned twice.
-
-    The kernel is scaled to a largest diagonal entry of one over rows and queries, so that ridges compare. The queries
-    have no other say than that a temperature which cannot represent them is passed over. Temperatures are multiples of
-    the mean squared row length, ridges of the mean diagonal of K.
-
-    Raises:
-        LogitRangeError: rows so different in length that no temperature of the grid is within range.
-    """
-    length, everything = mean_square_length(X), X if queries is None else torch.cat([X, queries])
-
-    def scaled(tau: float) -> Exponential:
-        kernel = Exponential(tau * length)
-        kernel.within_range(everything)
-        return replace(kernel, log_scale=kernel.largest_logit(everything))
-
-    chosen = choose_kernel(scaled, X, y, temperatures, ridges)
-    assert isinstance(chosen.kernel, Exponential)
-    return chosen.kernel, chosen
 
 
 def choose_ridge(

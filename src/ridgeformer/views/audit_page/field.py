@@ -8,6 +8,8 @@ from html import escape
 from ridgeformer.auditing import Audit
 from ridgeformer.auditing.answer import compare_in_words
 from ridgeformer.auditing.drivers import Dependence
+from ridgeformer.auditing.field import TUNED_ROWS
+from ridgeformer.auditing.rivals import CENTRES
 from ridgeformer.auditing.settings import Skipped
 from ridgeformer.core.words import count, listed, number, percent, show_score
 from ridgeformer.views.figures import GREY, PALETTE, Figure, bars, broken, curve, draw
@@ -28,11 +30,12 @@ def fits_section(audit: Audit) -> Section:
     decisions = "" if safe is None else f" For {100 * safe:.1f} % of the rows this settles the predicted class."
     score = partial(show_score, task=field.task)
     columns: dict[str, Form] = {"method": "", "what it is": "", "held out": score, "training": score}
-    columns |= {"chosen": "", "settings tried": ",", "against the kernel of attention": ""}
+    columns |= {"training rows": ",", "chosen": "", "settings tried": ","}
+    columns |= {"against the kernel of attention": ""}
     rows = [
         (
             f"{one.name} (on the edge of its grid)" if one.on_edge else one.name, one.what, one.test_score,
-            one.train_score, _choice(one.choices[0]), one.tried,
+            one.train_score, one.rows, _choice(one.choices[0]), one.tried,
             "" if one is field.own else compare_in_words(field, one, field.own).partition(";")[0],
         )
         for one in field.scored
@@ -44,10 +47,11 @@ def fits_section(audit: Audit) -> Section:
     return Section(
         "Who wins",
         (
-            f"{rows_used} {counts} Every method was tuned by one rule on the training rows: the same folds, the same "
-            "loss, and a grid that is widened while the choice lies on its edge. Held-out rows played no part. "
-            "Features were encoded alike for all, with statistics of the training rows. Kernel methods try more "
-            "settings because theirs cost less: all ridges come from one eigendecomposition.",
+            f"{rows_used} {counts} Every method was tuned by one rule and one budget on the training rows: the same "
+            f"folds, the same loss, and at most {audit.settings.tries} settings, first on a grid, then beyond its edge "
+            "where the choice lies on it, else around the choice. Held-out rows played no part. Features were encoded "
+            "alike for all, with statistics of the training rows.",
+            *_rows_used(audit),
             Picture(
                 fits_figure(audit),
                 _fits_caption(audit),
@@ -64,8 +68,32 @@ def fits_section(audit: Audit) -> Section:
     )
 
 
+def _rows_used(audit: Audit) -> list[str]:
+    """Say which methods saw which rows, one line each where not all saw the same."""
+    if audit.wide is None:
+        return []
+    field, every = audit.field, len(audit.wide.X)
+    sampled = [one.spoken for one in field.scored if one.rows < every]
+    others = [one.spoken for one in field.scored if one.rows == every and one.key != "centres"]
+    lines = [
+        f"Fitted to a sample of {field.own.rows:,} training rows, because a direct solution takes the cube of their "
+        f"number: {listed(sampled)}.",
+        f"Fitted to all {every:,} training rows: {listed(others)}.",
+    ]
+    if any(one.key == "centres" for one in field.scored):
+        lines.append(
+            f"{field.of('centres').name}: all {every:,} rows too, with coefficients on {CENTRES:,} of them only."
+        )
+    if every > TUNED_ROWS:
+        lines.append(
+            f"Settings of the methods fitted to all rows were chosen on {TUNED_ROWS:,} of them. The held-out rows, "
+            f"{len(field.rows):,}, are the same for all."
+        )
+    return lines
+
+
 def _choice(choice: dict[str, float]) -> str:
-    return ", ".join(f"{name} {number(value)}" for name, value in choice.items())
+    return ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in choice.items())
 
 
 def fits_figure(audit: Audit) -> Figure:
@@ -199,6 +227,8 @@ def _dependence(one: Dependence, number_of: int) -> Picture:
 def labels_section(audit: Audit) -> Section:
     """Return the section on training rows whose target the others contradict."""
     found, dataset = audit.suspects, audit.data.dataset
+    if isinstance(found, Skipped):
+        return Section("Labels to check", (f"Not measured: {found.reason}",), anchor="labels")
     parts: list[Part] = [*found.sentences]
     if found.points:
         columns: dict[str, Form] = {"row": "", "it says": "", "the others say": "", "by": ".3g"}
