@@ -9,8 +9,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text()) for path in FILES}
 MOST_LINES, MOST_FUNCTION_LINES = 450, 70
 
-UNTYPED = 32
-"""Public functions that still take or return a bare `Any`: the number may only fall."""
+UNTYPED = 1
+"""Public functions that take or return a bare `Any`: an engine on Dask takes its client, a class of a package that may
+not be installed."""
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -16,7 +17,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ridgeformer.core.checks import cast, positive
+from ridgeformer.algorithms import Algorithm
+from ridgeformer.core.checks import ArrayLike, cast, positive
 from ridgeformer.core.errors import InputError, LogitRangeError, unknown_name
 from ridgeformer.intervals import Posterior
 from ridgeformer.kernels import Kernel, build_kernel, mean_square_length
@@ -43,16 +45,16 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        kernel: Any = "exponential",
+        kernel: str | Kernel = "exponential",
         *,
-        temperature: Any = "auto",
-        order: Any = 3,
-        ridge: Any = 1.0,
-        scale: Any = "auto",
-        fit_intercept: Any = True,
-        algorithm: Any = "auto",
-        tol: Any = None,
-        random_state: Any = 0,
+        temperature: float | str = "auto",
+        order: int = 3,
+        ridge: float = 1.0,
+        scale: float | str = "auto",
+        fit_intercept: bool = True,
+        algorithm: str | Algorithm = "auto",
+        tol: float | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.kernel = kernel
         self.temperature = temperature
@@ -106,12 +108,12 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
     def _kernel(self, rows: torch.Tensor, temperature: Any) -> Kernel:
         """Return the kernel for these rows; the last column of weighted ones is the root of the weight."""
         plain = rows[:, :-1] if self.weighted_ else rows
-        kernel: Kernel = self.kernel
-        if isinstance(self.kernel, str):
+        kernel = self.kernel
+        if isinstance(kernel, str):
             if self.weighted_ and isinstance(temperature, str) and temperature == "auto":
                 weight = rows[:, -1].double().square()
                 temperature = float((weight * plain.double().square().sum(1)).sum() / weight.sum()) or 1.0
-            kernel = build_kernel(self.kernel, plain, temperature=temperature, order=self.order)
+            kernel = build_kernel(kernel, plain, temperature=temperature, order=self.order)
         return Weighted(kernel) if self.weighted_ else kernel
 
     def _seed(self) -> Any:
@@ -163,10 +165,10 @@ class AttentionKernelRidge(MultiOutputMixin, RegressorMixin, _KernelFit):  # typ
         (True, True)
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AttentionKernelRidge:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AttentionKernelRidge:
         """Solve for the coefficients; a row of weight 2 counts like two rows. Warns if the solver did not converge."""
-        X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
-        self._solve(X, y, _weights(sample_weight, X))
+        rows, targets = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
+        self._solve(rows, targets, _weights(sample_weight, rows))
         return self
 
     def predict(self, X: object, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
@@ -259,17 +261,17 @@ class AttentionKernelClassifier(ClassifierMixin, _KernelFit):  # type: ignore[mi
 
     def __init__(
         self,
-        kernel: Any = "exponential",
+        kernel: str | Kernel = "exponential",
         *,
-        temperature: Any = "auto",
-        order: Any = 3,
-        ridge: Any = 1.0,
-        fit_intercept: Any = True,
-        class_weight: Any = None,
-        priors: Any = None,
-        algorithm: Any = "auto",
-        tol: Any = None,
-        random_state: Any = 0,
+        temperature: float | str = "auto",
+        order: int = 3,
+        ridge: float = 1.0,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
+        priors: Sequence[float] | str | None = None,
+        algorithm: str | Algorithm = "auto",
+        tol: float | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.kernel = kernel
         self.temperature = temperature
@@ -282,21 +284,21 @@ class AttentionKernelClassifier(ClassifierMixin, _KernelFit):  # type: ignore[mi
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AttentionKernelClassifier:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AttentionKernelClassifier:
         """Solve for the coefficients of every class; warns if the solver did not converge."""
-        X, y = validate_data(self, X, y, dtype=FLOATS)
-        check_classification_targets(y)
-        weight = _weights(sample_weight, X)
+        rows, labels = validate_data(self, X, y, dtype=FLOATS)
+        check_classification_targets(labels)
+        weight = _weights(sample_weight, rows)
         if self.class_weight is not None:
-            own = compute_sample_weight(self.class_weight, y)
+            own = compute_sample_weight(self.class_weight, labels)
             weight = own if weight is None else own * weight
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(np.unique(codes if weight is None else codes[weight > 0])) < 2:
             raise InputError(f"y has only one class ({self.classes_[0]!r}); a classifier needs at least two classes.")
         counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         self.class_prior_: Array = counts / counts.sum()
         targets = np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-        self._solve(X, targets[:, 1] if len(self.classes_) == 2 else targets, weight)
+        self._solve(rows, targets[:, 1] if len(self.classes_) == 2 else targets, weight)
         return self
 
     def decision_function(self, X: object) -> Array:
@@ -355,17 +357,17 @@ class NadarayaWatsonRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         2.0
     """
 
-    def __init__(self, temperature: Any = "auto") -> None:
+    def __init__(self, temperature: float | str = "auto") -> None:
         self.temperature = temperature
 
-    def fit(self, X: Any, y: Any) -> NadarayaWatsonRegressor:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> NadarayaWatsonRegressor:
         """Remember the rows and targets."""
-        X, y = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
-        self.X_fit_ = torch.from_numpy(np.array(X))
-        self.y_fit_ = cast(torch.from_numpy(np.array(y, dtype=np.float64)), self.X_fit_, "y")
+        rows, targets = validate_data(self, X, y, dtype=FLOATS, multi_output=True, y_numeric=True)
+        self.X_fit_ = torch.from_numpy(np.array(rows))
+        self.y_fit_ = cast(torch.from_numpy(np.array(targets, dtype=np.float64)), self.X_fit_, "y")
         tau = self.temperature
         if isinstance(tau, str) and tau == "auto":
-            tau = mean_square_length(self.X_fit_) / sqrt(X.shape[1])
+            tau = mean_square_length(self.X_fit_) / sqrt(rows.shape[1])
         self.temperature_ = positive(tau, "temperature", "logits are divided by it")
         return self
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
+from ridgeformer.algorithms import Algorithm
 from ridgeformer.core.errors import InputError, LogitRangeError, unknown_name
 from ridgeformer.estimators import Array, AttentionKernelClassifier, AttentionKernelRidge
 from ridgeformer.kernels import Kernel
@@ -166,17 +168,17 @@ class AttentionKernelRidgeCV(_OwnChoice, AttentionKernelRidge):
 
     def __init__(
         self,
-        kernel: Any = "exponential",
+        kernel: str | Kernel = "exponential",
         *,
-        ridges: Any = "auto",
-        temperature: Any = "search",
-        criterion: Any = "leave_one_out",
-        order: Any = 3,
-        scale: Any = "auto",
-        fit_intercept: Any = True,
-        algorithm: Any = "auto",
-        tol: Any = None,
-        random_state: Any = 0,
+        ridges: Sequence[float] | str | None = "auto",
+        temperature: float | str = "search",
+        criterion: str = "leave_one_out",
+        order: int = 3,
+        scale: float | str = "auto",
+        fit_intercept: bool = True,
+        algorithm: str | Algorithm = "auto",
+        tol: float | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.kernel = kernel
         self.ridges = ridges
@@ -209,17 +211,17 @@ class AttentionKernelClassifierCV(_OwnChoice, AttentionKernelClassifier):
 
     def __init__(
         self,
-        kernel: Any = "exponential",
+        kernel: str | Kernel = "exponential",
         *,
-        ridges: Any = "auto",
-        temperature: Any = "search",
-        order: Any = 3,
-        fit_intercept: Any = True,
-        class_weight: Any = None,
-        priors: Any = None,
-        algorithm: Any = "auto",
-        tol: Any = None,
-        random_state: Any = 0,
+        ridges: Sequence[float] | str | None = "auto",
+        temperature: float | str = "search",
+        order: int = 3,
+        fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
+        priors: Sequence[float] | str | None = None,
+        algorithm: str | Algorithm = "auto",
+        tol: float | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.kernel = kernel
         self.ridges = ridges

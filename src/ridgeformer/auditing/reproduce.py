@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ridgeformer.auditing.field import OWN, Field
 from ridgeformer.auditing.settings import Settings
 from ridgeformer.datasets import Split
@@ -41,7 +43,7 @@ def write_snippet(splits: tuple[Split, ...], field: Field, settings: Settings, l
     for split, choice in zip(splits, own.choices, strict=True):
         kernel = Exponential(choice["temperature"])
         kernel = Exponential(kernel.temperature, log_scale=kernel.largest_logit(split.X))
-        options = {"ridge": choice["ridge"], "algorithm": "direct"}
+        options: dict[str, Any] = {"ridge": choice["ridge"], "algorithm": "direct"}
         if classes and field.balanced:
             options["priors"] = "uniform"
         estimator = (AttentionKernelClassifier if classes else AttentionKernelRidge)(kernel, **options)
