@@ -184,8 +184,9 @@ def _answers(circuits: dict[str, Any]) -> Iterator[tuple[str, Answer]]:
     for name, given in circuits.items():
         odd = set(given) - {"nodes", "edges", "threshold", "probe", "patch"}
         if odd:
-            raise DataFileError(f"the answer to {name} has {sorted(odd)[0]!r}; nodes, edges, threshold, probe and patch "
-                                "were expected.")  # fmt: skip
+            raise DataFileError(
+                f"the answer to {name} has {sorted(odd)[0]!r}; nodes, edges, threshold, probe and patch were expected."
+            )
         threshold = given.get("threshold")
         directions = (given.get(key) for key in ("probe", "patch"))
         yield (

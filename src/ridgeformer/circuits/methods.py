@@ -22,7 +22,7 @@ __all__ = ["METHODS", "Answer", "Interventions", "probe_directions"]
 
 Edge = tuple[str, str]
 PAIRS = 2
-"""Pairs of tasks that gradients and patches are averaged over."""
+"""Pairs of tasks that gradients are averaged over; patching every edge is dear, and takes the first."""
 
 BROKEN = 1e30
 """The effect of a patch after which predictions are no longer finite."""
@@ -130,7 +130,7 @@ class Interventions:
         return dict(zip(nodes, self.run(hooks, len(nodes)), strict=True))
 
     def rerouted(self, target: str) -> dict[str, Tensor]:
-        """Return the predictions when the target alone reads what one source says in the other run, for every source."""
+        """Return the predictions when the target alone reads what a source says in the other run, for every source."""
         sources = [source for source, reader in self.known.truth.edges if reader == target]
         moved = torch.stack([self.differences[source] for source in sources])
         if target == OUTPUT:
@@ -251,14 +251,11 @@ def _attribution(known: KnownCircuit) -> Answer:
 
 
 def _patching(known: KnownCircuit) -> Answer:
-    nodes, edges = dict.fromkeys(known.truth.nodes, 0.0), dict.fromkeys(known.truth.edges, 0.0)
-    for pair in _pairs():
-        shown = Interventions(known, *pair)
-        for node, predictions in shown.replaced().items():
-            nodes[node] += shown.moved(predictions)
-        for target in (*known.truth.nodes, OUTPUT):
-            for source, predictions in shown.rerouted(target).items():
-                edges[source, target] += shown.moved(predictions)
+    shown, edges = Interventions(known, *_pairs()[0]), dict[Edge, float]()
+    nodes = {node: shown.moved(predictions) for node, predictions in shown.replaced().items()}
+    for target in (*known.truth.nodes, OUTPUT):
+        for source, predictions in shown.rerouted(target).items():
+            edges[source, target] = shown.moved(predictions)
     return Answer(nodes, edges, threshold=1e-9)
 
 

@@ -56,7 +56,7 @@ class Score:
 def score(known: KnownCircuit, answer: Answer) -> Score:
     """Return how good an answer is.
 
-    Where the answer has no threshold, as many nodes and edges are taken as there are in truth, the highest scores first.
+    Where the answer has no threshold, as many nodes and edges count as chosen as there are in truth, highest first.
 
     Raises:
         InputError: names that the circuit does not have, scores that are not finite, directions of another size.
