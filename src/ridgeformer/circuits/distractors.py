@@ -14,14 +14,15 @@ import numpy as np
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.language.expressions import Term
 from ridgeformer.language.program import Attend, Channel, Gate, Head, Instruction, Program, Record
+from ridgeformer.language.roles import ANCHOR, SUPPORT, Role
 
 __all__ = ["distract"]
 
 DEAD = 4
 """Dead channels that decoys write, each from lower ones only, so that values stay moderate; two more are embedded."""
 
-CARRIES = ("y", "r", "p", "alpha", "copy", "dead_x", "dead_y")
-"""Channels of moderate size that decoys read."""
+CARRIES = {"y": None, "r": None, "p": None, "alpha": SUPPORT, "copy": ANCHOR, "dead_x": None, "dead_y": None}
+"""Channels of moderate size that decoys read, with the role that holds them where the embedding does not say."""
 
 
 def distract(program: Program, steps: int, seed: int, decoys: int) -> Program:
@@ -42,7 +43,8 @@ def distract(program: Program, steps: int, seed: int, decoys: int) -> Program:
         channels[f"dead_{number}"] = Channel(f"dead_{number}", "outputs", "carries data that nobody uses")
     found = replace(program, channels=channels, uniform=False)
     real = [head for _, i in program.timeline() if isinstance(i, Attend) for head in i.heads]
-    draw = _Draw(numpy_generator(seed, "distractors"), [name for name in CARRIES if name in channels], real)
+    held = {name: (role,) if role else channels[name].on for name, role in CARRIES.items() if name in channels}
+    draw = _Draw(numpy_generator(seed, "distractors"), held, real)
     gated = any(isinstance(instruction, Gate) for _, instruction in program.timeline())
     found.prelude = draw.section(program.prelude, decoys, gated)
     alike = program.steps * steps if program.uniform else program.steps
@@ -54,8 +56,8 @@ def distract(program: Program, steps: int, seed: int, decoys: int) -> Program:
 class _Draw:
     """Random decoys, with the scores, masks and scales of real heads."""
 
-    def __init__(self, generator: np.random.Generator, carries: list[str], real: list[Head]) -> None:
-        self.generator, self.carries, self.real = generator, carries, real
+    def __init__(self, generator: np.random.Generator, held: dict[str, tuple[Role, ...]], real: list[Head]) -> None:
+        self.generator, self.held, self.real = generator, held, real
 
     def section(self, section: list[Instruction], decoys: int, gated: bool) -> list[Instruction]:
         """Return a section with decoys beside its instructions and, where gates follow each other, between them."""
@@ -87,7 +89,9 @@ class _Draw:
         like = self.real[int(self.generator.integers(len(self.real)))]
         size = float(np.linalg.norm([scale for _, _, scale in like.values]))
         source, target = self._dead()
-        carried = (target, self._carried(), self._scale(size))
+        readers = {rule.reader for rule in like.mask.rules if rule.source == SUPPORT}
+        sources = {rule.source for rule in like.mask.rules if rule.reader in readers}  # all heads read supports
+        carried = (target, self._carried(sources), self._scale(size))
         scores = tuple((left, right, scale * self.generator.uniform(0.7, 1.4)) for left, right, scale in like.scores)
         return replace(like, name=name, scores=scores, values=(carried, (target, source, self._scale())))
 
@@ -99,7 +103,7 @@ class _Draw:
     def _product(self) -> tuple[str, tuple[Term, ...]]:
         """Return a dead channel, and what a decoy unit makes of it."""
         source, target = self._dead()
-        factors = (self._carried(narrow=True), source)
+        factors = (self._carried(), source)
         return target, (Term(1.0, (target,)), Term(self._scale(), factors), Term(self._scale(), (source,)))
 
     def _dead(self) -> tuple[str, str]:
@@ -107,8 +111,12 @@ class _Draw:
         low, high = sorted(int(place) for place in self.generator.choice(DEAD, 2, replace=False))
         return f"dead_{low}", f"dead_{high}"
 
-    def _carried(self, *, narrow: bool = False) -> str:
-        names = [name for name in self.carries if not (narrow and name == "dead_x")]
+    def _carried(self, sources: set[Role] | None = None) -> str:
+        """Return a channel that holds data: of one column, or, read by a head, on one of its sources."""
+        if sources is None:
+            names = [name for name in self.held if name != "dead_x"]
+        else:
+            names = [name for name, roles in self.held.items() if sources & set(roles)]
         return names[int(self.generator.integers(len(names)))]
 
     def _scale(self, size: float = 1.0) -> float:

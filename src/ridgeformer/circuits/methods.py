@@ -212,6 +212,14 @@ def _random(known: KnownCircuit) -> Answer:
     return Answer(nodes, {edge: float(generator.random()) for edge in known.truth.edges})
 
 
+def _activity(known: KnownCircuit) -> Answer:
+    """Nodes and edges by how much the source says otherwise on other data."""
+    found = [Interventions(known, *pair).differences for pair in _pairs()]
+    moved = {node: sum(_norm(differences[node]) for differences in found) for node in found[0]}
+    nodes = {node: moved[node] for node in known.truth.nodes}
+    return Answer(nodes, {(source, target): moved[source] for source, target in known.truth.edges})
+
+
 def _weight_norms(known: KnownCircuit) -> Answer:
     """Nodes by the norm of all their weights, edges by the product of what the source writes and the target reads."""
     weights = _weights(known)
@@ -266,6 +274,7 @@ def _pairs() -> list[tuple[int, int]]:
 METHODS: dict[str, Callable[[KnownCircuit], Answer]] = {
     "random": _random,
     "weight norm": _weight_norms,
+    "activity": _activity,
     "composition": _composition,
     "gradient attribution": _attribution,
     "activation patching": _patching,

@@ -43,7 +43,7 @@ def answer(
     directory: Family,
     into: Annotated[Path, typer.Option("--out", help="Where the answers go, as JSON.")],
     method: Annotated[
-        str, typer.Option(help="random, weight norm, composition, gradient attribution, activation patching.")
+        str, typer.Option(help="random, weight norm, activity, composition, gradient attribution, activation patching.")
     ],
     only: Only = "",
 ) -> None:
