@@ -78,7 +78,7 @@ def test_distractors_carry_data_and_leave_predictions_alone():
     assert not any(hidden.truth.nodes[node] for node in decoys)
     activity = {node: float(shown.differences[node].norm()) for node in (*decoys, *real)}
     moving = [node for node in decoys if activity[node] > 1e-2]
-    assert len(moving) >= 0.75 * len(decoys)  # the others read coefficients that are still zero, as real heads do
+    assert len(moving) >= 0.75 * len(decoys)  # the others read coefficients that are still zero, as a real head does
     assert max(activity[node] for node in decoys) > min(activity[node] for node in real)
 
 
