@@ -58,7 +58,9 @@ def draw(quick: bool = False) -> Figure:
     right.plot(grid, io.predictions(logits)[0][:, 0], label="TransformerLens")
     right.plot(grid, model(X, y, Xq), "k:", label="conjugate gradients")
     right.plot(grid, io.predictions(patched)[0][:, 0], label="step 1 twice as long on queries")
-    right.plot(grid, model(X, y, Xq) + answer[:, 0], "k--", linewidth=0.8, label="conjugate gradients + their first answer")
+    right.plot(
+        grid, model(X, y, Xq) + answer[:, 0], "k--", linewidth=0.8, label="conjugate gradients + their first answer"
+    )
     right.plot(grid, io.predictions(silenced)[0][:, 0], label="mean heads silenced")
     right.set(xlabel="angle of the row", ylabel="prediction", title="the query tokens' answer")
     right.legend(fontsize=8)

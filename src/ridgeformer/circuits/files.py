@@ -154,7 +154,7 @@ def save_answers(path: str | Path, answers: Mapping[str, Answer], method: str = 
     circuits = {}
     for name, answer in answers.items():
         edges = [[source, target, value] for (source, target), value in answer.edges.items()]
-        given = {"nodes": answer.nodes, "edges": edges, "threshold": answer.threshold}
+        given: dict[str, Any] = {"nodes": answer.nodes, "edges": edges, "threshold": answer.threshold}
         given |= {"probe": answer.probe, "patch": answer.patch}
         circuits[name] = {key: value for key, value in given.items() if value not in ({}, [], None)}
     try:

@@ -30,8 +30,11 @@ def export(
         from ridgeformer.compiler import load_model
         from ridgeformer.export import to_hf, to_transformer_lens
 
-    model, options = load_model(directory), {"max_tokens": max_tokens, "rotate": rotate}
-    exported = to_transformer_lens(model, **options) if to == "lens" else to_hf(model, to, **options)
+    model = load_model(directory)
+    if to == "lens":
+        exported = to_transformer_lens(model, max_tokens=max_tokens, rotate=rotate)
+    else:
+        exported = to_hf(model, to, max_tokens=max_tokens, rotate=rotate)
     exported.save(into)
     io, kind = exported.io, type(exported.model).__name__
     facts = {
