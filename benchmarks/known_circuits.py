@@ -13,9 +13,9 @@ from harness import report
 
 from ridgeformer.circuits import (
     METHODS,
-    Answer,
-    Interventions,
+    CircuitAnswer,
     KnownCircuit,
+    PatchedRuns,
     Score,
     family,
     make,
@@ -55,7 +55,7 @@ def main() -> None:
                 answer = replace(answer, threshold=None)  # precision and recall like the others'
             graded.setdefault((name, recipe.hidden), []).append(score(known, answer))
         for name, direction in probe_directions(known).items():
-            found = score(known, Answer(probe=direction, patch=direction))
+            found = score(known, CircuitAnswer(probe=direction, patch=direction))
             directed.setdefault((f"{name} direction", recipe.hidden), []).append(found)
         settings = {"circuits": f"{number} of {len(order)}", "seed": seed, "precision and recall": "of as many as true"}
         settings |= {f"processor seconds of {name}": f"{value:.0f}" for name, value in seconds.items()}
@@ -83,9 +83,9 @@ def _too_many(method: str, known: KnownCircuit) -> bool:
     return method == "activation patching" and len(known.truth.edges) > MOST_PAIRS
 
 
-def _nodes_patched(known: KnownCircuit) -> Answer:
-    shown = Interventions(known, 1000, 1001)
-    return Answer({node: shown.moved(found) for node, found in shown.replaced().items()})
+def _nodes_patched(known: KnownCircuit) -> CircuitAnswer:
+    shown = PatchedRuns(known, 1000, 1001)
+    return CircuitAnswer({node: shown.moved(found) for node, found in shown.replaced().items()})
 
 
 def _half(hidden: bool) -> str:

@@ -48,7 +48,7 @@ def draw(quick: bool = False) -> Figure:
     patched = exported.model.run_with_hooks(embeds, fwd_hooks=[patch])
     [answer] = io.read(first["f"], cache[f"blocks.{first['f'].state - 1}.hook_resid_post"])
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
     left.plot(layers, alpha, label="along the direction of alpha")
     scale = next(record.scale for record in io.records if record.name == "alpha")
     for record in (record for record in io.records if record.name == "alpha"):
@@ -63,7 +63,7 @@ def draw(quick: bool = False) -> Figure:
     )
     right.plot(grid, io.predictions(silenced)[0][:, 0], label="mean heads silenced")
     right.set(xlabel="angle of the row", ylabel="prediction", title="the query tokens' answer")
-    right.legend(fontsize=8)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from ridgeformer import errors
 from ridgeformer.circuits import (
     METHODS,
-    Answer,
+    CircuitAnswer,
     load_answers,
     load_circuit,
     load_names,
@@ -47,12 +47,12 @@ def test_scores_are_those_of_scikit_learn(known):
 
 def test_the_truth_itself_is_a_perfect_answer_and_its_opposite_the_worst(known):
     nodes, edges = ({key: float(bool(v)) for key, v in part.items()} for part in (known.truth.nodes, known.truth.edges))
-    best = score(known, Answer(nodes, edges, threshold=0.5))
+    best = score(known, CircuitAnswer(nodes, edges, threshold=0.5))
     assert (best.nodes.auc, best.edges.auc, best.edges.precision, best.edges.recall) == (1.0, 1.0, 1.0, 1.0)
-    worst = score(known, Answer(edges={key: -value for key, value in edges.items()}))
+    worst = score(known, CircuitAnswer(edges={key: -value for key, value in edges.items()}))
     assert worst.edges.auc == 0.0
     assert worst.nodes is None
-    assert isnan(score(known, Answer(nodes, threshold=2.0)).nodes.precision)
+    assert isnan(score(known, CircuitAnswer(nodes, threshold=2.0)).nodes.precision)
 
 
 def test_patching_finds_a_hidden_circuit_and_weight_norms_do_not(known):
@@ -66,11 +66,11 @@ def test_patching_finds_a_hidden_circuit_and_weight_norms_do_not(known):
 def test_probes_and_patches(known):
     question = known.truth.question
     exact = tuple(known.export.io.directions[question.channel].write[0].tolist())
-    best = score(known, Answer(probe=exact, patch=exact))
+    best = score(known, CircuitAnswer(probe=exact, patch=exact))
     assert best.probe == pytest.approx(1.0)
     assert best.patch == pytest.approx(1.0)
     directions = probe_directions(known)
-    fitted = score(known, Answer(probe=directions["least squares"], patch=directions["random"]))
+    fitted = score(known, CircuitAnswer(probe=directions["least squares"], patch=directions["random"]))
     assert fitted.probe == pytest.approx(1.0)
     assert fitted.patch < 0.1
     assert mean_score([best, fitted])["probe"] == pytest.approx(1.0)
@@ -79,11 +79,11 @@ def test_probes_and_patches(known):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Answer({"L9.H9": 1.0}), "has no 'L9.H9'"),
-        (Answer(edges={("L0.H0", "L0.H1"): 1.0}), "has no"),
-        (Answer({"L0.H0": float("nan")}), "give finite scores"),
-        (Answer(probe=(1.0, 2.0)), "was expected"),
-        (Answer(patch=(0.0,) * 34), "give a direction"),
+        (CircuitAnswer({"L9.H9": 1.0}), "has no 'L9.H9'"),
+        (CircuitAnswer(edges={("L0.H0", "L0.H1"): 1.0}), "has no"),
+        (CircuitAnswer({"L0.H0": float("nan")}), "give finite scores"),
+        (CircuitAnswer(probe=(1.0, 2.0)), "was expected"),
+        (CircuitAnswer(patch=(0.0,) * 34), "give a direction"),
     ],
 )
 def test_answers_to_another_question_are_refused(known, answer, message):

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 import torch
 
-from ridgeformer.circuits import Interventions, family, make
+from ridgeformer.circuits import PatchedRuns, family, make
 from ridgeformer.circuits.truth import OUTPUT
 
 BY_NAME = {recipe.name: recipe for recipe in family()}
@@ -26,7 +26,7 @@ def moved(known, tasks=((0, 1), (2, 3))):
         dict.fromkeys(part, 0.0) for part in (known.truth.nodes, known.truth.nodes, known.truth.edges)
     )
     for pair in tasks:
-        shown = Interventions(known, *pair)
+        shown = PatchedRuns(known, *pair)
         for node, found in shown.replaced().items():
             nodes[node] = max(nodes[node], shown.moved(found))
         for node, found in shown.replaced(by_zero=True).items():
@@ -71,7 +71,7 @@ def test_distractors_carry_data_and_leave_predictions_alone():
     for seed in (0, 1):
         [found], [expected] = hidden.export(*hidden.task(seed)), bare.export(*hidden.task(seed))
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    shown = Interventions(hidden, 0, 1)
+    shown = PatchedRuns(hidden, 0, 1)
     decoys = [node.name for node in hidden.export.io.circuit.nodes if "decoy" in node.role]
     real = [node for node, verdict in hidden.truth.nodes.items() if verdict]
     assert len(decoys) >= 4

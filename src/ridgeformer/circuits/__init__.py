@@ -6,16 +6,16 @@ parts carry data to the prediction; `methods` has the baselines, `scoring` grade
 
 from ridgeformer.circuits.family import KnownCircuit, Recipe, family, make
 from ridgeformer.circuits.files import load_answers, load_circuit, load_names, save_answers, save_family
-from ridgeformer.circuits.methods import METHODS, Answer, Interventions, probe_directions
+from ridgeformer.circuits.methods import METHODS, CircuitAnswer, PatchedRuns, probe_directions
 from ridgeformer.circuits.scoring import Graded, Score, mean_score, score
 from ridgeformer.circuits.truth import Question, Truth
 
 __all__ = [
     "METHODS",
-    "Answer",
+    "CircuitAnswer",
     "Graded",
-    "Interventions",
     "KnownCircuit",
+    "PatchedRuns",
     "Question",
     "Recipe",
     "Score",

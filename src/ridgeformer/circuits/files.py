@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ridgeformer.circuits.family import KnownCircuit, Recipe, family, make
-from ridgeformer.circuits.methods import Answer
+from ridgeformer.circuits.methods import CircuitAnswer
 from ridgeformer.circuits.truth import INPUT, OUTPUT, Question, Truth
 from ridgeformer.core.errors import DataFileError, RidgeformerError
 from ridgeformer.core.reading import explained, read_regular
@@ -148,7 +148,7 @@ def _checksum(path: Path) -> str:
 # -- answers ---------------------------------------------------------------------------------------
 
 
-def save_answers(path: str | Path, answers: Mapping[str, Answer], method: str = "") -> Path:
+def save_answers(path: str | Path, answers: Mapping[str, CircuitAnswer], method: str = "") -> Path:
     """Write answers as JSON: circuit to nodes, edges, threshold, probe and patch, whichever there are."""
     path = Path(path)
     circuits = {}
@@ -166,7 +166,7 @@ def save_answers(path: str | Path, answers: Mapping[str, Answer], method: str = 
     return path
 
 
-def load_answers(path: str | Path) -> dict[str, Answer]:
+def load_answers(path: str | Path) -> dict[str, CircuitAnswer]:
     """Return the answers of a file.
 
     Raises:
@@ -180,7 +180,7 @@ def load_answers(path: str | Path) -> dict[str, Answer]:
         return dict(_answers(found["circuits"]))
 
 
-def _answers(circuits: dict[str, Any]) -> Iterator[tuple[str, Answer]]:
+def _answers(circuits: dict[str, Any]) -> Iterator[tuple[str, CircuitAnswer]]:
     for name, given in circuits.items():
         odd = set(given) - {"nodes", "edges", "threshold", "probe", "patch"}
         if odd:
@@ -191,7 +191,7 @@ def _answers(circuits: dict[str, Any]) -> Iterator[tuple[str, Answer]]:
         directions = (given.get(key) for key in ("probe", "patch"))
         yield (
             name,
-            Answer(
+            CircuitAnswer(
                 {str(node): float(value) for node, value in given.get("nodes", {}).items()},
                 {(str(source), str(target)): float(value) for source, target, value in given.get("edges", [])},
                 None if threshold is None else float(threshold),

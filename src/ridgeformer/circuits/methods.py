@@ -18,7 +18,7 @@ from ridgeformer.circuits.family import KnownCircuit
 from ridgeformer.circuits.truth import INPUT, OUTPUT
 from ridgeformer.core.seeds import numpy_generator, torch_generator
 
-__all__ = ["METHODS", "Answer", "Interventions", "probe_directions"]
+__all__ = ["METHODS", "CircuitAnswer", "PatchedRuns", "probe_directions"]
 
 Edge = tuple[str, str]
 PAIRS = 2
@@ -32,7 +32,7 @@ FIRST_TASK = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class CircuitAnswer:
     """What a method says of one circuit.
 
     Attributes:
@@ -50,7 +50,7 @@ class Answer:
     patch: tuple[float, ...] | None = None
 
 
-class Interventions:
+class PatchedRuns:
     """A clean and another run of a known circuit, and what happens if parts of the second are put into the first."""
 
     def __init__(self, known: KnownCircuit, clean: int, other: int) -> None:
@@ -206,40 +206,40 @@ class Interventions:
 # -- the baselines ------------------------------------------------------------------------------------
 
 
-def _random(known: KnownCircuit) -> Answer:
+def _random(known: KnownCircuit) -> CircuitAnswer:
     generator = numpy_generator(known.recipe.seed, "random answer")
     nodes = {node: float(generator.random()) for node in known.truth.nodes}
-    return Answer(nodes, {edge: float(generator.random()) for edge in known.truth.edges})
+    return CircuitAnswer(nodes, {edge: float(generator.random()) for edge in known.truth.edges})
 
 
-def _activity(known: KnownCircuit) -> Answer:
+def _activity(known: KnownCircuit) -> CircuitAnswer:
     """Nodes and edges by how much the source says otherwise on other data."""
-    found = [Interventions(known, *pair).differences for pair in _pairs()]
+    found = [PatchedRuns(known, *pair).differences for pair in _pairs()]
     moved = {node: sum(_norm(differences[node]) for differences in found) for node in found[0]}
     nodes = {node: moved[node] for node in known.truth.nodes}
-    return Answer(nodes, {(source, target): moved[source] for source, target in known.truth.edges})
+    return CircuitAnswer(nodes, {(source, target): moved[source] for source, target in known.truth.edges})
 
 
-def _weight_norms(known: KnownCircuit) -> Answer:
+def _weight_norms(known: KnownCircuit) -> CircuitAnswer:
     """Nodes by the norm of all their weights, edges by the product of what the source writes and the target reads."""
     weights = _weights(known)
     norms = {name: (_norm(*reads), _norm(write)) for name, (reads, write) in weights.items()}
     nodes = {node: _norm(*weights[node][0], weights[node][1]) for node in known.truth.nodes}
-    return Answer(nodes, {(s, t): norms[s][1] * norms[t][0] for s, t in known.truth.edges})
+    return CircuitAnswer(nodes, {(s, t): norms[s][1] * norms[t][0] for s, t in known.truth.edges})
 
 
-def _composition(known: KnownCircuit) -> Answer:
+def _composition(known: KnownCircuit) -> CircuitAnswer:
     """Edges by the norm of what the source writes times what the target reads; nodes by the largest edge they send."""
     weights = _weights(known)
     edges = {(s, t): _norm(*(weights[s][1] @ read for read in weights[t][0])) for s, t in known.truth.edges}
     nodes = {node: max(value for (s, _), value in edges.items() if s == node) for node in known.truth.nodes}
-    return Answer(nodes, edges)
+    return CircuitAnswer(nodes, edges)
 
 
 def _weights(known: KnownCircuit) -> dict[str, tuple[list[Tensor], Tensor]]:
     """Return what every part reads and writes with; the input writes with the embeddings of all roles."""
     io, lens = known.export.io, known.export.model
-    shown = Interventions(known, FIRST_TASK, FIRST_TASK + 1)
+    shown = PatchedRuns(known, FIRST_TASK, FIRST_TASK + 1)
     found = {node: shown.weights(node) for node in known.truth.nodes}
     found[INPUT] = ([], torch.cat(list(io.embed.values())))
     found[OUTPUT] = ([lens.original_model.head.weight[:1].T], torch.zeros(1, lens.cfg.d_model))
@@ -250,28 +250,28 @@ def _norm(*matrices: Tensor) -> float:
     return float(sum(float(matrix.square().sum()) for matrix in matrices) ** 0.5)
 
 
-def _attribution(known: KnownCircuit) -> Answer:
-    found = [Interventions(known, *pair).attributions() for pair in _pairs()]
-    return Answer(
+def _attribution(known: KnownCircuit) -> CircuitAnswer:
+    found = [PatchedRuns(known, *pair).attributions() for pair in _pairs()]
+    return CircuitAnswer(
         {node: sum(nodes[node] for nodes, _ in found) for node in known.truth.nodes},
         {edge: sum(edges[edge] for _, edges in found) for edge in known.truth.edges},
     )
 
 
-def _patching(known: KnownCircuit) -> Answer:
-    shown, edges = Interventions(known, *_pairs()[0]), dict[Edge, float]()
+def _patching(known: KnownCircuit) -> CircuitAnswer:
+    shown, edges = PatchedRuns(known, *_pairs()[0]), dict[Edge, float]()
     nodes = {node: shown.moved(predictions) for node, predictions in shown.replaced().items()}
     for target in (*known.truth.nodes, OUTPUT):
         for source, predictions in shown.rerouted(target).items():
             edges[source, target] = shown.moved(predictions)
-    return Answer(nodes, edges, threshold=1e-9)
+    return CircuitAnswer(nodes, edges, threshold=1e-9)
 
 
 def _pairs() -> list[tuple[int, int]]:
     return [(FIRST_TASK + 2 * pair, FIRST_TASK + 2 * pair + 1) for pair in range(PAIRS)]
 
 
-METHODS: dict[str, Callable[[KnownCircuit], Answer]] = {
+METHODS: dict[str, Callable[[KnownCircuit], CircuitAnswer]] = {
     "random": _random,
     "weight norm": _weight_norms,
     "activity": _activity,

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from ridgeformer.circuits.family import KnownCircuit
-from ridgeformer.circuits.methods import Answer, Interventions
+from ridgeformer.circuits.methods import CircuitAnswer, PatchedRuns
 from ridgeformer.core.errors import InputError, ShapeError
 
 __all__ = ["Graded", "Score", "mean_score", "score"]
@@ -53,7 +53,7 @@ class Score:
     patch: float | None
 
 
-def score(known: KnownCircuit, answer: Answer) -> Score:
+def score(known: KnownCircuit, answer: CircuitAnswer) -> Score:
     """Return how good an answer is.
 
     Where the answer has no threshold, as many nodes and edges count as chosen as there are in truth, highest first.
@@ -142,9 +142,9 @@ def _patch(known: KnownCircuit, direction: Tensor) -> float | None:
     unit = direction / direction.norm()
     missed = whole = 0.0
     for seed in range(HELD_OUT[0], HELD_OUT[1], 2):
-        shown = Interventions(known, seed, seed + 1)
+        shown = PatchedRuns(known, seed, seed + 1)
 
-        def exchanged(read: Tensor, write: Tensor, shown: Interventions = shown) -> Tensor:
+        def exchanged(read: Tensor, write: Tensor, shown: PatchedRuns = shown) -> Tensor:
             """Return the predictions when what is read on the tokens of the role is that of the other run."""
 
             def swap(value: Tensor, hook: object) -> Tensor:
