@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.circuits.family import KnownCircuit
+from ridgeformer.circuits.recipes import KnownCircuit
 from ridgeformer.circuits.truth import INPUT, OUTPUT
 from ridgeformer.core.seeds import numpy_generator, torch_generator
 

@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from ridgeformer.circuits.family import KnownCircuit
+from ridgeformer.circuits.recipes import KnownCircuit
 from ridgeformer.circuits.methods import CircuitAnswer, PatchedRuns
 from ridgeformer.core.errors import InputError, ShapeError
 

@@ -88,10 +88,14 @@ class KnownCircuit:
     truth: Truth
 
     def task(self, seed: int) -> Task:
-        """Return rows of unit length and normal targets: 8 supports, their targets, 3 queries."""
+        """Return rows between half a unit and a unit long, and normal targets: 8 supports, their targets, 3 queries.
+
+        Rows of one length would make the squared length, which Gaussian kernels compute, the same on all data.
+        """
         generator = torch_generator(seed, "tasks of a known circuit")
         rows = torch.randn(SUPPORTS + QUERIES, self.recipe.features, generator=generator, dtype=torch.float64)
-        rows = rows / rows.norm(dim=1, keepdim=True)
+        length = 0.5 + 0.5 * torch.rand(len(rows), 1, generator=generator, dtype=torch.float64)
+        rows = length * rows / rows.norm(dim=1, keepdim=True)
         y = torch.randn(SUPPORTS, generator=generator, dtype=torch.float64)
         return rows[:SUPPORTS], y, rows[SUPPORTS:]
 
@@ -112,7 +116,12 @@ class KnownCircuit:
         }
         return {
             "recipe": asdict(self.recipe),
-            "data": {"supports": SUPPORTS, "queries": QUERIES, "rows": "unit length", "targets": "standard normal"},
+            "data": {
+                "supports": SUPPORTS,
+                "queries": QUERIES,
+                "rows": "length uniform in [0.5, 1]",
+                "targets": "standard normal",
+            },
             "nodes": dict(self.truth.nodes),
             "edges": edges[True],
             "unscored_edges": edges[None],
