@@ -4,9 +4,9 @@
 parts carry data to the prediction; `methods` has the baselines, `scoring` grades answers, `files` keeps all of it.
 """
 
-from ridgeformer.circuits.recipes import KnownCircuit, Recipe, family, make
 from ridgeformer.circuits.files import load_answers, load_circuit, load_names, save_answers, save_family
 from ridgeformer.circuits.methods import METHODS, CircuitAnswer, PatchedRuns, probe_directions
+from ridgeformer.circuits.recipes import KnownCircuit, Recipe, family, make
 from ridgeformer.circuits.scoring import Graded, Score, mean_score, score
 from ridgeformer.circuits.truth import Question, Truth
 

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ridgeformer.circuits.recipes import KnownCircuit, Recipe, family, make
 from ridgeformer.circuits.methods import CircuitAnswer
+from ridgeformer.circuits.recipes import KnownCircuit, Recipe, family, make
 from ridgeformer.circuits.truth import INPUT, OUTPUT, Question, Truth
 from ridgeformer.core.errors import DataFileError, RidgeformerError
 from ridgeformer.core.reading import explained, read_regular
@@ -30,7 +30,8 @@ This model belongs to a family for testing interpretability methods: {hidden}. `
 `unscored_edges` are left open: their output is the same on all data, or belongs to a Newton iteration, which repairs
 itself. {counts}
 
-Data: {supports} supports of {features} features, 0.5 to 1 long, standard normal targets, {queries} queries; from Python, `ridgeformer.circuits.load_circuit(DIR, NAME).task(seed)`.
+Data: {supports} supports of {features} features, 0.5 to 1 long, standard normal targets, {queries} queries; from Python,
+`ridgeformer.circuits.load_circuit(DIR, NAME).task(seed)`.
 """
 
 

@@ -11,8 +11,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from ridgeformer.circuits.recipes import KnownCircuit
 from ridgeformer.circuits.methods import CircuitAnswer, PatchedRuns
+from ridgeformer.circuits.recipes import KnownCircuit
 from ridgeformer.core.errors import InputError, ShapeError
 
 __all__ = ["Graded", "Score", "mean_score", "score"]
