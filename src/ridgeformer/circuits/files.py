@@ -30,8 +30,8 @@ This model belongs to a family for testing interpretability methods: {hidden}. `
 `unscored_edges` are left open: their output is the same on all data, or belongs to a Newton iteration, which repairs
 itself. {counts}
 
-Data: {supports} supports of {features} features, 0.5 to 1 long, standard normal targets, {queries} queries; from Python,
-`ridgeformer.circuits.load_circuit(DIR, NAME).task(seed)`.
+Data: {supports} supports of {features} features, 0.5 to 1 long, standard normal targets, {queries} queries; from
+Python, `ridgeformer.circuits.load_circuit(DIR, NAME).task(seed)`.
 """
 
 
