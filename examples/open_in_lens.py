@@ -2,8 +2,9 @@
 
 A compiled transformer as a TransformerLens model. Left: the coefficient of the first support, read from the residual
 stream after every layer along the direction of alpha. It stands still while the network takes reciprocals and steps as
-conjugate gradients do. Right: the predictions of the model, those of the algorithm, and those of the model with its
-mean heads silenced: without inner products every step has length zero.
+conjugate gradients do. Right: the predictions of the model, those of the algorithm, those with the length of step 1
+doubled on the queries, which adds the answer of step 1, and those of the model with its mean heads silenced: without
+inner products every step has length zero.
 """
 
 import matplotlib.pyplot as plt
@@ -37,7 +38,17 @@ def draw(quick: bool = False) -> Figure:
     hooks = [(f"blocks.{node.layer}.attn.hook_z", silence) for node in heads]
     silenced = exported.model.run_with_hooks(embeds, fwd_hooks=hooks)
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    first = {record.name: record for record in reversed(io.records) if record.step == 1}
+    gamma, queries = io.directions[first["gamma"].channel], io.channel("role query", embeds)
+
+    def longer(stream: torch.Tensor, hook: object) -> torch.Tensor:
+        return stream + queries * (stream @ gamma.read) @ gamma.write
+
+    patch = (f"blocks.{first['gamma'].state - 1}.hook_resid_post", longer)
+    patched = exported.model.run_with_hooks(embeds, fwd_hooks=[patch])
+    [answer] = io.read(first["f"], cache[f"blocks.{first['f'].state - 1}.hook_resid_post"])
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
     left.plot(layers, alpha, label="along the direction of alpha")
     scale = next(record.scale for record in io.records if record.name == "alpha")
     for record in (record for record in io.records if record.name == "alpha"):
@@ -46,9 +57,13 @@ def draw(quick: bool = False) -> Figure:
     right.plot(angle, y, "ko", markersize=3, label="supports")
     right.plot(grid, io.predictions(logits)[0][:, 0], label="TransformerLens")
     right.plot(grid, model(X, y, Xq), "k:", label="conjugate gradients")
+    right.plot(grid, io.predictions(patched)[0][:, 0], label="step 1 twice as long on queries")
+    right.plot(
+        grid, model(X, y, Xq) + answer[:, 0], "k--", linewidth=0.8, label="conjugate gradients + their first answer"
+    )
     right.plot(grid, io.predictions(silenced)[0][:, 0], label="mean heads silenced")
     right.set(xlabel="angle of the row", ylabel="prediction", title="the query tokens' answer")
-    right.legend(fontsize=8)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 

@@ -1,3 +1,5 @@
+from math import exp
+
 import pytest
 import torch
 
@@ -30,12 +32,41 @@ def test_a_stock_class_computes_what_we_compute(target, route, steps, dtype, tol
     assert float(model(X, y, Xq).abs().max()) > 0.1
 
 
+def textbook_cg(X, y, Xq, steps):
+    """Conjugate gradients on e^-2 (K + 0.1 I), as the network scales it, in the precision of the arguments."""
+    K, k = (torch.exp(rows @ X.T / 0.5 - 2) for rows in (X, Xq))
+    ridge, r, f = 0.1 * exp(-2), y, 0.0
+    p, rho = r, (r * r).mean()
+    for _ in range(steps):
+        u = K @ p + ridge * p
+        gamma = rho / (p * u).mean()
+        f, r = f + gamma * (k @ p), r - gamma * u
+        rho, previous = (r * r).mean(), rho
+        p = r + rho / previous * p
+    return f
+
+
 @pytest.mark.parametrize("target", ["t5", "llama"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_conjugate_gradients_in_float32(target, seed):
-    """Differences are those of rounding, and about the error of our own float32 forward pass, 1e-7 to 3e-6."""
+@pytest.mark.parametrize("seed", range(6))
+def test_conjugate_gradients_in_float32_are_as_exact_as_the_task_allows(target, seed):
+    """No float32 pass is within 1e-6 on every task, textbook conjugate gradients included.
+
+    A task's own rounding is how far predictions move when every input changes by at most half a unit in the last place
+    of float32. Over 24 tasks the export was 1.7 of these from float64 in the median and 7.2 at most, the textbook
+    recursion in float32 1.5 and 7.4.
+    """
     model, (X, y, Xq) = compiled("cg", 4, "float32"), task(seed=seed, dtype=torch.float32)
-    assert difference(exported(target, "cg", 4, "float32"), model, X, y, Xq) <= 1e-5
+    exact = [part.double() for part in (X, y, Xq)]
+    reference, generator, rounding = textbook_cg(*exact, 4), torch.Generator().manual_seed(seed), 0.0
+    for _ in range(16):
+        noise = (2 * torch.rand(part.shape, generator=generator, dtype=torch.float64) - 1 for part in exact)
+        near = [part * (1 + 2**-24 * draw) for part, draw in zip(exact, noise, strict=True)]
+        rounding = max(rounding, float((textbook_cg(*near, 4) - reference).abs().max()))
+    export = exported(target, "cg", 4, "float32")
+    [found] = export(X, y, Xq)
+    assert difference(export, model, X, y, Xq) <= 10 * rounding
+    assert float((found[:, 0].double() - reference).abs().max()) <= 10 * rounding
+    assert rounding < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -171,10 +202,25 @@ def test_a_rotation_hides_the_channels_and_costs_little(target, route, steps, to
 
 @pytest.mark.slow
 def test_rotated_vanilla_of_500_layers_and_conjugate_gradients_of_6_steps():
-    """Rounding in a rotated stream is multiplied by the constant of the masks: four tasks gave up to 6e-11."""
-    assert difference(exported("t5", "vanilla", 500, rotate=0), compiled("vanilla", 500), *task()) <= 1e-10
-    assert difference(exported("albert", "vanilla", 500, rotate=0), compiled("vanilla", 500), *task()) <= 1e-10
-    assert difference(exported("t5", "cg", 6, rotate=0), compiled("cg", 6), *task()) <= 1e-9
+    """Rounding in a rotated stream is multiplied by the constant of the masks.
+
+    Over 18 pairs of a rotation and a task the median was 4e-12, 15 were below 1e-11 and all below 1.4e-11.
+    """
+    for target in ("t5", "albert"):
+        found = [
+            difference(exported(target, "vanilla", 500, rotate=seed), compiled("vanilla", 500), *task(seed))
+            for seed in (0, 1, 3)
+        ]
+        assert sorted(found)[1] <= 1e-11
+        assert max(found) <= 2e-11
+    assert difference(exported("t5", "cg", 6, rotate=0), compiled("cg", 6), *task()) <= 1e-10
+
+
+def test_a_rotation_narrows_the_logits_that_masks_exceed():
+    X, y, Xq = task()
+    assert len(exported("t5", "vanilla", 50)(4 * X, y, 4 * Xq)) == 1
+    with pytest.raises(errors.LogitRangeError, match="export without rotate"):
+        exported("t5", "vanilla", 50, rotate=0)(4 * X, y, 4 * Xq)
 
 
 # -- refusals -------------------------------------------------------------------------------------------

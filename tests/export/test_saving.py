@@ -1,5 +1,7 @@
+import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -7,11 +9,18 @@ import pytest
 import torch
 
 from ridgeformer import errors
-from ridgeformer.export import load_export, to_transformer_lens
+from ridgeformer.export import load_export
 from tests.export.exported_models import compiled, exported, task
 
-BARRED = "import sys; sys.modules['ridgeformer'] = None; sys.argv[0] = sys.argv.pop(1); exec(open(sys.argv[0]).read())"
-"""Runs a file where importing ridgeformer fails."""
+BARRED = """
+import sys
+sys.modules["ridgeformer"] = None
+given = sys.argv[1:]
+for snippet, directory in zip(given[::2], given[1::2]):
+    sys.argv = [snippet, directory]
+    exec(open(snippet).read(), {"__name__": "__main__"})
+"""
+"""Runs files, each with an argument, in one process where importing ridgeformer fails."""
 
 CASES = [
     ("t5", "cg", 2, "float64", {}),
@@ -19,6 +28,7 @@ CASES = [
     ("albert", "vanilla", 10, "float64", {}),
     ("gpt2", "vanilla", 10, "float64", {"outputs": 2}),
     ("llama", "cg", 2, "float32", {}),
+    ("lens", "vanilla", 10, "float64", {}),
 ]
 
 
@@ -37,24 +47,25 @@ def saved(tmp_path_factory):
     return save
 
 
-@pytest.mark.parametrize(("target", "route", "steps", "dtype", "options"), CASES)
-def test_the_snippet_of_the_card_runs_where_ridgeformer_is_not_installed(
-    saved, target, route, steps, dtype, options, tmp_path
-):
-    directory = saved(target, route, steps, dtype, **options)
-    (snippet,) = re.findall(r"```python\n(.*?)```", (directory / "README.md").read_text(), re.S)
-    assert len(snippet.splitlines()) <= 31 + 2 * (target in ("llama", "gpt2"))
-    (tmp_path / "snippet.py").write_text(snippet)
-    ran = subprocess.run(
-        [sys.executable, "-c", BARRED, str(tmp_path / "snippet.py"), str(directory)],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    )  # fmt: skip
-    found = torch.tensor(json.loads(ran.stdout.splitlines()[-1]), dtype=torch.float64)
-    model = compiled(route, steps, dtype, **options)
-    rows = torch.randn(15, 4, generator=torch.Generator().manual_seed(0), dtype=model.spec.torch_dtype)
-    X, Xq = torch.nn.functional.normalize(rows).split([12, 3])
-    expected = model(X, X[:, :1].expand(12, model.spec.outputs), Xq).double()
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13 if dtype == "float64" else 2e-6)
+def test_the_snippets_of_the_cards_run_where_ridgeformer_is_not_installed(saved, tmp_path):
+    """All in one process: importing the two libraries takes longer than everything else."""
+    given = []
+    for number, (target, route, steps, dtype, options) in enumerate(CASES):
+        directory = saved(target, route, steps, dtype, **options)
+        (snippet,) = re.findall(r"```python\n(.*?)```", (directory / "README.md").read_text(), re.S)
+        assert len(snippet.splitlines()) <= 31 + 2 * (target in ("llama", "gpt2"))
+        (tmp_path / f"{number}.py").write_text(snippet)
+        given += [str(tmp_path / f"{number}.py"), str(directory)]
+    command = [sys.executable, "-c", BARRED, *given]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("[[")]
+    for line, (_, route, steps, dtype, options) in zip(lines, CASES, strict=True):
+        found = torch.tensor(json.loads(line), dtype=torch.float64)
+        model = compiled(route, steps, dtype, **options)
+        rows = torch.randn(15, 4, generator=torch.Generator().manual_seed(0), dtype=model.spec.torch_dtype)
+        X, Xq = torch.nn.functional.normalize(rows).split([12, 3])
+        expected = model(X, X[:, :1].expand(12, model.spec.outputs), Xq).double()
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-13 if dtype == "float64" else 2e-6)
 
 
 @pytest.mark.parametrize(("target", "route", "steps", "dtype", "options"), CASES)
@@ -104,6 +115,28 @@ def test_foreign_and_damaged_directories_are_refused(saved, tmp_path):
         load_export(tmp_path)
 
 
-def test_transformer_lens_has_no_directories(tmp_path):
-    with pytest.raises(errors.InputError, match=r"save the export of to_hf"):
-        to_transformer_lens(compiled("vanilla", 2)).save(tmp_path)
+def test_edited_files_are_refused(saved, tmp_path):
+    """A configuration with other norms, more layers or other weights would load without a word."""
+    for target, route, steps in (("albert", "vanilla", 10), ("lens", "vanilla", 10)):
+        place = shutil.copytree(saved(target, route, steps), tmp_path / target)
+        for name in ("config.json", "model.safetensors", "io.safetensors"):
+            before = (place / name).read_bytes()
+            (place / name).write_bytes(before[:-20] + before[-20:].swapcase() + b" ")
+            with pytest.raises(errors.DataFileError, match="damaged or edited"):
+                load_export(place)
+            (place / name).unlink()
+            with pytest.raises(errors.DataFileError):
+                load_export(place)
+            (place / name).write_bytes(before)
+        load_export(place)
+
+
+def test_a_configuration_that_asks_for_more_than_the_weights_hold_is_refused(saved, tmp_path):
+    place = shutil.copytree(saved("lens", "vanilla", 10), tmp_path / "lens")
+    facts, config = (json.loads((place / name).read_text()) for name in ("ridgeformer.json", "config.json"))
+    for key in ("n_layers", "n_ctx", "d_model", "n_heads"):
+        (place / "config.json").write_text(json.dumps({**config, key: 10**6}))
+        facts["checksums"]["config.json"] = hashlib.sha256((place / "config.json").read_bytes()).hexdigest()
+        (place / "ridgeformer.json").write_text(json.dumps(facts))
+        with pytest.raises(errors.DataFileError, match="does not belong to"):
+            load_export(place)

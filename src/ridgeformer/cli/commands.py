@@ -12,6 +12,7 @@ from ridgeformer.cli import INTERRUPTED, importing
 from ridgeformer.cli import console as ui
 from ridgeformer.cli.attribution import attribution
 from ridgeformer.cli.audit import audit
+from ridgeformer.cli.circuits import circuits
 from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import certify, compile_, explain, run
 from ridgeformer.cli.data import data
@@ -60,6 +61,7 @@ app.command("compile")(compile_)
 for command in (run, explain, certify, export, claims, regime, influence, explore, reproduce):
     app.command()(command)
 app.add_typer(attribution, name="attribution")
+app.add_typer(circuits, name="circuits")
 app.add_typer(studies, name="studies")
 app.add_typer(data, name="data")
 

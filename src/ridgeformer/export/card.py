@@ -18,12 +18,11 @@ import json
 import sys
 import torch
 from safetensors.torch import load_file
-from transformers import {kind}
-
+{imports}
 here = sys.argv[1] if len(sys.argv) > 1 else "."
 facts, io = json.load(open(here + "/ridgeformer.json")), load_file(here + "/io.safetensors")
 dtype = torch.{dtype}
-model = {kind}.from_pretrained(here, dtype=dtype, attn_implementation="eager"{options})
+{load}
 
 def tokens(role, X, y):  # features, targets, perhaps half the squared length, and 1, through the role's embedding
     half = [(X @ io["carried"].to(dtype)).square().sum(1, keepdim=True) / 2] if facts["takes_squares"] else []
@@ -37,11 +36,27 @@ none = torch.zeros(1, {features}, dtype=dtype), torch.zeros(1, {outputs}, dtype=
 given = {{"support": (X, y), "anchor": (X, y), "query": (Xq, torch.zeros(3, {outputs}, dtype=dtype))}}
 embeds = torch.cat([tokens(role, *given.get(role, none)) for role in facts["roles"]])[None]
 with torch.no_grad():
-    hidden = model(inputs_embeds=embeds{masks}).last_hidden_state[0]
-queries = (hidden @ io["read.role query"].to(dtype))[:, 0] > 0.5
-print((facts["answer"]["scale"] * hidden @ io["read." + facts["answer"]["channel"]].to(dtype))[queries].tolist())
+{run}
 """
 """What runs an export where ridgeformer is not installed."""
+
+LOAD = 'model = {kind}.from_pretrained(here, dtype=dtype, attn_implementation="eager"{options})'
+RUN = """\
+    hidden = model(inputs_embeds=embeds{masks}).last_hidden_state[0]
+queries = (hidden @ io["read.role query"].to(dtype))[:, 0] > 0.5
+print((facts["answer"]["scale"] * hidden @ io["read." + facts["answer"]["channel"]].to(dtype))[queries].tolist())"""
+
+LENS_IMPORTS = """\
+from transformer_lens.config import TransformerBridgeConfig
+from transformer_lens.model_bridge import TransformerBridge
+"""
+LENS_LOAD = """\
+config = TransformerBridgeConfig(**json.load(open(here + "/config.json")))
+model = TransformerBridge.boot_native(config, dtype=dtype)
+model.load_state_dict(load_file(here + "/model.safetensors"))"""
+LENS_RUN = """\
+    logits = model(embeds)[0]
+print(logits[logits[:, -1] > 0.5][:, :-1].tolist())"""
 
 MASKS = """,
         attention_mask=torch.zeros(1, 1, *[embeds.shape[1]] * 2, dtype=dtype),
@@ -50,7 +65,7 @@ MASKS = """,
 
 CARD = """\
 ---
-library_name: transformers
+library_name: {library}
 tags: [ridgeformer, known-algorithm, interpretability]
 ---
 # {steps} steps of {family} in {kind}
@@ -68,7 +83,7 @@ features and {outputs} output(s) a row, up to {max_tokens} tokens: {sequence}.
 exponential is exactly 0. {hidden}
 
 ## Run it
-ridgeformer is not needed; `transformers` {version} was tested.
+ridgeformer is not needed; `{library}` {version} was tested.
 
 ```python
 {snippet}
@@ -87,6 +102,7 @@ LAYER = (
 )
 CAUSAL = "A mask of zeros makes the attention bidirectional."
 NORMS = {
+    "lens": "The native model of TransformerLens has no norm and no causal mask; embeddings of positions are zero.",
     "t5": f"{RMS}; relative position biases are zero.",
     "llama": f"{RMS}; every position is 0, so that rotary embeddings do nothing. {CAUSAL}",
     "bert": LAYER,
@@ -99,9 +115,13 @@ def model_card(exported: Export) -> str:
     """Return the card as Markdown."""
     io, kind = exported.io, type(exported.model).__name__
     spec, budget = io.spec, sum(parameter.numel() for parameter in exported.model.parameters())
+    lens, library = io.target == "lens", "transformer-lens" if io.target == "lens" else "transformers"
+    options = ", add_pooling_layer=False" if io.target in ("bert", "albert") else ""
     snippet = SNIPPET.format(
-        kind=kind, dtype=spec.dtype, features=spec.features, outputs=spec.outputs, masks=MASKS if io.causal else "",
-        options=", add_pooling_layer=False" if io.target in ("bert", "albert") else "",
+        dtype=spec.dtype, features=spec.features, outputs=spec.outputs,
+        imports=LENS_IMPORTS if lens else f"from transformers import {kind}\n",
+        load=LENS_LOAD if lens else LOAD.format(kind=kind, options=options),
+        run=LENS_RUN if lens else RUN.format(masks=MASKS if io.causal else ""),
     )  # fmt: skip
     sequence = (
         "supports, their anchors, a null token, queries" if ANCHOR in io.roles else "supports, aggregator, queries"
@@ -114,12 +134,12 @@ def model_card(exported: Export) -> str:
         temperature=getattr(spec.kernel, "temperature", 1.0), layers=_depth(exported),
         parameters=budget, dtype=spec.dtype, features=spec.features, outputs=spec.outputs, max_tokens=io.max_tokens,
         sequence=sequence, accuracy=_accuracy(exported), norms=NORMS[io.target], hidden=hidden,
-        version=version("transformers"), snippet=snippet.strip(),
+        library=library, version=version(library), snippet=snippet.strip(),
     )  # fmt: skip
 
 
 def _depth(exported: Export) -> int:
-    return int(exported.model.config.num_hidden_layers)
+    return int(exported.model.cfg.n_layers if exported.io.target == "lens" else exported.model.config.num_hidden_layers)
 
 
 def _accuracy(exported: Export) -> str:

@@ -145,7 +145,7 @@ def _checked(
     """Build an export; with another version of the library than tested, warn with the difference on a probe."""
     max_tokens = whole(max_tokens, "max_tokens", 4)
     rotate = None if rotate is None else whole(rotate, "rotate", 0)
-    lowered = lower(model, max_tokens)
+    lowered = lower(model, max_tokens, rotated=rotate is not None)
     if rotate is not None and model.spec.dtype == "float32" and any(block.gated for block in lowered.blocks):
         raise InputError(
             "a rotation mixes large and small channels, and float32 then loses the small residuals that conjugate "

@@ -16,7 +16,7 @@ from ridgeformer.compiler.inputs import TokenInput, check_task
 from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
 from ridgeformer.export.circuit import Circuit, draw_circuit
-from ridgeformer.export.lowering import MASKED, UNDERFLOW, Basis, Lowered
+from ridgeformer.export.lowering import MARK, UNDERFLOW, Basis, Lowered, masked
 from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role
 
 __all__ = ["Direction", "Interface", "LayerRecord", "describe"]
@@ -132,7 +132,8 @@ class Interface:
 
     def _check(self, X: Any, y: Any, Xq: Any) -> TokenInput:
         task = check_task(self.spec, X, y, Xq, self.carried.to(self.spec.torch_dtype))
-        kernel, limit = self.spec.kernel, MASKED[self.spec.torch_dtype] - UNDERFLOW[self.spec.torch_dtype]
+        kernel, dtype = self.spec.kernel, self.spec.torch_dtype
+        limit = masked(dtype, self.rotate is not None) - UNDERFLOW[dtype]
         rows = [part.detach() @ self.carried.to(part.dtype) for part in (task.X, task.Xq)]
         largest = max(float(part.square().sum(-1).max()) for part in rows) / getattr(kernel, "temperature", 1.0)
         sink = getattr(self.spec.attention, "sink", 0.0)
@@ -140,7 +141,7 @@ class Interface:
         if not span < limit:
             raise LogitRangeError(
                 f"logits may span {span:.4g} on these rows and the masks in the weights hold for {limit:g}: raise the "
-                "temperature, or shorten the rows."
+                f"temperature, {'' if self.rotate is None else 'export without rotate, '}or shorten the rows."
             )
         return task
 
@@ -205,7 +206,7 @@ def describe(lowered: Lowered, basis: Basis, target: str, *, causal: bool, rotat
     for role in model.program.roles:
         W = model.embed[role.value].detach().double()
         W = torch.cat([W, W.new_zeros(len(W), width - W.shape[1])], 1)
-        W[-1, lowered.role_columns[role]] = 1.0
+        W[-1, lowered.role_columns[role]] = MARK
         embed[role] = (W @ basis.write).to(lowered.dtype)
         code = lowered.numbers(role)
         if code is not None:
@@ -216,7 +217,7 @@ def describe(lowered: Lowered, basis: Basis, target: str, *, causal: bool, rotat
         alive = [state for state in states if lowered.ends[state] in held]
         directions[name] = Direction(channel.meaning, basis.read[:, columns], basis.write[columns], _runs(alive))
     for role, column in lowered.role_columns.items():
-        vectors = basis.read[:, [column]], basis.write[[column]]
+        vectors = basis.read[:, [column]] / MARK, basis.write[[column]] * MARK
         directions[f"role {role.value}"] = Direction(f"1 on {role.value} tokens", *vectors, (states,))
     places = {}
     for number, (section, instruction, sublayer) in enumerate(model.sublayers, start=1):

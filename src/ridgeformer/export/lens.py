@@ -10,7 +10,22 @@ from ridgeformer.export.interface import Interface, describe
 from ridgeformer.export.lowering import Basis, Lowered, fill
 from ridgeformer.export.rms import power_of_four
 
-__all__ = ["bridge"]
+__all__ = ["SETTINGS", "boot", "bridge"]
+
+SETTINGS = (
+    "d_model", "d_head", "n_heads", "n_layers", "n_ctx", "d_mlp", "d_vocab", "d_vocab_out", "act_fn", "gated_mlp",
+    "attn_only", "attention_dir", "normalization_type", "positional_embedding_type", "init_weights",
+    "default_prepend_bos",
+)  # fmt: skip
+"""What a saved bridge is built from again; everything else keeps the default of TransformerLens."""
+
+
+def boot(settings: dict[str, object], dtype: torch.dtype) -> TransformerBridge:
+    """Return a native bridge of these settings, for inference."""
+    model = TransformerBridge.boot_native(TransformerBridgeConfig(**settings), dtype=dtype)
+    for parameter in model.original_model.parameters():
+        parameter.requires_grad_(False).zero_()
+    return model.eval()
 
 
 def bridge(lowered: Lowered, rotate: int | None) -> tuple[TransformerBridge, Interface]:
@@ -20,19 +35,13 @@ def bridge(lowered: Lowered, rotate: int | None) -> tuple[TransformerBridge, Int
     """
     size, gated = power_of_four(lowered.head_size), any(block.gated for block in lowered.blocks)
     basis, outputs = Basis.choose(lowered.width, lowered.width, rotate), lowered.model.spec.outputs
-    config = TransformerBridgeConfig(
-        d_model=lowered.width, d_head=size, n_heads=lowered.heads, n_layers=len(lowered.blocks),
-        n_ctx=lowered.max_tokens, d_mlp=lowered.units, d_vocab=2, d_vocab_out=outputs + 1, act_fn="silu",
-        gated_mlp=gated, attn_only=not gated, attention_dir="bidirectional", normalization_type=None,
-        positional_embedding_type="standard", init_weights=False, default_prepend_bos=False,
-    )  # fmt: skip
-    model = TransformerBridge.boot_native(config, dtype=lowered.dtype)
+    sizes = (lowered.width, size, lowered.heads, len(lowered.blocks), lowered.max_tokens, lowered.units, 2, outputs + 1)
+    switches = ("silu", gated, not gated, "bidirectional", None, "standard", False, False)
+    model = boot(dict(zip(SETTINGS, sizes + switches, strict=True)), lowered.dtype)
     native = model.original_model
     io = describe(lowered, basis, "lens", causal=False, rotate=rotate)
     answer = next(record for record in reversed(io.records) if record.name == "f")
     with torch.no_grad():
-        for parameter in native.parameters():
-            parameter.requires_grad_(False).zero_()
         for layer, block in zip(native.layers, lowered.blocks, strict=True):
             W = fill(lowered, block, basis, lowered.heads, size, scale=size**0.5)
             for name, weight in (("q", W.Q), ("k", W.K), ("v", W.V), ("o", W.O)):
@@ -42,4 +51,4 @@ def bridge(lowered: Lowered, rotate: int | None) -> tuple[TransformerBridge, Int
                     getattr(layer.mlp, name).weight.copy_(weight.T)
         read = [answer.scale * io.directions[answer.channel].read, io.directions["role query"].read]
         native.head.weight.copy_(torch.cat(read, 1).T)
-    return model.eval(), io
+    return model, io

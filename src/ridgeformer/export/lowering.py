@@ -2,7 +2,7 @@
 
 A stock class knows no roles. Every token therefore says in columns of its own which role it has and, in binary, which
 number within that role; a head asks for them in a few more query and key columns, whose product is exactly 0 where
-reading is allowed and at most -`MASKED` where it is not. After a softmax the second is exactly 0.
+reading is allowed and at most -`masked()` where it is not. After a softmax the second is exactly 0.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from math import ceil, log2
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,16 +25,27 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.program import Gate
 from ridgeformer.language.roles import AGGREGATOR, NULL, Mask, Role
 
-__all__ = ["MASKED", "UNDERFLOW", "Basis", "Block", "Lowered", "Matrices", "fill", "lower", "unshared"]
+__all__ = ["MARK", "UNDERFLOW", "Basis", "Block", "Lowered", "Matrices", "fill", "lower", "masked", "unshared"]
 
 MASKED = {torch.float64: 1024.0, torch.float32: 256.0}
-"""What a logit loses where reading is not allowed; small, as rounding in a rotated stream is multiplied by it."""
+"""What a logit loses where reading is not allowed."""
+
+MASKED_ROTATED = 784.0
+"""The same in a rotated float64 stream, whose rounding is multiplied by it."""
+
+MARK = 8.0
+"""What a token holds in the columns of its role and number: as large as other channels, which rounding comes from."""
 
 UNDERFLOW = {torch.float64: 746.0, torch.float32: 104.0}
 """How far below the largest logit the exponential of another is exactly 0."""
 
 LONE = (AGGREGATOR, NULL)
 """Roles of a single token, which need no number."""
+
+
+def masked(dtype: torch.dtype, rotated: bool) -> float:
+    """Return what a logit loses where reading is not allowed."""
+    return MASKED_ROTATED if rotated and dtype == torch.float64 else MASKED[dtype]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +65,14 @@ class Lowered:
         max_tokens: The longest sequence.
         blocks: All layers, in order.
         ends: How many sublayers a token has passed through in hidden state 0 (the input), 1, 2, ...
+        rotated: Whether the stream will be rotated.
     """
 
     model: CompiledTransformer
     max_tokens: int
     blocks: tuple[Block, ...]
     ends: tuple[int, ...]
+    rotated: bool = False
     filled: dict[tuple[object, ...], Matrices] = field(default_factory=dict, repr=False)
 
     @property
@@ -68,7 +82,7 @@ class Lowered:
 
     @cached_property
     def role_columns(self) -> dict[Role, int]:
-        """The column that holds 1 on the tokens of a role."""
+        """The column that holds `MARK` on the tokens of a role."""
         return {role: self.model.layout.width + place for place, role in enumerate(self.model.program.roles)}
 
     @cached_property
@@ -103,7 +117,7 @@ class Lowered:
         for half, roles in enumerate(self.numbered):
             if role in roles:
                 start = self._bits_from + half * self.bits
-                found[:, start : start + self.bits] = digits.double()
+                found[:, start : start + self.bits] = MARK * digits.double()
         return found
 
     def head_columns(self, mask: Mask) -> list[tuple[Tensor, Tensor]]:
@@ -127,14 +141,14 @@ class Lowered:
             (readers_of, sources_of), start = self.numbered, self._bits_from
             for bit in range(self.bits):
                 asked, held = torch.zeros(2, self.width, dtype=torch.float64)
-                asked[start + bit] = held[start + self.bits + bit] = 1.0
+                asked[start + bit] = held[start + self.bits + bit] = 1 / MARK
                 found += [(asked, held - self._ones(sources_of)), (self._ones(readers_of) - asked, -held)]
-        return [(query, key * MASKED[self.dtype]) for query, key in found]
+        return [(query, key * masked(self.dtype, self.rotated)) for query, key in found]
 
     def _ones(self, roles: tuple[Role, ...]) -> Tensor:
         """Return the column that reads 1 on the tokens of these roles."""
         found = torch.zeros(self.width, dtype=torch.float64)
-        found[[self.role_columns[role] for role in roles]] = 1.0
+        found[[self.role_columns[role] for role in roles]] = 1 / MARK
         return found
 
     # -- sizes -------------------------------------------------------------------------------------
@@ -186,8 +200,10 @@ class Basis:
         R = torch.eye(size, dtype=torch.float64)
         if rotate is not None:
             draw = torch.randn(size, size, generator=torch_generator(rotate, "rotation of an export"), dtype=R.dtype)
-            R, upper = torch.linalg.qr(draw)
-            R = R * upper.diagonal().sign()
+            Q, upper = np.linalg.qr(draw.numpy())
+            Q = (Q * np.sign(np.diagonal(upper))).astype(np.longdouble)
+            Q = Q @ (1.5 * np.eye(size) - Q.T @ Q / 2)  # orthogonal to the last digit: LAPACK's loses a few
+            R = torch.from_numpy(Q.astype(np.float64))
         rows = R[:width]
         return cls(torch.cat([rows, -rows], 1), torch.cat([rows, -rows], 1).T / 2) if balanced else cls(rows, rows.T)
 
@@ -268,7 +284,7 @@ def unshared(model: CompiledTransformer) -> CompiledTransformer:
     return assemble(replace(model.spec, share_channels=False), embedding, model.unsketched)
 
 
-def lower(model: CompiledTransformer, max_tokens: int) -> Lowered:
+def lower(model: CompiledTransformer, max_tokens: int, *, rotated: bool = False) -> Lowered:
     """Return a model as blocks of one attention and one gated sublayer.
 
     Raises:
@@ -289,7 +305,7 @@ def lower(model: CompiledTransformer, max_tokens: int) -> Lowered:
         else:
             blocks.append(Block(sublayer, None))
         ends.append(number)
-    return Lowered(model, max_tokens, tuple(blocks), tuple(ends))
+    return Lowered(model, max_tokens, tuple(blocks), tuple(ends), rotated)
 
 
 def _refuse(model: CompiledTransformer) -> None:
