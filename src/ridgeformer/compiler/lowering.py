@@ -66,6 +66,7 @@ def lower(
             if isinstance(instruction, Attend):
                 modules.append(lower_attend(instruction, layout, everyone, program.attention, dtype))
             else:
+                assert isinstance(instruction, Gate), "functions are expanded before lowering"
                 empty = frozenset(born | cleared)
                 modules.append(lower_gate(instruction, layout, empty, spec.units, dtype, most_units))
             cleared = (cleared | set(instruction.clear)) - instruction.writes
@@ -206,7 +207,7 @@ class _Units:
         """Add to a channel, column by column: units for its linear part, then for every other term."""
         one, columns = self.layout.columns["one"][0], self.layout.columns[target]
         for place, column in enumerate(columns):
-            widths = {len(self.layout.columns[name]) for term in terms for name in term.channels}
+            widths = {len(self.layout.columns[name]) for term in terms for name in term.channels} | {1}
             positions = range(max(widths)) if len(columns) == 1 else (place,)  # one column gets the sum over others
             straight = [
                 (self._column(term.factors[0], position), term.coefficient)
@@ -216,7 +217,10 @@ class _Units:
             ]
             found = self.primitives.move(straight, one) if straight else []
             for term in terms:
-                if not term.linear:
+                if term.rectified:
+                    inside = [(self._column(part.factors[0], place), part.coefficient) for part in term.rectified]
+                    found += self.primitives.rectify(term.coefficient, inside, one)
+                elif not term.linear:
                     make = self.primitives.divide if term.divisor else self.primitives.multiply
                     summed = max(len(self.layout.columns[name]) for name in term.channels)
                     for position in positions[:summed]:

@@ -92,6 +92,10 @@ def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
     reads, gated, writes = _columns(sublayer.W_a), _columns(sublayer.W_b), _columns(sublayer.W_d.T)
     for unit, gate in enumerate(sublayer.gates):
         a, b, out = reads[unit], gated[unit], writes[unit]
+        if gate == "relu" and len(a) == 1 and a[0][0] in ones:
+            weights = [(target, _held(a[0][1] * weight, sublayer.W_a)) for target, weight in out]
+            operations += [Operation(target, (), weight, rectified=tuple(b)) for target, weight in weights]
+            continue
         if gate not in ("identity", "reciprocal") or len(b) != 1:
             return GatedPlan(None)
         other, scale = b[0]
@@ -285,13 +289,17 @@ Action = Callable[[Rows, list[Tensor]], None]
 
 @dataclass(frozen=True)
 class Operation:
-    """row[target] += coefficient * the product of its factors, on some tokens; or coefficient * factor / divisor."""
+    """row[target] += coefficient * the product of its factors, on some tokens; or coefficient * factor / divisor.
+
+    With `rectified`, (row, multiple) pairs, it is coefficient * max(0, their sum).
+    """
 
     target: int
     factors: tuple[int, ...]
     coefficient: float
     divisor: int | None = None
     where: Where = None
+    rectified: tuple[tuple[int, float], ...] = ()
 
     @property
     def clears(self) -> bool:
@@ -301,6 +309,8 @@ class Operation:
     @property
     def action(self) -> Action:
         """What carries it out: (rows to change, rows as they were before the sublayer)."""
+        if self.rectified:
+            return self._rectify
         if self.where is not None or len(self.factors) > 2:
             return self._anywhere
         if self.divisor is not None:
@@ -308,6 +318,12 @@ class Operation:
         if len(self.factors) == 2:
             return _product(self.target, *self.factors, self.coefficient)
         return _copy(self.target, self.factors[0], self.coefficient)
+
+    def _rectify(self, rows: Rows, before: list[Tensor]) -> None:
+        inside = rows.scale(before[self.rectified[0][0]], self.rectified[0][1])
+        for row, multiple in self.rectified[1:]:
+            inside = inside + rows.scale(before[row], multiple)
+        rows.add(self.target, rows.scale(inside.clamp_min(0), self.coefficient))
 
     def _anywhere(self, rows: Rows, before: list[Tensor]) -> None:
         value = before[self.factors[0]]

@@ -20,7 +20,7 @@ from ridgeformer.core.checks import ArrayLike, as_tensor, whole
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
-from ridgeformer.language.program import Record
+from ridgeformer.language.program import Attend, Gate, Record
 from ridgeformer.language.roles import QUERY, SUPPORT, Tokens
 from ridgeformer.views.viewer.descriptions import formulas, sentence, title
 
@@ -263,6 +263,7 @@ def _sublayers(model: CompiledTransformer, modules: list[AttentionSublayer | Gat
                 found[-1] = replace(found[-1], answered=answered)
             continue
         assert sublayer is not None
+        assert isinstance(instruction, Attend | Gate)
         fresh = frozenset(instruction.writes - alive | set(instruction.clear))
         alive = (alive - set(instruction.clear)) | instruction.writes
         found.append(
