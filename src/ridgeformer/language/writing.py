@@ -146,7 +146,7 @@ class ProgramWriter:
         self._program.state({name: meaning or "kept from step to step"}, size)
 
     @_statement
-    def constant(self, /, **values: float) -> None:
+    def constant(self, /, **values: float | int) -> None:
         """Give numbers names that formulas may use; a step of `each_step` may give them anew."""
         for name, value in values.items():
             if name in self._program.channels:
@@ -286,7 +286,7 @@ class ProgramWriter:
                 self.let(half_square=f"0.5 * dot({features}, {features})")
             scores |= {("one", "half_square"): -1 / temperature, ("half_square", AGGREGATOR.value): 1 / temperature}
         weighted, rest = f"{target}_weighted", f"{target}_sink"
-        values = {weighted: source, rest: AGGREGATOR.value}
+        values = {weighted: f"({source}) * {SUPPORT.value}", rest: AGGREGATOR.value}  # the sink has no value
         self.attend(values, scores=scores, sources="support aggregator", name=f"{target}: softmax")
         self._program.channels[rest] = replace(self._program.channels[rest], most=1.0)
         self.let(**{target: f"{exp(logit)!r} * {weighted} / {rest}"})
