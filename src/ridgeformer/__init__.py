@@ -13,7 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ridgeformer import algorithms, bounds, claims, datasets, export, influence, intervals, kernels, regime, studies
+    from ridgeformer import (
+        algorithms,
+        bounds,
+        claims,
+        datasets,
+        export,
+        influence,
+        intervals,
+        kernels,
+        programs,
+        regime,
+        studies,
+    )
     from ridgeformer.algorithms import (
         Auto,
         Centres,
@@ -28,6 +40,7 @@ if TYPE_CHECKING:
         Neumann,
         Richardson,
     )
+    from ridgeformer.algorithms.written import algorithm
     from ridgeformer.auditing.run import Audit, audit
     from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load_model
     from ridgeformer.compiler.compile import compile
@@ -66,6 +79,7 @@ __all__ = [
     "ReluNTK",
     "Richardson",
     "Status",
+    "algorithm",
     "algorithms",
     "audit",
     "bounds",
@@ -79,6 +93,7 @@ __all__ = [
     "intervals",
     "kernels",
     "load_model",
+    "programs",
     "regime",
     "solve",
     "studies",
@@ -99,6 +114,7 @@ _HOMES = {
         "Neumann",
         "Richardson",
     ),
+    "algorithms.written": ("algorithm",),
     "auditing": ("Audit", "audit"),
     "compiler": ("Certificate", "CompiledTransformer", "certify", "load_model"),
     "compiler.compile": ("compile",),
