@@ -13,11 +13,15 @@ from torch import Tensor
 from ridgeformer.compiler import Specification, Trace
 from ridgeformer.compiler.certificate.problem import carried_features
 from ridgeformer.compiler.inputs import TokenInput, check_task
+from ridgeformer.compiler.specification import write_source
 from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
 from ridgeformer.export.circuit import Circuit, draw_circuit
 from ridgeformer.export.lowering import MASKED, UNDERFLOW, Basis, Lowered
-from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role
+from ridgeformer.language.expansion import expand
+from ridgeformer.language.interpreter import excess, interpret, start
+from ridgeformer.language.program import Attend
+from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens
 
 __all__ = ["Direction", "Interface", "LayerRecord", "describe"]
 
@@ -132,6 +136,9 @@ class Interface:
 
     def _check(self, X: Any, y: Any, Xq: Any) -> TokenInput:
         task = check_task(self.spec, X, y, Xq, self.carried.to(self.spec.torch_dtype))
+        if self.spec.written:
+            self._check_logits(task)
+            return task
         kernel, limit = self.spec.kernel, MASKED[self.spec.torch_dtype] - UNDERFLOW[self.spec.torch_dtype]
         rows = [part.detach() @ self.carried.to(part.dtype) for part in (task.X, task.Xq)]
         largest = max(float(part.square().sum(-1).max()) for part in rows) / getattr(kernel, "temperature", 1.0)
@@ -143,6 +150,23 @@ class Interface:
                 "temperature, or shorten the rows."
             )
         return task
+
+    def _check_logits(self, task: TokenInput) -> None:
+        """Refuse tasks on which a logit that may not be read could outweigh the mask, by running the program."""
+        limit = MASKED[self.spec.torch_dtype] - UNDERFLOW[self.spec.torch_dtype]
+        counts = {SUPPORT: task.X.shape[-2], AGGREGATOR: 1, QUERY: task.Xq.shape[-2]}
+        program, tokens = expand(write_source(self.spec)), Tokens(counts)
+        given = (task.X.detach(), task.y.detach(), task.Xq.detach())
+        state = start(program, tokens, *given)
+        for section, instruction, after in interpret(program, tokens, *given, self.spec.steps):
+            for head in instruction.heads if isinstance(instruction, Attend) else ():
+                found = excess(head, state, tokens)
+                if not found < limit:
+                    raise LogitRangeError(
+                        f"in {section}.{instruction.name} a logit that may not be read exceeds those that may by "
+                        f"{found:.4g}, and the masks in the weights hold for {limit:g}: scale the features."
+                    )
+            state = after
 
     def _streams(self, task: TokenInput) -> list[Tensor]:
         """Return the hidden states of every task before the first layer."""

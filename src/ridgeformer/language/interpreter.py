@@ -14,7 +14,7 @@ from ridgeformer.language.expressions import reciprocal
 from ridgeformer.language.program import Apply, Attend, Gate, Head, Instruction, Program, Record
 from ridgeformer.language.roles import AGGREGATOR, Tokens
 
-__all__ = ["interpret", "run", "start"]
+__all__ = ["excess", "interpret", "run", "start"]
 
 State = dict[str, Tensor]
 
@@ -100,6 +100,16 @@ def _head(head: Head, source: str, state: State, tokens: Tokens, program: Progra
     weights = torch.where(allowed, torch.exp(scores - _largest(scores, allowed)), 0.0)
     total = weights.sum(-1, keepdim=True)
     return (weights / torch.where(total > 0, total, 1.0)) @ value
+
+
+def excess(head: Head, state: State, tokens: Tokens) -> float:
+    """Return how far the largest score that a reader may not read is above the largest that it may; 0 at least."""
+    allowed = head.mask.matrix(tokens)
+    if head.kind == "linear" or not head.scores:
+        return 0.0
+    scores = torch.stack([scale * state[left] @ state[right].mT for left, right, scale in head.scores]).sum(0)
+    over = torch.where(allowed, -torch.inf, scores).amax(-1) - torch.where(allowed, scores, -torch.inf).amax(-1)
+    return max(0.0, float(over.nan_to_num(0.0, posinf=0.0).max()))
 
 
 def _largest(scores: Tensor, allowed: Tensor) -> Tensor:

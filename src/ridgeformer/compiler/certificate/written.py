@@ -6,7 +6,7 @@ on plain tensors, functions and all, and shares no code with the weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,8 +58,11 @@ class ProgramCertificate(Certificate):
     @property
     def verdict(self) -> str:
         """The certificate in one sentence."""
-        steps, others = self["steps"], ", ".join(check.name for check in self.failed if check.name != "steps")
-        but = f" Checks that fail: {others}." if others else ""
+        steps = self["steps"]
+        away = [check.measured for check in self.failed if check.name.startswith("fixed point")]
+        others = ", ".join(c.name for c in self.failed if c.name != "steps" and not c.name.startswith("fixed point"))
+        but = f" It has not arrived at its fixed point (residual {max(away):.1e}): take more steps." if away else ""
+        but += f" Checks that fail: {others}." if others else ""
         if steps.holds:
             return f"Every step is its program's, within {steps.measured:.1e} of the largest value.{but}"
         return f"The network does NOT do what its program says: it is off by {steps.measured:.1e}.{but}"
@@ -79,16 +82,27 @@ class ProgramCertificate(Certificate):
 
 
 def certify_program(
-    model: CompiledTransformer, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, tolerance: float | None = None
+    model: CompiledTransformer,
+    X: ArrayLike,
+    y: ArrayLike,
+    Xq: ArrayLike,
+    tolerance: float | None = None,
+    *,
+    run: Callable[..., dict[str, Tensor]] | None = None,
+    about: list[TaskCheck] | None = None,
 ) -> ProgramCertificate:
-    """Run a compiled program and its interpreter on the same tasks, and check what can be checked."""
+    """Run a compiled program and its interpreter on the same tasks, and check what can be checked.
+
+    `run` runs something else in its place and returns its records, and `about` holds findings about that: the program
+    in a class of another library.
+    """
     spec, algorithm = model.spec, model.spec.algorithm
     assert isinstance(algorithm, WrittenAlgorithm)
     given = model._check(X, y, Xq)
     tasks = [part.detach() if part.ndim == 3 else part.detach()[None] for part in given.given]
     allowed = AGREEMENT[spec.torch_dtype] if tolerance is None else tolerance
     with torch.no_grad():
-        trace = model.trace(*tasks).values
+        trace = model.trace(*tasks).values if run is None else run(*tasks)
     doubled = [part.double() for part in tasks]
     tokens = model.tokens(tasks[0].shape[-2], tasks[2].shape[-2])
     rows, targets, queries = doubled
@@ -97,15 +111,15 @@ def certify_program(
     moved = interpret_program(algorithm.program, tokens, rows, targets, queries, spec.steps)
     found = []
     for i in range(len(tasks[0])):
-        run, plain, other = ({n: v[:, i].double() for n, v in values.items()} for values in (trace, exact, moved))
-        checks = [_agreement(run, plain, allowed), _floor(plain, other, allowed, spec.dtype)]
-        checks += [_stationary(algorithm, residual, doubled, i, run) for residual in type(algorithm).residuals]
-        checks += [_promised(algorithm, number, doubled, i, run) for number in range(len(type(algorithm).theorems))]
+        ran, plain, other = ({n: v[:, i].double() for n, v in values.items()} for values in (trace, exact, moved))
+        checks = [_agreement(ran, plain, allowed), _floor(plain, other, allowed, spec.dtype)]
+        checks += [_stationary(algorithm, residual, doubled, i, ran) for residual in type(algorithm).residuals]
+        checks += [_promised(algorithm, number, doubled, i, ran) for number in range(len(type(algorithm).theorems))]
         found.append(checks)
     checks_of_tasks, curves = merge(found)
-    whole = [check_weights(model), check_leakage(model, list(zip(*doubled, strict=True)))]
+    whole = [check_weights(model), check_leakage(model, list(zip(*doubled, strict=True)))] if about is None else about
     if spec.primitives != "exact":
-        whole.append(check_ranges(model, *tasks))
+        whole = [*whole, check_ranges(model, *tasks)]
     about_model, curves_of_model = merge([whole])
     count = "1 task" if len(tasks[0]) == 1 else f"{len(tasks[0])} tasks"
     return ProgramCertificate(
@@ -123,9 +137,9 @@ def certify_program(
 
 
 def _rounded(part: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return numbers that are off by half a unit in their last place, up or down at random."""
+    """Return numbers that are off by a unit in their last place, up or down at random."""
     signs = torch.randint(0, 2, part.shape, generator=torch_generator(0, "float floor")) * 2 - 1
-    return part * (1 + signs * float(torch.finfo(dtype).eps) / 2)
+    return part * (1 + signs * float(torch.finfo(dtype).eps))
 
 
 def _largest(values: Tensor) -> float:
@@ -171,7 +185,7 @@ def _stationary(
     found = residual(algorithm, tasks[0][i], tasks[1][i], run)
     return TaskCheck(
         f"fixed point: {residual.__name__}",
-        (residual.__doc__ or "the residual that the program gives").splitlines()[0],
+        (residual.__doc__ or "the residual that the program gives").splitlines()[0].removeprefix("Return "),
         f"after the last step; at most {STATIONARY:g} counts as arrived: take more steps otherwise",
         float(found.abs().max()),
         STATIONARY,
