@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ridgeformer.auditing.run import Audit, audit
     from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load_model
     from ridgeformer.compiler.compile import compile
+    from ridgeformer.compiler.cost import budget
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatsonRegressor
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
@@ -83,6 +84,7 @@ __all__ = [
     "algorithms",
     "audit",
     "bounds",
+    "budget",
     "certify",
     "claims",
     "compile",
@@ -118,6 +120,7 @@ _HOMES = {
     "auditing": ("Audit", "audit"),
     "compiler": ("Certificate", "CompiledTransformer", "certify", "load_model"),
     "compiler.compile": ("compile",),
+    "compiler.cost": ("budget",),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatsonRegressor"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
