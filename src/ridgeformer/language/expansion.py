@@ -31,7 +31,7 @@ def root_sweeps(low: float, high: float) -> int:
 
     Example:
         >>> [root_sweeps(1 / span, 1.0) for span in (4.0, 1e4, 1e8)]
-        [5, 14, 26]
+        [7, 17, 28]
     """
     m, sweeps = 1 - low / high, 1
     while m > ENOUGH:

@@ -15,6 +15,6 @@ PROGRAMS: dict[str, type[WrittenAlgorithm]] = {
 }
 """Programs that ship, by name."""
 
-globals().update(PROGRAMS)
+globals().update(PROGRAMS)  # programs.ista is the program, not its module
 
-__all__ = ["PROGRAMS", *sorted(PROGRAMS)]
+__all__ = ["PROGRAMS"]
