@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.execution.literal import Reading
+from ridgeformer.compiler.execution.operations import Rows
 from ridgeformer.compiler.execution.plans import (
     AttentionPlan,
     GatedPlan,
     HeadPlan,
-    Rows,
     always_one,
     plan_attention,
     plan_gated,

@@ -294,16 +294,19 @@ LEAST_GROUP = 3
 def _grouped(operations: Sequence[Operation]) -> tuple[list[Group], list[Operation]]:
     """Return operations that do the same to neighbouring columns in groups, and the others."""
     open_runs: dict[tuple[object, ...], list[list[Operation]]] = {}
+    groups, alone = list[Group](), list[Operation]()
     for operation in operations:
+        if operation.where is not None or len(operation.factors) > 2:
+            alone.append(operation)
+            continue
         multiples = tuple(multiple for _, multiple in operation.rectified)
-        kind = (operation.coefficient, len(operation.factors), operation.divisor is None, operation.where, multiples)
+        kind = (operation.coefficient, len(operation.factors), operation.divisor is None, multiples)
         runs = open_runs.setdefault(kind, [])
         run = next((run for run in runs if _continues(run, operation)), None)
-        if run is None or operation.where is not None or len(operation.factors) > 2:
+        if run is None:
             runs.append([operation])
         else:
             run.append(operation)
-    groups, alone = list[Group](), list[Operation]()
     for run in (run for runs in open_runs.values() for run in runs):
         if len(run) < LEAST_GROUP:
             alone += run

@@ -16,25 +16,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ridgeformer.compiler.execution.operations import Operation, Rows, Update, Where, update
+from ridgeformer.compiler.execution.operations import Operation, Update, Where, update
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.language.roles import AGGREGATOR, NULL, Mask, Role, Tokens
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = [
-    "AttentionPlan",
-    "GatedPlan",
-    "HeadPlan",
-    "Operation",
-    "Rows",
-    "Update",
-    "fingerprint",
-    "plan_attention",
-    "plan_gated",
-    "update",
-]
+__all__ = ["AttentionPlan", "GatedPlan", "HeadPlan", "fingerprint", "plan_attention", "plan_gated"]
 
 
 Entries = list[tuple[int, float]]
@@ -122,7 +111,13 @@ def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
                     operations.append(Operation(target, factors, _held(coefficient * scale * weight, sublayer.W_a)))
                 else:
                     operations.append(Operation(target, (row,), _held(coefficient * weight, sublayer.W_a), other))
-    return GatedPlan(update(operations))
+    planned = update(operations)
+    if "relu" in sublayer.gates and len(planned.actions) + len(planned.groups) > MOST_CALLS:
+        return GatedPlan(None)  # piecewise-linear products have hundreds of units: matrices are faster
+    return GatedPlan(planned)
+
+
+MOST_CALLS = 64
 
 
 def plan_attention(sublayer: AttentionSublayer, tokens: Tokens, known: dict[object, object]) -> AttentionPlan:
