@@ -1,4 +1,4 @@
-"""Huber regression by iteratively reweighted least squares [Huber1964, Holland1977]."""
+"""Huber regression by iteratively reweighted least squares [Huber1964], [Holland1977]."""
 
 from __future__ import annotations
 

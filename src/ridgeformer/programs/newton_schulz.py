@@ -1,4 +1,4 @@
-"""Least squares by the Newton-Schulz iteration for an inverse [Schulz1933, Fu2024]."""
+"""Least squares by the Newton-Schulz iteration for an inverse [Schulz1933], [Fu2024]."""
 
 from __future__ import annotations
 
