@@ -118,6 +118,11 @@ def too_early(net):
     net.record("w")  # refused
 
 
+def wide_answer(net):
+    with net.step():
+        net.predict("x")  # refused
+
+
 def unknown_role(net):
     with net.step():
         net.attend({"s": "y"}, sources="memory")  # refused
@@ -143,6 +148,7 @@ BAD = {
     twice: "there is a channel or constant 'w' already",
     second_step: "one kind of step",
     too_early: "belongs to no step",
+    wide_answer: "one column a feature",
     unknown_role: "unknown role 'memory'",
 }
 

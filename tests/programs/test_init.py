@@ -25,16 +25,18 @@ def test_no_other_file_of_the_package_names_it(name):
         for path in SOURCES.rglob("*.py")
         if word.search("\n".join(line for line in path.read_text().splitlines() if ">>>" not in line))
     }
-    assert naming <= {f"programs/{name}.py"} | ALSO_WORDS.get(name, set())
-
-
-ALSO_WORDS = {
-    "huber": set(),
-}
-"""Files in which the name is an ordinary word."""
+    assert naming <= {f"programs/{name}.py"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_has_a_test_and_a_docstring(name):
     assert (ROOT / "tests" / "programs" / f"test_{name}.py").is_file()
     assert len(PROGRAMS[name].__doc__) > 60
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_has_its_part_of_the_page_and_a_picture(name):
+    page = (ROOT / "docs" / "programs.md").read_text()
+    assert f"## {name}\n" in page, "python docs/draw_programs.py"
+    assert PROGRAMS[name].__doc__.splitlines()[0] in page
+    assert (ROOT / "docs" / "figures" / "programs" / f"{name}.svg").is_file()

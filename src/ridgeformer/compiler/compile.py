@@ -169,6 +169,8 @@ def _without_kernel(width: int | None, **options: object) -> float:
 
 def _without_projection(kernel: Any) -> tuple[Kernel, Any]:
     """Return a kernel without its projection, and that."""
+    if isinstance(kernel, type) and issubclass(kernel, WrittenAlgorithm):
+        raise InputError(f"{kernel.name!r} is a kind of algorithm; a value was expected: {kernel.name}(steps=12).")
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel such as Exponential(temperature=0.5) was expected.")
     if kernel.log_scale:

@@ -138,7 +138,7 @@ def budget(program: WrittenAlgorithm, *, features: int, outputs: int = 1, primit
         >>> from ridgeformer.programs import PROGRAMS
         >>> cost = budget(PROGRAMS["ista"](steps=10), features=8)
         >>> cost.growth["width"], cost.growth["layers"]
-        ('3 m + 4', '5 t')
+        ('4 m + 3', '5 t')
     """
     if not isinstance(program, WrittenAlgorithm):
         raise InputError(

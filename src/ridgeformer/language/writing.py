@@ -316,7 +316,9 @@ class ProgramWriter:
         if not formula.isidentifier():
             self.let(f=formula)
             formula = "f"
-        self._program.record("f", self._lookup(formula).name, QUERY)
+        if self._lookup(formula).size == "features":
+            raise InputError(f"{formula!r} has one column a feature, and an answer has one an output: use dot(a, b).")
+        self._program.record("f", formula, QUERY)
 
     def finish(self) -> Program:
         """Return the program.
@@ -396,7 +398,8 @@ class ProgramWriter:
         def fresh(size: Size) -> str:
             """Return a temporary of this size that the statement does not use yet; statements share them."""
             free = (name for name, held in self._temporaries.items() if held == size and name not in taken)
-            name = next(free, f"t{len(self._temporaries) + 1}")
+            taken_names = {*self._program.channels, *self._program.constants}
+            name = next(free, "") or next(n for k in count_from(1) if (n := f"t{k}") not in taken_names)
             if name not in self._temporaries:
                 self._declare(name)
                 del self._known[name]  # programs cannot read it
