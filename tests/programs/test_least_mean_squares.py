@@ -1,5 +1,6 @@
 import numpy as np
 
+import ridgeformer as rf
 from ridgeformer.programs import least_mean_squares
 from tests.programs.program_case import ProgramCase, draw
 
@@ -32,3 +33,10 @@ def test_no_support_depends_on_a_later_one():
     moved[7:] += 5.0
     before, after = (value.interpret(X, targets, Xq)["e"][-1, :7] for targets in (y, moved))
     assert np.array_equal(before.numpy(), after.numpy())
+
+
+def test_its_theorem_is_checked_by_the_certificate():
+    X, y, Xq = draw(tasks=2)
+    certificate = rf.certify(rf.compile(least_mean_squares(steps=5), features=3), X, y[..., None], Xq)
+    assert certificate.holds
+    assert certificate["theorem: prefix"].kind == "expected"

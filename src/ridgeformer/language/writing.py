@@ -27,7 +27,7 @@ __all__ = ["ProgramWriter"]
 
 ROLES = (SUPPORT, AGGREGATOR, QUERY)
 INSIDE = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "algorithms"))
-WRAPPERS = ("contextlib.py", "<string>", "beartype", "jaxtyping", "@beartype")
+WRAPPERS = ("contextlib.py", "beartype", "jaxtyping")
 """Files that are no program: the line of a statement is the nearest one outside of them."""
 
 P = ParamSpec("P")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ridgeformer.algorithms.written import algorithm
+import torch
+from torch import Tensor
+
+from ridgeformer.algorithms.written import Values, WrittenAlgorithm, algorithm
 from ridgeformer.language.writing import ProgramWriter
 
 __all__ = ["least_mean_squares"]
@@ -25,3 +28,15 @@ def least_mean_squares(net: ProgramWriter, step_size: float = 0.1) -> None:
         net.attend({"s": "e"}, scores={("x", "x"): 1.0}, kind="linear", relation="before", name="earlier supports")
         net.record("e")
         net.predict("step_size * s")
+
+
+@least_mean_squares.theorem("after t steps the first t errors are those of the filter")
+def prefix(value: WrittenAlgorithm, X: Tensor, y: Tensor, Xq: Tensor, values: Values) -> tuple[Tensor, Tensor]:
+    """Return how far the first t errors are from those of one pass of the filter, and a bound for rounding."""
+    w, errors = X.new_zeros(X.shape[1], y.shape[1]), []
+    for x, target in zip(X, y, strict=True):
+        errors.append(target - x @ w)
+        w = w + getattr(value, "step_size") * torch.outer(x, errors[-1])  # noqa: B009
+    exact, found = torch.stack(errors), values["e"]
+    measured = torch.stack([(found[t - 1, :t] - exact[:t]).abs().max() for t in range(1, len(found) + 1)])
+    return measured, torch.full_like(measured, 1e-12 * float(exact.abs().max()))

@@ -139,7 +139,7 @@ def certify_program(
 def _rounded(part: Tensor, dtype: torch.dtype) -> Tensor:
     """Return numbers that are off by a unit in their last place, up or down at random."""
     signs = torch.randint(0, 2, part.shape, generator=torch_generator(0, "float floor")) * 2 - 1
-    return part * (1 + signs * float(torch.finfo(dtype).eps))
+    return part * (1 + signs.to(part.dtype) * float(torch.finfo(dtype).eps))
 
 
 def _largest(values: Tensor) -> float:
