@@ -15,6 +15,6 @@ PROGRAMS: dict[str, type[WrittenAlgorithm]] = {
 }
 """Programs that ship, by name."""
 
-globals().update(PROGRAMS)  # programs.ista is the program, not its module
+globals().update(PROGRAMS)  # programs.NAME is the program, not its module
 
 __all__ = ["PROGRAMS"]
