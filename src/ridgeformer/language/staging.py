@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
 
+from ridgeformer.language.expansion import TOKEN
 from ridgeformer.language.expressions import Expression
 from ridgeformer.language.flattening import Work
-from ridgeformer.language.program import Apply, Attend, Gate, Head, Instruction, Record
-from ridgeformer.language.roles import SUPPORT, Role, reads
+from ridgeformer.language.program import Apply, Attend, Gate, Head, Instruction, Program, Record
+from ridgeformer.language.roles import AGGREGATOR, SUPPORT, Role, reads
 
-__all__ = ["stage", "tidy"]
+__all__ = ["stage", "tidy", "used"]
 
 Sublayer = Attend | Gate | Apply
 
@@ -123,3 +124,16 @@ def _uses(instruction: Instruction, name: str) -> bool:
     if isinstance(instruction, Record):
         return instruction.channel == name
     return name in instruction.reads or name in instruction.writes or name in instruction.clear
+
+
+def used(program: Program) -> set[str]:
+    """Return the channels that some sublayer or record touches; a function needs the channels of its two tokens."""
+    found = set[str]()
+    for _, instruction in program.timeline():
+        if isinstance(instruction, Record):
+            found.add(instruction.channel)
+            continue
+        found |= instruction.reads | instruction.writes | set(instruction.clear)
+        if isinstance(instruction, Apply):
+            found |= {TOKEN, AGGREGATOR.value}
+    return found

@@ -21,7 +21,7 @@ from ridgeformer.language.expressions import Expression
 from ridgeformer.language.flattening import Flattening
 from ridgeformer.language.program import Apply, Attend, Channel, Gate, Head, Instruction, Program, Record, Size
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Role, checked_mask
-from ridgeformer.language.staging import stage, tidy
+from ridgeformer.language.staging import stage, tidy, used
 
 __all__ = ["ProgramWriter"]
 
@@ -334,22 +334,11 @@ class ProgramWriter:
             raise _refused("the program reads no features: declare them with net.features.", self._place)
         if not self._done:
             self._close(self._program.readout)
-            self._drop_unused()
+            needed = used(self._program) | {"one"}
+            given = self._program.channels.items()
+            self._program.channels = {n: c for n, c in given if n in needed or c.source in ("features", "targets")}
             self._done = True
         return self._program
-
-    def _drop_unused(self) -> None:
-        """Leave out channels that no sublayer and no record touches: temporaries and roles that were not needed."""
-        used, program = {"one"}, self._program
-        for _, instruction in program.timeline():
-            if isinstance(instruction, Record):
-                used.add(instruction.channel)
-                continue
-            used |= instruction.reads | instruction.writes | set(instruction.clear)
-            if isinstance(instruction, Apply):
-                used |= {TOKEN, AGGREGATOR.value}
-        kept = {n: c for n, c in program.channels.items() if n in used or c.source in ("features", "targets")}
-        program.channels = kept
 
     # -- inside ------------------------------------------------------------------------------------
 
