@@ -71,6 +71,7 @@ figures: $(VENV)/docs.stamp  ## measure again what the docs show
 	@$(BIN)/python docs/measure_claims.py
 	@$(BIN)/python docs/measure_cards.py
 	@$(BIN)/python docs/draw_gallery.py
+	@$(BIN)/python docs/draw_programs.py
 	@$(BIN)/python docs/draw_picture.py
 	@$(BIN)/python docs/draw_architecture.py
 	@$(BIN)/python docs/take_screenshots.py

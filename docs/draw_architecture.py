@@ -31,6 +31,7 @@ ROLES = {
     "bounds": "the theorems as functions",
     "language": "programs in named channels, and their interpreter",
     "algorithms": "how a regression is solved: one algorithm a file",
+    "programs": "algorithms in the public language: one a file",
     "solving": "solve: plans, engines, preconditioners",
     "compiler": "compile, certify: weights and what is proved",
     "estimators": "scikit-learn's interface",
@@ -47,6 +48,7 @@ ROLES = {
 
 SIGNPOSTS = (
     ("conjugate gradients", "algorithms/conjugate_gradients.py", "ConjugateGradients"),
+    ("the language of programs", "language/writing.py", "ProgramWriter"),
     ("the Gaussian kernel", "kernels/gaussian.py", "Gaussian"),
     ("the names that stand for algorithms", "algorithms/__init__.py", "resolve"),
     ("the choice of engine, precision and preconditioner", "solving/plan.py", "choose_plan"),

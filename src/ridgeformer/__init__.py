@@ -13,7 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ridgeformer import algorithms, bounds, claims, datasets, export, influence, intervals, kernels, regime, studies
+    from ridgeformer import (
+        algorithms,
+        bounds,
+        claims,
+        datasets,
+        export,
+        influence,
+        intervals,
+        kernels,
+        programs,
+        regime,
+        studies,
+    )
     from ridgeformer.algorithms import (
         Auto,
         Centres,
@@ -28,9 +40,11 @@ if TYPE_CHECKING:
         Neumann,
         Richardson,
     )
+    from ridgeformer.algorithms.written import algorithm
     from ridgeformer.auditing.run import Audit, audit
     from ridgeformer.compiler import Certificate, CompiledTransformer, certify, load_model
     from ridgeformer.compiler.compile import compile
+    from ridgeformer.compiler.cost import budget
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatsonRegressor
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
@@ -66,9 +80,11 @@ __all__ = [
     "ReluNTK",
     "Richardson",
     "Status",
+    "algorithm",
     "algorithms",
     "audit",
     "bounds",
+    "budget",
     "certify",
     "claims",
     "compile",
@@ -80,6 +96,7 @@ __all__ = [
     "kernels",
     "load_model",
     "maximise_likelihood",
+    "programs",
     "regime",
     "solve",
     "studies",
@@ -100,9 +117,11 @@ _HOMES = {
         "Neumann",
         "Richardson",
     ),
+    "algorithms.written": ("algorithm",),
     "auditing": ("Audit", "audit"),
     "compiler": ("Certificate", "CompiledTransformer", "certify", "load_model"),
     "compiler.compile": ("compile",),
+    "compiler.cost": ("budget",),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatsonRegressor"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ridgeformer.algorithms import Algorithm, Compilable, resolve
+from ridgeformer.algorithms.written import WrittenAlgorithm
+from ridgeformer.compiler.attentions import CompiledAttention
 from ridgeformer.compiler.layout import arrange
 from ridgeformer.compiler.lowering import lower
 from ridgeformer.compiler.primitives import choose
 from ridgeformer.compiler.specification import DTYPES, Specification, choose_attention, digest, write_program
 from ridgeformer.compiler.transformer import CompiledTransformer
+from ridgeformer.compiler.written import WrittenAttention
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, positive, whole
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.core.memory import require_memory
@@ -24,11 +28,11 @@ __all__ = ["SKETCHES", "assemble", "compile", "sketch_matrix"]
 
 
 def compile(
-    kernel: Kernel,
-    algorithm: str | Algorithm,
+    kernel: Kernel | WrittenAlgorithm,
+    algorithm: str | Algorithm | None = None,
     *,
     features: int,
-    ridge: float,
+    ridge: float | None = None,
     attention: str | None = None,
     outputs: int = 1,
     width: int | None = None,
@@ -51,12 +55,13 @@ def compile(
     Its weights know the arguments given here and nothing of the data, so one model serves every support set.
 
     Args:
-        kernel: `DotProduct`, `Exponential` or `Gaussian`; the embedding applies its projection.
+        kernel: `DotProduct`, `Exponential` or `Gaussian`; the embedding applies its projection. A program of one's
+            own, made by `@rf.algorithm`, stands here alone: it has no kernel, and no ridge but its own options.
         algorithm: `ConjugateGradients(steps=12)` and the like; every step is a block of sublayers.
             `Richardson` finds a safe step size in context unless it has one; `Chebyshev`, `HeavyBall` and `Nesterov`
             need their spectrum. `NadarayaWatson` is one softmax head, for comparison.
         features: Features of a row.
-        ridge: lambda > 0.
+        ridge: lambda > 0; needed with a kernel.
         attention: None is the kernel's own: "linear" for `DotProduct`, "softmax" for the others. "vanilla" is
             stock softmax attention and no other sublayer (`Richardson`), "imitation" softmax heads that imitate linear
             attention on features centred over the supports (`DotProduct`, `ConjugateGradients`).
@@ -87,18 +92,21 @@ def compile(
         >>> model(X, torch.ones(3), X)          # K = I: every prediction is 1 / 1.1
         tensor([0.9091, 0.9091, 0.9091], dtype=torch.float64)
     """
-    bare, projection = _without_projection(kernel)
-    runs = resolve(algorithm)
-    if not isinstance(runs, Compilable):
-        raise InputError(f"{runs.name!r} cannot be compiled: choose an iterative algorithm such as 'cg'.")
+    written = kernel if isinstance(kernel, WrittenAlgorithm) else None
+    bare, projection = (None, None) if isinstance(kernel, WrittenAlgorithm) else _without_projection(kernel)
+    runs = _runs(written, algorithm)
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise unknown_name("dtype", name, DTYPES)
-    features, ridge = whole(features, "features", 1), positive(ridge, "ridge", "without it the system may be singular")
+    features = whole(features, "features", 1)
     seed, width = whole(seed, "seed", 0), None if width is None else whole(width, "width", 1)
-    realised = choose_attention(
-        bare, ridge, attention, sink=sink, epsilon=epsilon, through_aggregator=through_aggregator
-    )
+    options = {"sink": sink, "epsilon": epsilon, "through_aggregator": through_aggregator}
+    realised: CompiledAttention = WrittenAttention()
+    if bare is None:
+        ridge = _without_kernel(width, ridge=ridge, attention=attention, **options)
+    else:
+        ridge = positive(ridge, "ridge", "without it the system may be singular")
+        realised = choose_attention(bare, ridge, attention, **options)
     U = _projection(projection, features)
     units = choose(primitives, reciprocal_range=reciprocal_range, relu_bound=relu_bound, relu_knots=relu_knots)
 
@@ -133,8 +141,36 @@ def assemble(
     return CompiledTransformer(spec, program, layout, weights, embedding, unsketched)
 
 
+def _runs(written: WrittenAlgorithm | None, algorithm: str | Algorithm | None) -> Compilable:
+    """Return the algorithm to be compiled."""
+    if written is not None:
+        if algorithm is not None:
+            raise InputError(f"{written.name!r} is the whole program: leave the second argument out.")
+        return written
+    if algorithm is None:
+        raise InputError("an algorithm was expected beside the kernel, such as ConjugateGradients(steps=12).")
+    runs = resolve(algorithm)
+    if isinstance(runs, WrittenAlgorithm):
+        raise InputError(f"{runs.name!r} is a program with heads of its own: compile it alone, without a kernel.")
+    if not isinstance(runs, Compilable):
+        raise InputError(f"{runs.name!r} cannot be compiled: choose an iterative algorithm such as 'cg'.")
+    return runs
+
+
+def _without_kernel(width: int | None, **options: object) -> float:
+    """Return the ridge of a program of one's own, which has none; refuse the options of a kernel."""
+    for name, given in options.items():
+        if given is not None and given != {"epsilon": 1e-4, "through_aggregator": False}.get(name):
+            raise InputError(f"{name} belongs to a kernel, and a program has its own options: leave it out.")
+    if width is not None:
+        raise InputError("a program carries its features as they are: leave width out.")
+    return nan
+
+
 def _without_projection(kernel: Any) -> tuple[Kernel, Any]:
     """Return a kernel without its projection, and that."""
+    if isinstance(kernel, type) and issubclass(kernel, WrittenAlgorithm):
+        raise InputError(f"{kernel.name!r} is a kind of algorithm; a value was expected: {kernel.name}(steps=12).")
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel such as Exponential(temperature=0.5) was expected.")
     if kernel.log_scale:

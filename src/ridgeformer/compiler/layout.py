@@ -51,7 +51,9 @@ def arrange(program: Program, features: int, outputs: int, *, share: bool, width
     columns: dict[str, tuple[int, ...]] = {}
     busy: list[set[int]] = []  # the positions at which each column that may be shared is in use
     kept = 0  # columns that are always in use, which come first
-    for name in sorted(channels, key=lambda name: alive[name] is not None):
+    # channels of the features come first among those that share, so that their columns are neighbours
+    order = sorted(channels, key=lambda name: alive[name] is not None and 1 + (channels[name].size != "features"))
+    for name in order:
         life, wanted = alive[name], sizes[channels[name].size]
         if life is None:
             columns[name] = tuple(range(kept, kept + wanted))

@@ -18,7 +18,7 @@ from ridgeformer.language.expressions import Expression, Term
 from ridgeformer.language.program import Attend, Gate, Head, Instruction, Program, Record
 from ridgeformer.language.roles import Mask, Role, own
 
-__all__ = ["Weights", "lower", "lower_attend", "lower_gate"]
+__all__ = ["Weights", "count_pairs", "count_units", "lower", "lower_attend", "lower_gate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,7 @@ def lower(
             if isinstance(instruction, Attend):
                 modules.append(lower_attend(instruction, layout, everyone, program.attention, dtype))
             else:
+                assert isinstance(instruction, Gate), "functions are expanded before lowering"
                 empty = frozenset(born | cleared)
                 modules.append(lower_gate(instruction, layout, empty, spec.units, dtype, most_units))
             cleared = (cleared | set(instruction.clear)) - instruction.writes
@@ -179,12 +180,46 @@ def lower_gate(
     Raises:
         InputError: it needs more than `most_units` units; none of its matrices was made.
     """
+    units = _units(instruction, layout, empty, primitives, dtype, most_units)
+    return GatedMLP(instruction.name, instruction.caption, *units.matrices(), units.gates)
+
+
+def count_units(
+    instruction: Gate, layout: Layout, empty: frozenset[str], primitives: Primitives, dtype: torch.dtype
+) -> int:
+    """Return how many units a gated sublayer will have, without making its matrices."""
+    return len(_units(instruction, layout, empty, primitives, dtype, None).units)
+
+
+def count_pairs(head: Head, layout: Layout) -> list[int]:
+    """Return the columns of W_Q, W_K, W_V and W_O together, for each of the heads that this one becomes."""
+    many = [len(layout.columns[name]) for left, right, _ in head.scores for name in (left, right)
+            if name in layout.per_output]  # fmt: skip
+    outputs = max(many, default=1)
+
+    def size(*names: str) -> int:
+        split = outputs > 1
+        return max(1 if split and name in layout.per_output else len(layout.columns[name]) for name in names)
+
+    keys = max(1, sum(size(left, right) for left, right, _ in head.scores))
+    values = sum(size(target, source) for target, source, _ in head.values)
+    return [2 * keys + 2 * values] * outputs
+
+
+def _units(
+    instruction: Gate,
+    layout: Layout,
+    empty: frozenset[str],
+    primitives: Primitives,
+    dtype: torch.dtype,
+    most_units: int | None,
+) -> _Units:
     units = _Units(layout, primitives, dtype, most_units)
     for target, terms in instruction.assignments:
         units.assign(target, _difference(target, terms, target in empty))
     for name in instruction.clear:
         units.assign(name, (Term(-1.0, (name,)),))
-    return GatedMLP(instruction.name, instruction.caption, *units.matrices(), units.gates)
+    return units
 
 
 def _difference(target: str, terms: Expression, empty: bool) -> Expression:
@@ -206,7 +241,7 @@ class _Units:
         """Add to a channel, column by column: units for its linear part, then for every other term."""
         one, columns = self.layout.columns["one"][0], self.layout.columns[target]
         for place, column in enumerate(columns):
-            widths = {len(self.layout.columns[name]) for term in terms for name in term.channels}
+            widths = {len(self.layout.columns[name]) for term in terms for name in term.channels} | {1}
             positions = range(max(widths)) if len(columns) == 1 else (place,)  # one column gets the sum over others
             straight = [
                 (self._column(term.factors[0], position), term.coefficient)
@@ -216,7 +251,10 @@ class _Units:
             ]
             found = self.primitives.move(straight, one) if straight else []
             for term in terms:
-                if not term.linear:
+                if term.rectified:
+                    inside = [(self._column(part.factors[0], place), part.coefficient) for part in term.rectified]
+                    found += self.primitives.rectify(term.coefficient, inside, one)
+                elif not term.linear:
                     make = self.primitives.divide if term.divisor else self.primitives.multiply
                     summed = max(len(self.layout.columns[name]) for name in term.channels)
                     for position in positions[:summed]:

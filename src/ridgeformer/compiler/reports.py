@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.execution import Reading
+from ridgeformer.compiler.specification import Specification
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
-from ridgeformer.language.program import Attend, Gate, Instruction, Record
+from ridgeformer.language.program import Attend, Gate, Instruction
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer
@@ -25,7 +26,7 @@ def explain(model: CompiledTransformer) -> str:
     spec, budget = model.spec, model.budget
     stock = "; ".join(budget.beyond_stock) or "nothing"
     lines = [
-        f"{model.program.name}, {spec.steps} steps, ridge {spec.ridge:g}",
+        f"{model.program.name}, {spec.steps} steps, {_options(spec)}",
         f"width {budget.width} = {model.layout.features} features + {budget.overhead}; a step has "
         f"{budget.attention_per_step} attention sublayers ({budget.heads_per_step} heads) and {budget.gated_per_step} "
         f"gated ones; {budget.sublayers} sublayers in all",
@@ -49,6 +50,14 @@ def explain(model: CompiledTransformer) -> str:
     return "\n".join(lines)
 
 
+def _options(spec: Specification) -> str:
+    """Return the ridge, or the options of a program of one's own."""
+    if not spec.written:
+        return f"ridge {spec.ridge:g}"
+    given = {option.name: getattr(spec.algorithm, option.name) for option in fields(spec.algorithm)}
+    return ", ".join(f"{name} {value:g}" for name, value in given.items() if name != "steps" and value is not None)
+
+
 def _columns(model: CompiledTransformer, name: str) -> str:
     columns = model.layout.columns[name]
     if len(columns) == 1:
@@ -60,7 +69,7 @@ def _columns(model: CompiledTransformer, name: str) -> str:
 
 def _instructions(section: list[Instruction]) -> list[str]:
     """Return one line an instruction; neighbours that do the same share one."""
-    sublayers = [instruction for instruction in section if not isinstance(instruction, Record)]
+    sublayers = [instruction for instruction in section if isinstance(instruction, Attend | Gate)]
     runs = [list(run) for _, run in groupby(sublayers, lambda one: (type(one), one.caption, one.clear))]
     return [_line(run[0], len(run)) for run in runs]
 

@@ -6,13 +6,15 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from math import log
+from importlib import import_module
+from math import log, nan
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ridgeformer.algorithms import ALGORITHMS, Compilable, resolve
+from ridgeformer.algorithms.written import WRITTEN, WrittenAlgorithm
 from ridgeformer.compiler.attentions import (
     CompiledAttention,
     ImitatedAttention,
@@ -23,13 +25,23 @@ from ridgeformer.compiler.attentions import (
 from ridgeformer.compiler.primitives import PRIMITIVES, Primitives, choose
 from ridgeformer.compiler.primitives.units import CHECKS
 from ridgeformer.compiler.vanilla import VanillaAttention
+from ridgeformer.compiler.written import WrittenAttention
 from ridgeformer.core.checks import positive, whole
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.kernels.base import LogitKernel
+from ridgeformer.language.expansion import expand
 from ridgeformer.language.program import Program
 
-__all__ = ["ATTENTIONS", "COMPILED_KERNELS", "Specification", "choose_attention", "digest", "write_program"]
+__all__ = [
+    "ATTENTIONS",
+    "COMPILED_KERNELS",
+    "Specification",
+    "choose_attention",
+    "digest",
+    "write_program",
+    "write_source",
+]
 
 ATTENTIONS: dict[str, type[CompiledAttention]] = {
     kind.name: kind for kind in (LinearAttention, SoftmaxAttention, VanillaAttention, ImitatedAttention)
@@ -101,7 +113,7 @@ class Specification:
         features: Features of a token as given.
         projected: Features after the projection, before any sketch.
         carried: Features the stream carries, after projection and sketch.
-        ridge: The regularisation.
+        ridge: The regularisation; NaN for a program of one's own, which has none.
         outputs: Target columns.
         share_channels: Whether channels share storage.
         tied: Whether all steps are the same weights.
@@ -151,7 +163,8 @@ class Specification:
         for name, names in (("dtype", DTYPES), ("primitives", PRIMITIVES)):
             if not isinstance(values[name], str) or values[name] not in names:
                 raise unknown_name(name, values[name], names)
-        values["ridge"] = positive(values["ridge"], "ridge", "without it the system may be singular")
+        if not isinstance(values["attention"], WrittenAttention):
+            values["ridge"] = positive(values["ridge"], "ridge", "without it the system may be singular")
         for name in ("features", "projected", "carried", "outputs"):
             values[name] = whole(values[name], name, 1)
         algorithm, carried, projected = values["algorithm"], values["carried"], values["projected"]
@@ -162,6 +175,10 @@ class Specification:
         if algorithm.steps > MOST_STEPS:
             raise InputError(
                 f"steps is {algorithm.steps:,}; at most {MOST_STEPS:,} were expected: choose a faster algorithm."
+            )
+        if isinstance(algorithm, WrittenAlgorithm) and values["outputs"] > 1 and algorithm.program.one_output:
+            raise InputError(
+                f"outputs is {values['outputs']} and this program takes one ({algorithm.program.one_output})."
             )
         if carried > projected:
             raise InputError(f"carried is {carried} of {projected} features: a sketch never has more.")
@@ -179,6 +196,11 @@ class Specification:
 
     def __hash__(self) -> int:
         return hash(repr(self.as_dict()))
+
+    @property
+    def written(self) -> bool:
+        """Whether it runs a program of one's own."""
+        return isinstance(self.attention, WrittenAttention)
 
     @property
     def kernel(self) -> Kernel:
@@ -221,8 +243,9 @@ class Specification:
         kernel = {"name": self.kernel.name} | ({} if temperature is None else {"temperature": temperature})
         options = {field.name: getattr(self.algorithm, field.name) for field in fields(self.algorithm)}
         return {
-            "kernel": kernel,
+            "kernel": None if self.written else kernel,
             **plain,
+            "ridge": None if self.written else self.ridge,
             "algorithm": {"name": self.algorithm.name, **options},
             "attention": {"name": self.attention.name, **self.attention.options},
         }
@@ -238,6 +261,10 @@ class Specification:
         if not isinstance(values, dict) or set(values) != names:
             odd = ", ".join(sorted(map(str, set(values) ^ names))) if isinstance(values, dict) else "not a dictionary"
             raise InputError(f"the configuration does not fit this version ({odd}): compile the model again.")
+        if values["kernel"] is None:
+            plain = {key: value for key, value in values.items() if key != "kernel"}
+            given = {"algorithm": _written(*_named(values, "algorithm")), "attention": WrittenAttention(), "ridge": nan}
+            return cls.of(**plain | given)
         name, options = _named(values, "kernel")
         if name not in COMPILED_KERNELS:
             raise unknown_name("kernel", name, COMPILED_KERNELS)
@@ -267,6 +294,19 @@ def _named(values: dict[str, Any], what: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         raise InputError(f"{what} is {value!r}; a name with options was expected: compile the model again.")
     return value["name"], {key: option for key, option in value.items() if key != "name"}
+
+
+def _written(name: str, options: dict[str, Any]) -> WrittenAlgorithm:
+    import_module("ridgeformer.programs")  # those that ship are known by their names
+    if name not in WRITTEN:
+        raise InputError(
+            f"the program {name!r} is not defined in this session: import the module that defines it, then load the "
+            "model again."
+        )
+    if set(options) != _fields(WRITTEN[name]):
+        raise InputError(f"the program {name!r} has options {sorted(options)}: compile the model again.")
+    steps = whole(options["steps"], "steps", 1)
+    return WRITTEN[name](**{**options, "steps": steps})
 
 
 def _algorithm(name: str, options: dict[str, Any]) -> Compilable:
@@ -321,6 +361,11 @@ def digest(embedding: Tensor, unsketched: Tensor) -> str:
     return hashed.hexdigest()
 
 
+def write_source(spec: Specification) -> Program:
+    """Return the program of a specification as it was written."""
+    return spec.attention.write(spec.algorithm, spec.ridge)
+
+
 def write_program(spec: Specification) -> Program:
-    """Return the program of a specification, rewritten for the units it is to be made of."""
-    return spec.units.rewrite(spec.attention.write(spec.algorithm, spec.ridge))
+    """Return the program of a specification, its functions expanded, rewritten for the units it is to be made of."""
+    return spec.units.rewrite(expand(write_source(spec)))

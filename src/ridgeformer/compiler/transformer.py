@@ -17,10 +17,11 @@ from ridgeformer.compiler.inputs import TokenInput, check_task
 from ridgeformer.compiler.layout import Layout
 from ridgeformer.compiler.lowering import Weights
 from ridgeformer.compiler.reports import Budget, Trace, collect, count, explain
-from ridgeformer.compiler.specification import Specification
+from ridgeformer.compiler.specification import Specification, write_source
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import DtypeError, unknown_name
+from ridgeformer.language.interpreter import run as interpret_program
 from ridgeformer.language.interpreter import unroll
 from ridgeformer.language.program import Attend, Gate, Instruction, Program, Record
 from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens
@@ -80,6 +81,13 @@ class CompiledTransformer(nn.Module):
     def trace(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> Trace:
         """Return what every step did, read from the named channels of the stream."""
         return collect(self._refusing_overflow(self.readings(*self._check(X, y, Xq).given)), self.spec.steps)
+
+    def interpret(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> Trace:
+        """Return what the program records when it is run on plain tensors with names, without any weight."""
+        X, y, Xq = self._check(X, y, Xq).given
+        carried, tokens = self.carried.detach(), self.tokens(X.shape[-2], Xq.shape[-2])
+        found = interpret_program(write_source(self.spec), tokens, X @ carried, y, Xq @ carried, self.spec.steps)
+        return Trace(found, self.spec.steps)
 
     def run_with_hook(self, hook: Hook, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> Trace:
         """Run literally, showing `hook` every sublayer: (place, sublayer, before, after) -> a new stream or None."""
@@ -220,7 +228,7 @@ class CompiledTransformer(nn.Module):
         return tuple(
             (section, instruction, sublayer)
             for section, instruction, sublayer in self.schedule
-            if sublayer is not None and not isinstance(instruction, Record)
+            if sublayer is not None and isinstance(instruction, Attend | Gate)
         )
 
     @cached_property

@@ -12,6 +12,7 @@ __all__ = [
     "InputError",
     "LogitRangeError",
     "NotPositiveSemidefiniteError",
+    "ProgramError",
     "RidgeformerError",
     "ShapeError",
     "UnknownNameError",
@@ -45,6 +46,18 @@ class LogitRangeError(InputError):
 
 class NotPositiveSemidefiniteError(InputError):
     """A kernel for which some vector v has v'Kv < 0 beyond round-off, so ridge regression is undefined."""
+
+
+class ProgramError(InputError):
+    """A program that cannot be compiled; the message begins with the file and the line of the statement.
+
+    Attributes:
+        file, line: Where the statement stands.
+    """
+
+    def __init__(self, reason: str, file: str = "", line: int = 0) -> None:
+        super().__init__(f"{file}, line {line}: {reason}" if file else reason)
+        self.file, self.line = file, line
 
 
 class DataFileError(RidgeformerError):

@@ -70,9 +70,8 @@ tags: [ridgeformer, known-algorithm, interpretability]
 ---
 # {steps} steps of {family} in {kind}
 
-The weights of this unmodified `{kind}` were compiled, not trained. Its forward pass solves kernel ridge regression
-({kernel} kernel, temperature {temperature:g}, ridge {ridge:g}) on the support tokens it is given and predicts the query
-tokens, by {steps} steps of {family}. It has {layers} layers and {parameters:,} weights in {dtype}, and takes {features}
+The weights of this unmodified `{kind}` were compiled, not trained. Its forward pass {does}, by {steps} steps of
+{family}. It has {layers} layers and {parameters:,} weights in {dtype}, and takes {features}
 features and {outputs} output(s) a row, up to {max_tokens} tokens: {sequence}.
 
 ## Accuracy
@@ -130,12 +129,27 @@ def model_card(exported: Export) -> str:
     if io.rotate is not None:
         hidden = f"A random rotation (seed {io.rotate}) hides the channels; `io.safetensors` has their directions."
     return CARD.format(
-        steps=spec.steps, family=spec.algorithm.family, kind=kind, kernel=spec.kernel.name, ridge=spec.ridge,
-        temperature=getattr(spec.kernel, "temperature", 1.0), layers=_depth(exported),
+        steps=spec.steps, family=spec.algorithm.family, kind=kind, does=_does(exported), layers=_depth(exported),
         parameters=budget, dtype=spec.dtype, features=spec.features, outputs=spec.outputs, max_tokens=io.max_tokens,
         sequence=sequence, accuracy=_accuracy(exported), norms=NORMS[io.target], hidden=hidden,
         library=library, version=version(library), snippet=snippet.strip(),
     )  # fmt: skip
+
+
+def _does(exported: Export) -> str:
+    """Return what the forward pass does, in words."""
+    spec = exported.io.spec
+    if spec.written:
+        options = {name: value for name, value in spec.as_dict()["algorithm"].items() if name not in ("name", "steps")}
+        given = ", ".join(f"{name} {value:g}" for name, value in options.items() if value is not None) or "no options"
+        return (
+            f"runs the program `{spec.algorithm.name}` ({given}) on its support tokens and answers at its query tokens"
+        )
+    temperature = getattr(spec.kernel, "temperature", 1.0)
+    return (
+        f"solves kernel ridge regression ({spec.kernel.name} kernel, temperature {temperature:g}, ridge "
+        f"{spec.ridge:g}) on the support tokens it is given and predicts the query tokens"
+    )
 
 
 def _depth(exported: Export) -> int:
@@ -153,6 +167,11 @@ def _accuracy(exported: Export) -> str:
         certificate = exported.certify(rows[:12], y, rows[12:])
     except RidgeformerError as error:
         return f"Nothing was proved on random unit rows ({str(error).rstrip('.')})."
+    if spec.written:
+        return (
+            "On 12 random unit rows and 3 queries the records of this class are within "
+            f"{certificate.within:.1e} of those of the program's interpreter, relative to the largest, at every step."
+        )
     return (
         "On 12 random unit rows and 3 queries the answers of this class are proved to be within a relative distance of "
         f"{certificate.within:.1e} of exact kernel ridge regression, from its own hidden states; "

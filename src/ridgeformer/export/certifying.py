@@ -11,6 +11,7 @@ from ridgeformer.compiler.certificate.certificate import TaskCheck
 from ridgeformer.compiler.certificate.certification import conclude
 from ridgeformer.compiler.certificate.evidence import gather
 from ridgeformer.compiler.certificate.network import check_ranges
+from ridgeformer.compiler.certificate.written import certify_program
 from ridgeformer.compiler.compile import assemble
 from ridgeformer.core.checks import ArrayLike, positive
 from ridgeformer.core.seeds import torch_generator
@@ -20,16 +21,24 @@ __all__ = ["certify_export", "leakage"]
 
 
 def certify_export(
-    exported: Export, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, *, tolerance: float = 0.01
+    exported: Export, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, *, tolerance: float | None = None
 ) -> Certificate:
     """Run an exported model and prove how near its answers are to exact ridge regression.
 
     Answers, coefficients and steps are read from the hidden states of the stock class; our own forward pass has no part
     in it. The checks are those of `ridgeformer.certify`, with leakage measured through the class.
     """
-    tolerance = positive(tolerance, "tolerance", "no run is exact to rounding")
+    if tolerance is not None:
+        tolerance = positive(tolerance, "tolerance", "no run is exact to rounding")
     io = exported.io
     model = assemble(io.spec, io.carried, io.unsketched)
+    if io.spec.written:
+        about = [_check_export(exported), _check_leakage(exported, X, y, Xq)]
+
+        def records(*task: Tensor) -> dict[str, Tensor]:
+            return io.trace(exported.hidden_states(*task)).values
+
+        return certify_program(model, X, y, Xq, tolerance, run=records, about=about)
 
     def run(X: Tensor, y: Tensor, Xq: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         states = exported.hidden_states(X, y, Xq)
@@ -41,7 +50,7 @@ def certify_export(
     whole = [_check_export(exported), _check_leakage(exported, X, y, Xq)]
     if io.spec.primitives != "exact":
         whole.append(check_ranges(model, X, y, Xq))
-    return conclude(model, evidence, whole, tolerance)
+    return conclude(model, evidence, whole, 0.01 if tolerance is None else tolerance)
 
 
 def _check_export(exported: Export) -> TaskCheck:

@@ -86,7 +86,7 @@ class Export:
             output = self.model(**given, output_hidden_states=states)
         return output.last_hidden_state, tuple(output.hidden_states or ())
 
-    def certify(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, *, tolerance: float = 0.01) -> Certificate:
+    def certify(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, *, tolerance: float | None = None) -> Certificate:
         """Prove how near the answers of the stock class are to exact ridge regression, from its own hidden states."""
         from ridgeformer.export.certifying import certify_export  # it knows this class
 

@@ -13,11 +13,15 @@ from torch import Tensor
 from ridgeformer.compiler import Specification, Trace
 from ridgeformer.compiler.certificate.problem import carried_features
 from ridgeformer.compiler.inputs import TokenInput, check_task
+from ridgeformer.compiler.specification import write_source
 from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
 from ridgeformer.export.circuit import Circuit, draw_circuit
 from ridgeformer.export.lowering import MARK, UNDERFLOW, Basis, Lowered, masked
-from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role
+from ridgeformer.language.expansion import expand
+from ridgeformer.language.interpreter import excess, interpret, start
+from ridgeformer.language.program import Attend
+from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens
 
 __all__ = ["Direction", "Interface", "LayerRecord", "describe"]
 
@@ -130,10 +134,17 @@ class Interface:
             given["attention_mask"] = kept.long()
         return given
 
+    @property
+    def _room(self) -> float:
+        """How far a logit that may not be read can exceed those that may, before the mask is not exactly 0."""
+        return masked(self.spec.torch_dtype, self.rotate is not None) - UNDERFLOW[self.spec.torch_dtype]
+
     def _check(self, X: Any, y: Any, Xq: Any) -> TokenInput:
         task = check_task(self.spec, X, y, Xq, self.carried.to(self.spec.torch_dtype))
-        kernel, dtype = self.spec.kernel, self.spec.torch_dtype
-        limit = masked(dtype, self.rotate is not None) - UNDERFLOW[dtype]
+        if self.spec.written:
+            self._check_logits(task)
+            return task
+        kernel, limit = self.spec.kernel, self._room
         rows = [part.detach() @ self.carried.to(part.dtype) for part in (task.X, task.Xq)]
         largest = max(float(part.square().sum(-1).max()) for part in rows) / getattr(kernel, "temperature", 1.0)
         sink = getattr(self.spec.attention, "sink", 0.0)
@@ -144,6 +155,23 @@ class Interface:
                 f"temperature, {'' if self.rotate is None else 'export without rotate, '}or shorten the rows."
             )
         return task
+
+    def _check_logits(self, task: TokenInput) -> None:
+        """Refuse tasks on which a logit that may not be read could outweigh the mask, by running the program."""
+        limit = self._room
+        counts = {SUPPORT: task.X.shape[-2], AGGREGATOR: 1, QUERY: task.Xq.shape[-2]}
+        program, tokens = expand(write_source(self.spec)), Tokens(counts)
+        given = (task.X.detach(), task.y.detach(), task.Xq.detach())
+        state = start(program, tokens, *given)
+        for section, instruction, after in interpret(program, tokens, *given, self.spec.steps):
+            for head in instruction.heads if isinstance(instruction, Attend) else ():
+                found = excess(head, state, tokens)
+                if not found < limit:
+                    raise LogitRangeError(
+                        f"in {section}.{instruction.name} a logit that may not be read exceeds those that may by "
+                        f"{found:.4g}, and the masks in the weights hold for {limit:g}: scale the features."
+                    )
+            state = after
 
     def _streams(self, task: TokenInput) -> list[Tensor]:
         """Return the hidden states of every task before the first layer."""

@@ -22,7 +22,7 @@ from ridgeformer.compiler.compile import assemble
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.language.program import Gate
+from ridgeformer.language.program import Attend, Gate
 from ridgeformer.language.roles import AGGREGATOR, NULL, Mask, Role
 
 __all__ = ["MARK", "UNDERFLOW", "Basis", "Block", "Lowered", "Matrices", "fill", "lower", "masked", "unshared"]
@@ -311,11 +311,20 @@ def lower(model: CompiledTransformer, max_tokens: int, *, rotated: bool = False)
 def _refuse(model: CompiledTransformer) -> None:
     """Refuse linear attention, gates that are not SwiGLU, and logits that are computed on the way."""
     spec = model.spec
-    if model.program.attention == "linear":
+    heads = [(i, head) for _, i in model.program.timeline() if isinstance(i, Attend) for head in i.heads]
+    linear = next((instruction.name for instruction, head in heads if head.kind == "linear"), None)
+    if linear is not None and spec.written:
+        raise InputError(
+            f"sublayer {linear!r} has a linear head, and stock classes have softmax heads only: use mean(...) and "
+            "dot(...) instead of sum(...) and kind='linear', if the program allows it."
+        )
+    if linear is not None:
         raise InputError(
             "linear attention has no softmax, and stock classes have no other: compile an Exponential or Gaussian "
             "kernel."
         )
+    if any(rule.relation == "before" for _, head in heads for rule in head.mask.rules):
+        raise InputError("a head reads earlier tokens only, and the masks in the weights know roles, not order.")
     gates = [i for _, i in model.program.timeline() if isinstance(i, Gate)]
     if gates and spec.primitives != "swiglu":
         raise InputError(

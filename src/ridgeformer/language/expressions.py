@@ -33,11 +33,19 @@ def guarded(b: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Term:
-    """coefficient * product of at most two channels, or coefficient * channel / channel."""
+    """coefficient * product of at most two channels, coefficient * channel / channel, or coefficient * max(0, sum).
+
+    Attributes:
+        coefficient: A number.
+        factors: Channels it multiplies.
+        divisor: A channel it divides by.
+        rectified: Multiples of channels whose sum is cut off below zero; such a term has no factors.
+    """
 
     coefficient: float
     factors: tuple[str, ...] = ()
     divisor: str | None = None
+    rectified: tuple[Term, ...] = ()
 
     @property
     def linear(self) -> bool:
@@ -47,7 +55,8 @@ class Term:
     @property
     def channels(self) -> tuple[str, ...]:
         """Every channel it reads."""
-        return self.factors if self.divisor is None else (*self.factors, self.divisor)
+        read = self.factors if self.divisor is None else (*self.factors, self.divisor)
+        return read + tuple(name for term in self.rectified for name in term.factors)
 
 
 Expression = tuple[Term, ...]
@@ -64,7 +73,7 @@ def parse(text: str, constants: Mapping[str, float]) -> Expression:
 
     Example:
         >>> parse("o / a - 2 * ridge * p", {"ridge": 0.5})
-        (Term(coefficient=1.0, factors=('o',), divisor='a'), Term(coefficient=-1.0, factors=('p',), divisor=None))
+        (Term(coefficient=1.0, factors=('o',), divisor='a', rectified=()), Term(coefficient=-1.0, ...))
     """
     terms = _sum(ast.parse(text, mode="eval").body, constants, text)
     for term in terms:

@@ -15,7 +15,7 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.language.expressions import Expression, parse
 from ridgeformer.language.roles import SUPPORT, Mask, Role, own, reads
 
-__all__ = ["Attend", "Channel", "Gate", "Head", "Instruction", "KernelAttention", "Program", "Record"]
+__all__ = ["Apply", "Attend", "Channel", "Gate", "Head", "Instruction", "KernelAttention", "Program", "Record"]
 
 Size = Literal["features", "outputs", "one"]
 
@@ -119,7 +119,37 @@ class Record:
     lag: int = 0
 
 
-Instruction = Attend | Gate | Record
+Function = Literal["sigmoid", "exp", "sqrt", "rsqrt"]
+
+
+@dataclass(frozen=True)
+class Apply:
+    """target = function(source), token by token: `language.expansion` makes it of heads and gated sublayers.
+
+    Attributes:
+        span: Smallest and largest argument of a square root, between which it is right to rounding.
+    """
+
+    name: str
+    caption: str
+    target: str
+    function: Function
+    source: str
+    span: tuple[float, float]
+    clear: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The channel it reads."""
+        return frozenset({self.source})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The channel it assigns."""
+        return frozenset({self.target})
+
+
+Instruction = Attend | Gate | Apply | Record
 
 
 @dataclass
@@ -138,6 +168,8 @@ class Program:
     steps: list[list[Instruction]] = field(default_factory=list)
     readout: list[Instruction] = field(default_factory=list)
     uniform: bool = True
+    one_output: str = ""
+    """Why it takes one target column only, where that is so."""
     _into: list[Instruction] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
@@ -225,7 +257,7 @@ class Program:
         """Return the mask in which every token reads itself."""
         return own(*self.roles)
 
-    def _add(self, instruction: Attend | Gate) -> None:
+    def _add(self, instruction: Attend | Gate | Apply) -> None:
         for name in sorted(instruction.reads | instruction.writes | set(instruction.clear)):
             if name not in self.channels:
                 raise InputError(f"sublayer {instruction.name!r} names the channel {name!r}, which is not declared.")

@@ -10,7 +10,22 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-__all__ = ["AGGREGATOR", "ANCHOR", "NULL", "QUERY", "SUPPORT", "Mask", "Role", "Rule", "Tokens", "own", "reads"]
+from ridgeformer.core.errors import InputError, unknown_name
+
+__all__ = [
+    "AGGREGATOR",
+    "ANCHOR",
+    "NULL",
+    "QUERY",
+    "SUPPORT",
+    "Mask",
+    "Role",
+    "Rule",
+    "Tokens",
+    "checked_mask",
+    "own",
+    "reads",
+]
 
 
 class Role(StrEnum):
@@ -52,11 +67,11 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Rule:
-    """Tokens of one role may read those of another: all of them, or only the one of the same number."""
+    """Tokens of one role may read those of another: all of them, only the one of the same number, or earlier ones."""
 
     reader: Role
     source: Role
-    relation: Literal["all", "own"] = "all"
+    relation: Literal["all", "own", "before"] = "all"
 
 
 @dataclass(frozen=True)
@@ -72,8 +87,10 @@ class Mask:
             block = allowed[tokens.rows(rule.reader), tokens.rows(rule.source)]
             if rule.relation == "all":
                 block.fill_(True)
-            else:
+            elif rule.relation == "own":
                 block.fill_diagonal_(True)
+            else:
+                block |= torch.ones_like(block).tril(-1)
         return allowed
 
     @property
@@ -96,3 +113,34 @@ def reads(readers: tuple[Role, ...], sources: tuple[Role, ...]) -> Mask:
 def own(*roles: Role) -> Mask:
     """Return the mask in which tokens of these roles read themselves."""
     return Mask(tuple(Rule(role, role, "own") for role in roles))
+
+
+def checked_mask(readers: str, sources: str, relation: str, known: tuple[Role, ...]) -> Mask:
+    """Return the mask of roles given as words.
+
+    Raises:
+        InputError: an unknown role or relation, or a mask through which answers could depend on other queries.
+    """
+    roles = []
+    for given in (readers, sources):
+        for name in given.split():
+            if name not in {role.value for role in known}:
+                raise unknown_name("role", name, [role.value for role in known])
+        roles.append([Role(name) for name in given.split()])
+    if relation not in ("all", "own", "before"):
+        raise InputError(f"relation is {relation!r}; 'all', 'own' or 'before' was expected.")
+    rules = []
+    for reader in roles[0]:
+        for source in roles[1]:
+            if relation == "own" and reader != source:
+                continue
+            if source == QUERY and relation != "own":
+                raise InputError(
+                    f"this mask lets {reader.value} tokens read queries, so answers would depend on other queries: "
+                    "take query out of the sources, or read relation='own'."
+                )
+            before = relation == "before" and reader == source == SUPPORT
+            rules.append(Rule(reader, source, "own" if relation == "own" else "before" if before else "all"))
+    if not rules:
+        raise InputError("this mask lets no token read any other: name readers and sources.")
+    return Mask(tuple(rules))

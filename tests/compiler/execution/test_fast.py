@@ -3,12 +3,14 @@
 import pytest
 import torch
 
+import ridgeformer as rf
 from ridgeformer import errors
 from ridgeformer.compiler.execution import run_literally
 from ridgeformer.compiler.execution.fast import SEQUENCES, _State
-from ridgeformer.compiler.execution.plans import Operation, Rows, update
+from ridgeformer.compiler.execution.operations import Operation, Rows, update
 from ridgeformer.compiler.reports import collect
 from ridgeformer.compiler.sublayers import GatedMLP
+from ridgeformer.programs import PROGRAMS
 from tests.compiler.tasks import MODELS, model, task
 
 
@@ -135,3 +137,32 @@ def test_a_product_of_weights_beyond_the_precision_is_refused_as_an_overflow():
     net.steps[0][0].W_V[1].detach().mul_(1e30)  # the head that multiplies by the ridge
     with pytest.raises(errors.InputError, match="r is not finite in step 1"):
         net.trace(X, y, Xq)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_run_fast_as_they_run_literally(name):
+    """Blocks of columns, heads over a token and the aggregator, causal masks: in one task and in a batch."""
+    program = PROGRAMS[name](steps=1 if name == "nearest_neighbour" else 2)
+    net = rf.compile(program, features=4)
+    for X, y, Xq in (task(p=4), task(p=4, tasks=3)):
+        tokens = net.tokens(X.shape[-2], Xq.shape[-2])
+        literal = list(run_literally(net, net.stream(X, y, Xq), tokens))
+        fast = list(net.readings(X, y, Xq))
+        assert len(literal) == len(fast)
+        for (_, record, expected), (_, _, found) in zip(literal, fast, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11, msg=record.name)
+
+
+def test_operations_on_neighbouring_columns_are_one_block():
+    product = [Operation(6 + i, (i, 9), 2.0) for i in range(3)]
+    inner = [Operation(9, (i, 3 + i), 1.0) for i in range(3)]
+    relu = [Operation(3 + i, (), -1.0, rectified=((i, 1.0), (9, 0.5))) for i in range(3)]
+    together = update([*product, *inner, *relu, Operation(0, (1,), 1.0)])
+    assert (len(together.groups), len(together.actions)) == (3, 1)
+    stream = torch.randn(2, 5, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows, one_by_one = Rows(stream), Rows(stream)
+    together.apply(rows)
+    before = list(one_by_one)
+    for operation in (*product, *inner, *relu, Operation(0, (1,), 1.0)):
+        operation.action(one_by_one, before)
+    torch.testing.assert_close(rows.stack(range(10)), one_by_one.stack(range(10)), rtol=1e-14, atol=1e-14)

@@ -200,3 +200,12 @@ def test_a_seed_is_one_task():
 def test_one_support_is_no_curve():
     with pytest.raises(InputError, match="supports"):
         curve_task(supports=1)
+
+
+def test_a_program_is_shown_beside_its_interpreter():
+    model = rf.compile(rf.programs.ista(steps=3), features=2)
+    view = trace_view(model, *GIVEN)
+    assert view.smoother is view.averager is None
+    np.testing.assert_allclose(view.exact, view.predictions[-1], atol=1e-14)
+    assert r"\max\left(0,\ w_i - 0.5\,g_i - 0.05\right)" in view.sublayers[3].formulas[0]
+    assert "where the program ends" in render_viewer(view)

@@ -13,7 +13,18 @@ from torch import Tensor
 
 from ridgeformer.core.words import percent_at_most
 
-__all__ = ["FLOOR", "MODELLED", "Array", "Certificate", "CertificateCurve", "Check", "Kind", "TaskCheck", "merge"]
+__all__ = [
+    "FLOOR",
+    "MODELLED",
+    "Array",
+    "Certificate",
+    "CertificateCurve",
+    "Check",
+    "Kind",
+    "TaskCheck",
+    "check_lines",
+    "merge",
+]
 
 Array = NDArray[np.float64]
 
@@ -161,13 +172,8 @@ class Certificate:
             "Per cent are of the largest exact prediction of each output over the queries; tolerance "
             f"{percent_at_most(self.tolerance)}.",
             "",
-            f"{'':<7}{'kind':<10}{'check':<22}{'measured':>10}  {'at most':>10}  what it says",
+            *check_lines(self.checks),
         ]
-        for check in self.checks:
-            mark = "holds" if check.holds else "FAILS"
-            numbers = f"{check.measured:>10.2e}  {check.bound:>10.2e}"
-            lines.append(f"{mark:<7}{check.kind:<10}{check.name:<22}{numbers}  {check.what}")
-        lines += ["", "conditions", *(f"  {check.name}: {check.condition}" for check in self.checks)]
         return "\n".join([*lines, "model of rounding", f"  {MODEL}"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -189,6 +195,16 @@ class Certificate:
                 for name, curve in self.curves.items()
             },
         }
+
+
+def check_lines(checks: Sequence[Check]) -> list[str]:
+    """Return checks as a table of text, their conditions below."""
+    lines = [f"{'':<7}{'kind':<10}{'check':<22}{'measured':>10}  {'at most':>10}  what it says"]
+    for check in checks:
+        mark = "holds" if check.holds else "FAILS"
+        numbers = f"{check.measured:>10.2e}  {check.bound:>10.2e}"
+        lines.append(f"{mark:<7}{check.kind:<10}{check.name:<22}{numbers}  {check.what}")
+    return [*lines, "", "conditions", *(f"  {check.name}: {check.condition}" for check in checks)]
 
 
 def merge(tasks: Iterable[Sequence[TaskCheck]]) -> tuple[tuple[Check, ...], dict[str, CertificateCurve]]:

@@ -23,6 +23,7 @@ from ridgeformer.compiler.certificate.expected import (
 from ridgeformer.compiler.certificate.inexact import check_products, check_useful, measured_error, promise_imitation
 from ridgeformer.compiler.certificate.network import check_leakage, check_ranges, check_weights
 from ridgeformer.compiler.certificate.textbook import check_steps
+from ridgeformer.compiler.certificate.written import certify_program
 from ridgeformer.compiler.transformer import CompiledTransformer
 from ridgeformer.compiler.vanilla import VanillaAttention
 from ridgeformer.core.checks import ArrayLike, positive
@@ -31,7 +32,7 @@ __all__ = ["certify", "conclude", "promise_of"]
 
 
 def certify(
-    model: CompiledTransformer, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, *, tolerance: float = 0.01
+    model: CompiledTransformer, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, *, tolerance: float | None = None
 ) -> Certificate:
     """Run a compiled transformer and prove how near its answers are to exact ridge regression.
 
@@ -45,7 +46,8 @@ def certify(
         y: Targets, (k,), (k, outputs) or (tasks, k, outputs).
         Xq: Queries, (q, features) or (tasks, q, features).
         tolerance: The largest proved distance that counts as accurate, as a fraction of the largest exact prediction
-            of each output over the queries.
+            of each output over the queries; 0.01 unless told. For a program of one's own, which is compared with its
+            interpreter, the largest relative difference: 1e-10 in float64 and 1e-3 in float32 unless told.
 
     Returns:
         A frozen `Certificate`; `holds` is True only if every answer is proved within the tolerance and every other
@@ -65,13 +67,16 @@ def certify(
         >>> certificate.verdict, certificate.within < 1e-10
         ('Proved within 0.0001 % of exact ridge regression.', True)
     """
-    tolerance = positive(tolerance, "tolerance", "no run is exact to rounding")
+    if tolerance is not None:
+        tolerance = positive(tolerance, "tolerance", "no run is exact to rounding")
+    if model.spec.written:
+        return certify_program(model, X, y, Xq, tolerance)
     evidence = gather(model, X, y, Xq)
-    weights, leakage = check_weights(model), check_leakage(model, evidence)
+    weights, leakage = check_weights(model), check_leakage(model, [(e.rows, e.true.y, e.query_rows) for e in evidence])
     whole = [weights, leakage]
     if model.spec.primitives != "exact":
         whole.append(check_ranges(model, X, y, Xq))
-    return conclude(model, evidence, whole, tolerance)
+    return conclude(model, evidence, whole, 0.01 if tolerance is None else tolerance)
 
 
 def conclude(

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.certificate.certificate import TaskCheck
-from ridgeformer.compiler.certificate.evidence import RunEvidence
 from ridgeformer.compiler.certificate.problem import as_specified
 from ridgeformer.compiler.primitives.ranges import operand_ranges
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
@@ -65,7 +64,7 @@ SUPPORTS, QUERIES, TOKENS = 256, 64, 1024
 """The budget: supports and queries of one task, and of all tasks together, that are probed at most."""
 
 
-def check_leakage(model: CompiledTransformer, evidence: list[RunEvidence]) -> TaskCheck:
+def check_leakage(model: CompiledTransformer, given: list[tuple[Tensor, Tensor, Tensor]]) -> TaskCheck:
     """Return the finding that in no sublayer a row of another role changes with anything a query holds.
 
     Gated sublayers act on one row at a time. Each attention sublayer is differentiated once, in a random direction that
@@ -75,12 +74,12 @@ def check_leakage(model: CompiledTransformer, evidence: list[RunEvidence]) -> Ta
     queries' own rows do move is checked as well: a derivative that is zero because nothing was differentiated shows
     nothing.
 
-    All outputs are probed; supports, queries and tasks up to the budget.
+    All outputs are probed; supports, queries and tasks, each (X, y, Xq), up to the budget.
     """
-    first = evidence[0]
-    supports, queries = min(SUPPORTS, len(first.rows)), min(QUERIES, len(first.query_rows))
-    tasks = max(1, min(len(evidence), TOKENS // (supports + queries)))
-    some = [(e.rows[:supports], e.true.y[:supports], e.query_rows[:queries]) for e in evidence[:tasks]]
+    rows, query_rows = len(given[0][0]), len(given[0][2])
+    supports, queries = min(SUPPORTS, rows), min(QUERIES, query_rows)
+    tasks = max(1, min(len(given), TOKENS // (supports + queries)))
+    some = [(X[:supports], y[:supports], Xq[:queries]) for X, y, Xq in given[:tasks]]
     X, y, Xq = (torch.stack(parts).to(model.spec.torch_dtype) for parts in zip(*some, strict=True))
     tokens, generator = model.tokens(supports, queries), torch_generator(0, "leakage")
     stream = model.stream(X, y, Xq)
@@ -94,10 +93,9 @@ def check_leakage(model: CompiledTransformer, evidence: list[RunEvidence]) -> Ta
     ]
     with torch.no_grad():
         moved = {layer: _derivative(layer, stream, tokens, generator) for layer in {layer: 0 for _, layer in places}}
-    given = len(evidence) * (len(first.rows) + len(first.query_rows))
     probed = (
-        f"{supports} of {len(first.rows)} supports and {queries} of {len(first.query_rows)} queries of {tasks} of "
-        f"{len(evidence)} tasks, {100 * tasks * (supports + queries) / given:.3g} % of the tokens; every output of "
+        f"{supports} of {rows} supports and {queries} of {query_rows} queries of {tasks} of {len(given)} tasks, "
+        f"{100 * tasks * (supports + queries) / len(given) / (rows + query_rows):.3g} % of the tokens; every output of "
         f"{model.spec.outputs}"
     )
     alive = all(own > 0 for _, own in moved.values())

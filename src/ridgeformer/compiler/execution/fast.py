@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from ridgeformer.compiler.execution.literal import Reading
+from ridgeformer.compiler.execution.operations import Rows
 from ridgeformer.compiler.execution.plans import (
     AttentionPlan,
     GatedPlan,
     HeadPlan,
-    Rows,
     always_one,
     plan_attention,
     plan_gated,
@@ -131,22 +131,60 @@ class _State:
             plan.own.apply(self.rows)
             self._changed(plan.own.written)
         for head, outputs in found:
-            for (target, _, scale), output in zip(head.values, outputs, strict=True):
-                self.rows.add(target, self.rows.scale(output, scale), head.readers)
+            for (target, _, count, scale), output in zip(head.runs, outputs, strict=True):
+                change = self.rows.scale(output, scale)
+                if count == 1:
+                    self.rows.add(target, change, head.readers)
+                elif head.readers is None:
+                    self.rows.add_block(target, change)
+                else:
+                    for number, row in enumerate(change.unbind(0)):
+                        self.rows.add(target + number, row, head.readers)
             self._changed(head.targets)
 
     def _read(self, sublayer: AttentionSublayer, head: HeadPlan) -> list[Tensor]:
-        """Return what a head brings of each of its sources: (..., tokens), or (..., 1) if the same to all."""
+        """Return what a head brings of each run of its values: (..., tokens), or (..., 1) if the same to all.
+
+        A run of several columns has them as its first axis.
+        """
         span = head.sources or slice(0, self.tokens.total)
         if head.kind == "mean":
             share = 1 / (span.stop - span.start)  # one sum and one product are cheaper than a mean
-            sums = [self._part(source, span).sum(-1, keepdim=True) for _, source, _ in head.values]
+            sums = [self._run(source, count, span).sum(-1, keepdim=True) for _, source, count, _ in head.runs]
             return [self.rows.scale(total, share) for total in sums]
         if head.kind == "sum":
-            V = torch.stack([self._part(source, span) for _, source, _ in head.values], dim=-1)
+            parts = [self._run(source, count, span) for _, source, count, _ in head.runs]
+            V = torch.cat([part if part.ndim > self.rows[0].ndim else part[None] for part in parts]).movedim(0, -1)
             Q, K = self._factor(head, "query"), self._factor(head, "key")[..., span, :]
-            return list((Q @ (K.mT @ V)).unbind(-1))
-        return [self._weighted(sublayer, head, source, span) for _, source, _ in head.values]
+            return self._by_run(head, (Q @ (K.mT @ V)).movedim(-1, 0))
+        if head.kind == "pair":
+            Q, K = self._factor(head, "query"), self._factor(head, "key")
+            own = torch.sigmoid((Q * (K - K[..., span, :])).sum(-1))
+            values = [self._run(source, count, slice(0, self.tokens.total)) for _, source, count, _ in head.runs]
+            return [value[..., span] + own * (value - value[..., span]) for value in values]
+        return [
+            self._weighted(sublayer, head, source, span)
+            if count == 1
+            else self._moved(sublayer, head, source, count, span)
+            for _, source, count, _ in head.runs
+        ]
+
+    def _moved(self, sublayer: AttentionSublayer, head: HeadPlan, source: int, count: int, span: slice) -> Tensor:
+        """Return the attention-weighted sums of neighbouring rows: (count, ..., tokens)."""
+        V = self._run(source, count, span).movedim(0, -1)
+        return (self._pattern(sublayer, head) @ V).movedim(-1, 0)
+
+    def _by_run(self, head: HeadPlan, found: Tensor) -> list[Tensor]:
+        """Return columns, the first axis, as the runs of a head's values."""
+        parts = found.split([count for _, _, count, _ in head.runs])
+        return [part[0] if count == 1 else part for part, (_, _, count, _) in zip(parts, head.runs, strict=True)]
+
+    def _run(self, column: int, count: int, span: slice) -> Tensor:
+        """Return a row, or neighbouring rows, on some tokens."""
+        if count == 1:
+            return self._part(column, span)
+        block = self.rows.block(column, count)
+        return block.expand(count, *self.rows.shape)[..., span]
 
     def _part(self, column: int, span: slice) -> Tensor:
         row = self.rows.full(column)

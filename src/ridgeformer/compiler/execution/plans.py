@@ -7,7 +7,7 @@ token holds stays one number, and a cleared row is the number zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import copysign, inf
@@ -16,25 +16,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ridgeformer.compiler.execution.operations import Operation, Update, Where, update
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
-from ridgeformer.language.expressions import guarded
-from ridgeformer.language.roles import Mask, Role, Tokens
+from ridgeformer.language.roles import AGGREGATOR, NULL, Mask, Role, Tokens
 
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = [
-    "AttentionPlan",
-    "GatedPlan",
-    "HeadPlan",
-    "Operation",
-    "Rows",
-    "Update",
-    "fingerprint",
-    "plan_attention",
-    "plan_gated",
-    "update",
-]
+__all__ = ["AttentionPlan", "GatedPlan", "HeadPlan", "fingerprint", "plan_attention", "plan_gated"]
 
 
 Entries = list[tuple[int, float]]
@@ -54,7 +43,8 @@ class HeadPlan:
     Attributes:
         number: Which head of the sublayer.
         scores: The same object for all heads with the same scores and mask: what one has made, the others use.
-        kind: "mean" (every score zero), "pattern" (softmax) or "sum" (linear attention).
+        kind: "mean" (every score zero), "pattern" (softmax), "sum" (linear attention) or "pair" (a softmax over a
+            token itself and one other, the same for all).
         query, key: Rows that the scores read, with the nonzero parts of W_Q and W_K.
         values: (target row, source row, coefficient).
         readers: Tokens that get something; None is all of them, or that the others get an exact zero.
@@ -71,6 +61,19 @@ class HeadPlan:
     readers: tuple[slice, ...] | None
     idle: tuple[slice, ...]
     sources: slice | None
+
+    @cached_property
+    def runs(self) -> tuple[tuple[int, int, int, float], ...]:
+        """Values that move neighbouring columns to neighbouring ones: (target, source, count, coefficient)."""
+        found: list[tuple[int, int, int, float]] = []
+        for target, source, coefficient in self.values:
+            if found and (target, source) == (found[-1][0] + found[-1][2], found[-1][1] + found[-1][2]):
+                to, of, count, scale = found[-1]
+                if scale == coefficient:
+                    found[-1] = (to, of, count + 1, scale)
+                    continue
+            found.append((target, source, 1, coefficient))
+        return tuple(found)
 
     @cached_property
     def targets(self) -> tuple[int, ...]:
@@ -92,6 +95,10 @@ def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
     reads, gated, writes = _columns(sublayer.W_a), _columns(sublayer.W_b), _columns(sublayer.W_d.T)
     for unit, gate in enumerate(sublayer.gates):
         a, b, out = reads[unit], gated[unit], writes[unit]
+        if gate == "relu" and len(a) == 1 and a[0][0] in ones:
+            weights = [] if not b else [(target, _held(a[0][1] * weight, sublayer.W_a)) for target, weight in out]
+            operations += [Operation(target, (), weight, rectified=tuple(b)) for target, weight in weights]
+            continue
         if gate not in ("identity", "reciprocal") or len(b) != 1:
             return GatedPlan(None)
         other, scale = b[0]
@@ -104,7 +111,13 @@ def plan_gated(sublayer: GatedMLP, ones: frozenset[int]) -> GatedPlan:
                     operations.append(Operation(target, factors, _held(coefficient * scale * weight, sublayer.W_a)))
                 else:
                     operations.append(Operation(target, (row,), _held(coefficient * weight, sublayer.W_a), other))
-    return GatedPlan(update(operations))
+    planned = update(operations)
+    if "relu" in sublayer.gates and len(planned.actions) + len(planned.groups) > MOST_CALLS:
+        return GatedPlan(None)  # piecewise-linear products have hundreds of units: matrices are faster
+    return GatedPlan(planned)
+
+
+MOST_CALLS = 64
 
 
 def plan_attention(sublayer: AttentionSublayer, tokens: Tokens, known: dict[object, object]) -> AttentionPlan:
@@ -136,6 +149,9 @@ def _head_plan(
     sources = _same_sources(mask, tokens)
     flat = softmax and not (query[0] and key[0]) and sources is not None
     kind = "mean" if flat else "pattern" if softmax or sources is None else "sum"
+    lone = _own_or_lone(mask, tokens) if softmax and query[0] and key[0] else None
+    if lone is not None:
+        kind, sources = "pair", lone
     readers = {rule.reader for rule in mask.rules}
     idle = [tokens.rows(role) for role in tokens.counts if role not in readers]
     spans = None if kind == "pattern" else _spans(list(readers), tokens)
@@ -202,6 +218,19 @@ def _spans(roles: list[Role], tokens: Tokens) -> tuple[slice, ...] | None:
     return None if joined == [slice(0, tokens.total)] else tuple(joined)
 
 
+def _own_or_lone(mask: Mask, tokens: Tokens) -> slice | None:
+    """Return where the one token stands that all tokens read besides themselves, if that is how the mask is."""
+    lone = {rule.source for rule in mask.rules if rule.relation == "all"}
+    if len(lone) != 1 or not lone <= {AGGREGATOR, NULL} or any(rule.relation == "before" for rule in mask.rules):
+        return None
+    (source,) = lone
+    own = {rule.reader for rule in mask.rules if rule.relation == "own" and rule.reader == rule.source}
+    others = [rule for rule in mask.rules if rule.relation == "own" and rule.reader != rule.source]
+    readers = {rule.reader for rule in mask.rules if rule.relation == "all"}
+    everyone = set(tokens.counts)
+    return tokens.rows(source) if not others and readers == everyone and own == everyone - {source} else None
+
+
 def _same_sources(mask: Mask, tokens: Tokens) -> slice | None:
     """Return the one span of sources that every reader reads whole, if that is how the mask is."""
     by_reader: dict[Role, set[Role]] = {}
@@ -230,169 +259,3 @@ def always_one(model: CompiledTransformer) -> frozenset[int]:
 def fingerprint(weights: Iterable[Tensor]) -> Tensor:
     """Return all weights as one vector: plans hold as long as it does not change."""
     return torch.cat([weight.reshape(-1) for weight in weights]).detach()
-
-
-Where = tuple[slice, ...] | None
-"""The tokens an operation acts on; None is all of them."""
-
-
-class Rows(list[Tensor]):
-    """The stream as rows, one a column: each (..., tokens), or (..., 1) if every token holds the same."""
-
-    def __init__(self, stream: Tensor) -> None:
-        first = stream.movedim(-1, 0).contiguous().unbind(0)
-        super().__init__(first)
-        self.first, self.stream = first, stream
-        self.shape = stream.shape[:-1]
-        self.zero = stream.new_zeros(1)
-        self.numbers: dict[float, Tensor] = {}
-
-    def full(self, column: int) -> Tensor:
-        """Return a row with one number for every token."""
-        row = self[column]
-        return row if row.shape == self.shape else row.expand(self.shape)
-
-    def stack(self, columns: Sequence[int]) -> Tensor:
-        """Return rows as the last axis: (..., tokens, columns)."""
-        if columns and all(self[column] is self.first[column] for column in columns):  # nothing has written to them
-            if list(columns) == list(range(columns[0], columns[-1] + 1)):
-                return self.stream[..., columns[0] : columns[-1] + 1]
-            return self.stream.index_select(-1, torch.tensor(columns, device=self.stream.device))
-        return torch.stack([self.full(column) for column in columns], dim=-1)
-
-    def scale(self, row: Tensor, number: float) -> Tensor:
-        """Return a row times a number, which is kept as a tensor: torch multiplies by those in half the time."""
-        if number == 1.0:
-            return row
-        if number not in self.numbers:
-            self.numbers[number] = self.zero + number
-        return row * self.numbers[number]
-
-    def add(self, target: int, change: Tensor, where: Where = None) -> None:
-        """Add to a row, on some tokens or on all."""
-        old = self[target]
-        if where is None:
-            self[target] = change if old is self.zero else old + change
-            return
-        new = self.full(target).clone()
-        for part in where:
-            new[..., part].add_(change if change.shape[-1] == 1 else change[..., part])
-        self[target] = new
-
-
-Action = Callable[[Rows, list[Tensor]], None]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """row[target] += coefficient * the product of its factors, on some tokens; or coefficient * factor / divisor."""
-
-    target: int
-    factors: tuple[int, ...]
-    coefficient: float
-    divisor: int | None = None
-    where: Where = None
-
-    @property
-    def clears(self) -> bool:
-        """Whether it takes a whole row from itself."""
-        return self == Operation(self.target, (self.target,), -1.0)
-
-    @property
-    def action(self) -> Action:
-        """What carries it out: (rows to change, rows as they were before the sublayer)."""
-        if self.where is not None or len(self.factors) > 2:
-            return self._anywhere
-        if self.divisor is not None:
-            return _quotient(self.target, self.factors[0], self.divisor, self.coefficient)
-        if len(self.factors) == 2:
-            return _product(self.target, *self.factors, self.coefficient)
-        return _copy(self.target, self.factors[0], self.coefficient)
-
-    def _anywhere(self, rows: Rows, before: list[Tensor]) -> None:
-        value = before[self.factors[0]]
-        if self.divisor is not None:
-            value = value / guarded(before[self.divisor])
-        for factor in self.factors[1:]:
-            value = value * before[factor]
-        rows.add(self.target, rows.scale(value, self.coefficient), self.where)
-
-
-# The commonest operations, each as one call of torch: with rows of a few hundred numbers, calls are what takes time.
-
-
-def _product(target: int, a: int, b: int, coefficient: float) -> Action:
-    def apply(rows: Rows, before: list[Tensor]) -> None:
-        old = rows[target]
-        if coefficient != 1.0:
-            rows[target] = torch.addcmul(old, before[a], before[b], value=coefficient)
-        elif old is rows.zero:
-            rows[target] = before[a] * before[b]
-        else:
-            rows[target] = torch.addcmul(old, before[a], before[b])
-
-    return apply
-
-
-def _quotient(target: int, a: int, b: int, coefficient: float) -> Action:
-    def apply(rows: Rows, before: list[Tensor]) -> None:
-        old = rows[target]
-        if coefficient != 1.0:
-            rows[target] = torch.addcdiv(old, before[a], guarded(before[b]), value=coefficient)
-        elif old is rows.zero:
-            rows[target] = before[a] / guarded(before[b])
-        else:
-            rows[target] = torch.addcdiv(old, before[a], guarded(before[b]))
-
-    return apply
-
-
-def _copy(target: int, a: int, coefficient: float) -> Action:
-    def apply(rows: Rows, before: list[Tensor]) -> None:
-        old = rows[target]
-        if coefficient != 1.0:
-            rows[target] = torch.add(old, before[a], alpha=coefficient)
-        else:
-            rows[target] = before[a] if old is rows.zero else old + before[a]
-
-    return apply
-
-
-@dataclass(frozen=True)
-class Update:
-    """What a sublayer does to rows: those it clears, then what it adds, all read from the rows before it."""
-
-    cleared: tuple[int, ...]
-    actions: tuple[Action, ...]
-    written: tuple[int, ...]
-
-    def apply(self, rows: Rows) -> None:
-        """Carry out all of it."""
-        before = list(rows)
-        for row in self.cleared:
-            rows[row] = rows.zero
-        for act in self.actions:
-            act(rows, before)
-
-
-def update(operations: Sequence[Operation]) -> Update:
-    """Return operations as one update.
-
-    A row may be taken from itself once; a second time is an operation like any other.
-
-    Example:
-        >>> clear = [Operation(0, (0,), -1.0), Operation(1, (1,), -1.0)]
-        >>> swap = [Operation(0, (1,), 1.0), Operation(1, (0,), 1.0)]
-        >>> rows = Rows(torch.tensor([[3.0, 5.0]]))
-        >>> update([*clear, *swap]).apply(rows)
-        >>> [float(row) for row in rows]
-        [5.0, 3.0]
-    """
-    cleared: list[int] = []
-    actions: list[Action] = []
-    for operation in operations:
-        if operation.clears and operation.target not in cleared:
-            cleared.append(operation.target)
-        else:
-            actions.append(operation.action)
-    return Update(tuple(cleared), tuple(actions), tuple(sorted({op.target for op in operations})))

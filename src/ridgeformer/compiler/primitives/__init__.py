@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ridgeformer.compiler.primitives.relu import ReLU, product_error, quotient_error, reciprocal_error
-from ridgeformer.compiler.primitives.swiglu import SwiGLU, newton_error, newton_sweeps
+from ridgeformer.compiler.primitives.swiglu import SwiGLU, newton_error, newton_sweeps, rectifier_error
 from ridgeformer.compiler.primitives.units import CHECKS, Exact, Operand, Primitives, Unit
 from ridgeformer.core.errors import InputError, unknown_name
 
@@ -23,6 +23,7 @@ __all__ = [
     "product_error",
     "quotient_error",
     "reciprocal_error",
+    "rectifier_error",
 ]
 
 PRIMITIVES: dict[str, dict[str, str]] = {

@@ -146,7 +146,7 @@ def _without(channel: str, instruction: Instruction) -> Instruction:
     if isinstance(instruction, Record):
         return instruction
     clear = tuple(name for name in instruction.clear if name != channel)
-    if isinstance(instruction, Gate):
+    if not isinstance(instruction, Attend):
         return replace(instruction, clear=clear)
     heads = (replace(h, values=tuple(v for v in h.values if v[0] != channel)) for h in instruction.heads)
     caption = re.sub(rf", {re.escape(channel)}\b(?=[^=]*=)", "", instruction.caption, count=1)

@@ -102,6 +102,6 @@ def refuse_overflow(readings: Iterable[Reading], spec: Specification) -> Iterato
 def _why(spec: Specification) -> str:
     if spec.primitives == "swiglu" and spec.reciprocal_range is not None:
         beyond = f"a divisor above {spec.reciprocal_range[1]:g} made the Newton sweeps diverge"
-        return f"{beyond}: compile with a wider reciprocal_range"
+        return f"{beyond}: compile with a wider reciprocal_range, and divide by positive numbers only"
     advice = spec.algorithm.divergence_advice
     return f"{spec.dtype} overflows" if advice is None else f"it diverged: {advice}"

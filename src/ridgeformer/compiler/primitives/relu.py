@@ -115,6 +115,10 @@ class ReLU(Primitives):
         ]
         return [_unit([(one, 1.0)], coefficient / high, one), *units]
 
+    def rectify(self, coefficient: float, parts: Sequence[Entry], one: int) -> list[Unit]:
+        """Return one unit, exact."""
+        return [_unit(parts, coefficient, one)]
+
     @property
     def options(self) -> dict[str, Any]:
         """Its range, bound and knots."""

@@ -69,6 +69,10 @@ class Primitives(ABC):
     def divide(self, coefficient: float, x: Operand, y: Operand, one: int) -> list[Unit]:
         """Return units for coefficient * x / y."""
 
+    @abstractmethod
+    def rectify(self, coefficient: float, parts: Sequence[Entry], one: int) -> list[Unit]:
+        """Return units for coefficient * max(0, sum of multiples of columns)."""
+
     @property
     @abstractmethod
     def options(self) -> dict[str, Any]:
@@ -101,6 +105,10 @@ class Exact(Primitives):
     def divide(self, coefficient: float, x: Operand, y: Operand, one: int) -> list[Unit]:
         """Return one unit with a guarded reciprocal as its gate."""
         return [Unit(((x.column, coefficient),), "reciprocal", ((y.column, 1.0),), 1.0)]
+
+    def rectify(self, coefficient: float, parts: Sequence[Entry], one: int) -> list[Unit]:
+        """Return one unit with a ReLU as its gate."""
+        return [Unit(((one, coefficient),), "relu", tuple(parts), 1.0)]
 
     @property
     def options(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ const answer = {
     const all = Array.from({ length: engine.queries }, (_, q) => q), { given } = engine;
     this.targets = () => Array.from({ length: engine.supports }, (_, j) => engine.targets[j * engine.outputs + state.output]);
     const values = [...all.map(q => this.single(given.exact, q)), ...Array.from({ length: engine.supports }, (_, j) => given.targets[j * engine.outputs + state.output]), 0];
-    this.range = extent(data.at ? values : [...all.flatMap(q => [this.single(given.exact, q), this.single(engine.average, q)]), 0]);
+    this.range = extent(data.at ? values : [...all.flatMap(q => [this.single(given.exact, q), this.single(engine.average ?? given.exact, q)]), 0]);
     data.at ? this.line(all) : this.dots(all);
     this.keys();
     this.error();
@@ -20,7 +20,8 @@ const answer = {
 
   keys() {
     const entry = (name, colour, style) => html("span", {}, html("i", { style: `border-color: ${colour}; border-style: ${style}` }), name);
-    const found = [entry("the network now", "var(--tv-mark)", "solid"), entry("exact ridge regression", "var(--tv-exact)", "dashed"), entry("one softmax head", "var(--tv-average)", "dotted")];
+    const found = [entry("the network now", "var(--tv-mark)", "solid"), entry(engine.average ? "exact ridge regression" : "where the program ends", "var(--tv-exact)", "dashed")];
+    if (engine.average) found.push(entry("one softmax head", "var(--tv-average)", "dotted"));
     if (data.at) found.push(html("span", {}, "drag a point up or down to rerun the network in this page"));
     find(".tv-keys").replaceChildren(...found);
   },
@@ -33,7 +34,7 @@ const answer = {
     const along = values => order.map(q => [queries[q], this.single(values, q)]);
     this.band = svg("path", { fill: "var(--tv-mark)", "fill-opacity": 0.14 });
     this.frame.body.append(this.band);
-    this.averageLine = this.frame.line(along(engine.average), { stroke: "var(--tv-average)", "stroke-width": 2, "stroke-dasharray": "1.5 4", "stroke-linecap": "round" });
+    if (engine.average) this.averageLine = this.frame.line(along(engine.average), { stroke: "var(--tv-average)", "stroke-width": 2, "stroke-dasharray": "1.5 4", "stroke-linecap": "round" });
     this.exactLine = this.frame.line(along(engine.exact), { stroke: "var(--tv-exact)", "stroke-width": 2.2, "stroke-dasharray": "7 4" });
     this.current = this.frame.line([], { stroke: "var(--tv-mark)", "stroke-width": 2.6 });
     this.marks = visible.filter(i => tokens[i].role === "query").map(token => {
@@ -44,7 +45,7 @@ const answer = {
     });
     this.points = supports.map((x, n) => this.point(x, n));
     node.setAttribute("role", "group");
-    node.setAttribute("aria-label", "The prediction over the line: supports, the network now, exact ridge regression, one softmax head");
+    node.setAttribute("aria-label", `The prediction over the line: supports, the network now, ${engine.average ? "exact ridge regression, one softmax head" : "where the program ends"}`);
   },
 
   point(x, n) {
@@ -83,7 +84,7 @@ const answer = {
       node.append(svg("text", { x: 62, y: y + 3.5, class: "tv-tick", "text-anchor": "end" }, tokens[engine.places.query[q]].label), svg("line", { x1: 70, x2: this.frame.width - 10, y1: y, y2: y, class: "tv-grid-line" }));
       const gap = svg("line", { y1: y, y2: y, stroke: "var(--tv-mark)", "stroke-width": 2, "stroke-opacity": 0.45 });
       const exact = svg("line", { x1: place(this.single(engine.exact, q)), x2: place(this.single(engine.exact, q)), y1: y - 8, y2: y + 8, stroke: "var(--tv-exact)", "stroke-width": 3 });
-      const average = svg("circle", { cx: place(this.single(engine.average, q)), cy: y, r: 3.5, fill: "none", stroke: "var(--tv-average)", "stroke-width": 1.8 });
+      const average = svg("circle", { cx: place(this.single(engine.average ?? engine.exact, q)), cy: y, r: 3.5, fill: "none", stroke: engine.average ? "var(--tv-average)" : "none", "stroke-width": 1.8 });
       const dot = svg("circle", { cy: y, r: 5, fill: "var(--tv-mark)" });
       this.frame.body.append(gap, exact, average, dot);
       return { q, gap, dot, exact, average };
@@ -130,13 +131,13 @@ const answer = {
     if (data.at) {
       const along = values => this.order.map(q => [data.at[1][q], this.single(values, q)]);
       this.exactLine.setAttribute("d", this.frame.path(along(engine.exact)));
-      this.averageLine.setAttribute("d", this.frame.path(along(engine.average)));
+      this.averageLine?.setAttribute("d", this.frame.path(along(engine.average)));
       this.points.forEach((point, n) => point.setAttribute("cy", this.frame.y(this.targets()[n])));
     } else {
       for (const { q, exact, average } of this.rows) {
         exact.setAttribute("x1", this.frame.x(this.single(engine.exact, q)));
         exact.setAttribute("x2", this.frame.x(this.single(engine.exact, q)));
-        average.setAttribute("cx", this.frame.x(this.single(engine.average, q)));
+        if (engine.average) average.setAttribute("cx", this.frame.x(this.single(engine.average, q)));
       }
     }
     this.error();
@@ -162,7 +163,7 @@ const answer = {
 
   marker(step) {
     const bounded = step && Number.isFinite(this.bounds?.[step - 1]) ? `, proved to be at most ${show(this.bounds[step - 1], 3)} (dashed)` : "";
-    const text = step ? `largest distance from exact ${show(this.errors[step - 1], 3)}${bounded}` : "";
+    const text = step ? `largest distance from ${engine.average ? "exact" : "its last answer"} ${show(this.errors[step - 1], 3)}${bounded}` : "";
     find(".tv-error-note").textContent = text;
     find(".tv-error").setAttribute("aria-label", `Error after every step on a logarithmic axis; ${text || "no step has ended yet"}`);
     this.dot.style.visibility = step ? "visible" : "hidden";

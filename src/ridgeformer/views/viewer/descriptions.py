@@ -113,6 +113,9 @@ def _coefficient(value: float, program: Program) -> Signed:
 
 def _term(term: Term, program: Program) -> Signed:
     sign, number = _coefficient(term.coefficient, program)
+    if term.rectified:
+        inside = _sum([_term(part, program) for part in term.rectified])
+        return sign, rf"{number}\max\left(0,\ {inside}\right)"
     factors = [symbol(name) for name in term.factors if name != "one"]
     inner = len(factors) == 2 and all(program.channels[name].size == "features" for name in term.factors)
     above = (number + (r"^{\top}" if inner else r"\,").join(factors)).removesuffix(r"\,") or "1"

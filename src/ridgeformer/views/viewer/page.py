@@ -74,7 +74,7 @@ def view_data(view: TraceView) -> dict[str, Any]:
         delta = {"columns": changed.tolist(), "values": _packed(after[:, changed])}
         sublayers.append({**facts, "formulas": [maths[latex] for latex in shown.formulas], **delta})
     plain = ("name", "program", "subject", "verdict", "holds", "born", "modules", "reading", "smallest")
-    arrays = ("targets", "predictions", "exact", "smoother", "averager")
+    arrays = ("targets", "predictions", "exact")
     return {
         **{name: getattr(view, name) for name in plain},
         "tokens": [asdict(token) for token in view.tokens],
@@ -84,7 +84,7 @@ def view_data(view: TraceView) -> dict[str, Any]:
         "outputs": view.targets.shape[1],
         "stream": _packed(view.stream[0]),
         **{name: _packed(getattr(view, name)) for name in arrays},
-        "bound": None if view.bound is None else _packed(view.bound),
+        **{n: None if (a := getattr(view, n)) is None else _packed(a) for n in ("smoother", "averager", "bound")},
         "at": None if view.at is None else [places.tolist() for places in view.at],
     }
 

@@ -20,7 +20,7 @@ from ridgeformer.core.checks import ArrayLike, as_tensor, whole
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
-from ridgeformer.language.program import Record
+from ridgeformer.language.program import Attend, Gate, Record
 from ridgeformer.language.roles import QUERY, SUPPORT, Tokens
 from ridgeformer.views.viewer.descriptions import formulas, sentence, title
 
@@ -91,9 +91,10 @@ class TraceView:
         reading: Columns of the predictions, and the factor they are multiplied by.
         targets: (supports, outputs).
         predictions: After every step, (steps, queries, outputs).
-        exact: The direct solve of the problem the stream carries, (queries, outputs).
-        smoother: exact = smoother @ targets, (queries, supports).
-        averager: The weights of one softmax head (Nadaraya-Watson), (queries, supports).
+        exact: The direct solve of the problem the stream carries, (queries, outputs); for a program of one's own, where
+            its interpreter ends.
+        smoother: exact = smoother @ targets, (queries, supports); None for a program of one's own.
+        averager: The weights of one softmax head (Nadaraya-Watson), (queries, supports); None likewise.
         bound: The certificate's bound on abs(prediction - exact) after every step, or None.
         smallest: Divisors below this count as zero.
         verdict: The certificate's verdict, with the proved distance from exact ridge regression.
@@ -114,8 +115,8 @@ class TraceView:
     targets: Array
     predictions: Array
     exact: Array
-    smoother: Array
-    averager: Array
+    smoother: Array | None
+    averager: Array | None
     bound: Array | None
     smallest: float
     verdict: str
@@ -175,7 +176,7 @@ def trace_view(
     if len(X) > MOST_SUPPORTS:
         raise InputError(f"{len(X)} supports are too many to watch; at most {MOST_SUPPORTS}: take a sample (few_rows).")
     tokens = model.tokens(len(X), len(Xq))
-    problem = pose(model.spec, carried_features(model), *(given.detach().double() for given in (X, y, Xq)))
+    exact, smoother, averager = _compared(model, X, y, Xq)
     certificate = certify(model, X, y, Xq) if certificate is None else certificate
     states = [model.stream(X, y, Xq)]
     with torch.no_grad():
@@ -196,15 +197,25 @@ def trace_view(
         reading=(model.layout.columns[record.channel], record.scale),
         targets=_array(y),
         predictions=_array(trace.f),
-        exact=_array(problem.f),
-        smoother=_array(torch.linalg.solve(problem.A, problem.cross.T).T),
-        averager=_array(model.spec.attention.weights(problem.queries, problem.system.X)),
+        exact=exact,
+        smoother=smoother,
+        averager=averager,
         bound=None if bound is None else np.asarray(bound.bound[0], dtype=np.float64),
         smallest=SMALLEST_DIVISOR[model.spec.torch_dtype],
         verdict=certificate.verdict,
         holds=certificate.holds,
         at=_positions(at, X, Xq),
     )
+
+
+def _compared(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> tuple[Array, Array | None, Array | None]:
+    """Return what predictions are compared with: the exact ones, and how those and an average follow from targets."""
+    if model.spec.written:
+        return _array(model.interpret(X, y, Xq).f[-1]), None, None
+    problem = pose(model.spec, carried_features(model), *(given.detach().double() for given in (X, y, Xq)))
+    smoother = torch.linalg.solve(problem.A, problem.cross.T).T
+    weights = model.spec.attention.weights(problem.queries, problem.system.X)
+    return _array(problem.f), _array(smoother), _array(weights)
 
 
 def few_rows(
@@ -263,6 +274,7 @@ def _sublayers(model: CompiledTransformer, modules: list[AttentionSublayer | Gat
                 found[-1] = replace(found[-1], answered=answered)
             continue
         assert sublayer is not None
+        assert isinstance(instruction, Attend | Gate)
         fresh = frozenset(instruction.writes - alive | set(instruction.clear))
         alive = (alive - set(instruction.clear)) | instruction.writes
         found.append(

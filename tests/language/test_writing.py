@@ -1,0 +1,330 @@
+"""Programs of one's own: bad ones are refused with the line and the reason, good ones do what their formulas say."""
+
+import inspect
+import math
+
+import pytest
+import torch
+
+import ridgeformer as rf
+from ridgeformer.core.errors import InputError, ProgramError
+from ridgeformer.language.writing import ProgramWriter
+
+FILE = "test_writing.py"
+
+
+def writer(steps=2, **constants):
+    net = ProgramWriter("test", steps, constants)
+    net.features("x"), net.targets("y"), net.state("w", "features")
+    return net
+
+
+def undeclared(net):
+    with net.step():
+        net.let(r="dot(x, w) - z")  # refused
+
+
+def cleared(net):
+    with net.step():
+        net.let(r="dot(x, w) - y")
+        net.let(w="w - mean(r * x)", clear="r")
+        net.let(s="r + 1")  # refused
+
+
+def leaky(net):
+    with net.step():
+        net.attend({"s": "y"}, scores={("x", "x"): 1.0}, sources="support query")  # refused
+
+
+def queries_of_others(net):
+    with net.step():
+        net.attend({"s": "x"}, readers="query", sources="query")  # refused
+
+
+def infinite(net):
+    with net.step():
+        net.let(w="w - 1e999 * x")  # refused
+
+
+def not_a_number(net):
+    net.constant(rate=math.nan)  # refused
+
+
+def infinite_score(net):
+    with net.step():
+        net.attend({"s": "y"}, scores={("x", "x"): math.inf})  # refused
+
+
+def silent(net):
+    with net.step():  # refused
+        net.let(w="w - mean((dot(x, w) - y) * x)")
+
+
+def silent_loop(net):
+    for _ in net.each_step():  # refused
+        net.let(w="w - mean((dot(x, w) - y) * x)")
+
+
+def gone(net):
+    with net.step():
+        net.let(r="dot(x, w) - y")
+        net.predict("dot(x, w)")
+    net.predict("r")  # refused
+
+
+def summed(net):
+    with net.step():
+        net.let(a="dot(x, w)")
+        net.let(a="x * w")  # refused
+
+
+def overwritten(net):
+    with net.step():
+        net.let(y="y - dot(x, w)")  # refused
+
+
+def no_function(net):
+    with net.step():
+        net.let(a="tanh(dot(x, w))")  # refused
+
+
+def no_formula(net):
+    with net.step():
+        net.let(a="dot(x, w) if y else w")  # refused
+
+
+def no_syntax(net):
+    with net.step():
+        net.let(a="dot(x, w")  # refused
+
+
+def divided_by_zero(net):
+    with net.step():
+        net.let(w="w / (2 - 2)")  # refused
+
+
+def twice(net):
+    net.state("w")  # refused
+
+
+def second_step(net):
+    with net.step():
+        net.predict("dot(x, w)")
+    with net.step():  # refused
+        net.predict("dot(x, w)")
+
+
+def too_early(net):
+    net.record("w")  # refused
+
+
+def wide_answer(net):
+    with net.step():
+        net.predict("x")  # refused
+
+
+def unknown_role(net):
+    with net.step():
+        net.attend({"s": "y"}, sources="memory")  # refused
+
+
+BAD = {
+    undeclared: "unknown channel 'z'",
+    cleared: "'r' was cleared on line",
+    leaky: "answers would depend on other queries",
+    queries_of_others: "answers would depend on other queries",
+    infinite: "is inf; a finite number",
+    not_a_number: "constant 'rate' is nan",
+    infinite_score: "is inf; a finite number",
+    silent: "records nothing",
+    silent_loop: "records nothing",
+    gone: "gone after it: declare it with net.state",
+    summed: "use dot(a, b)",
+    overwritten: "filled by the embedding",
+    no_function: "unknown function 'tanh'",
+    no_formula: "is no arithmetic of channels",
+    no_syntax: "is not a formula",
+    divided_by_zero: "divides by zero",
+    twice: "there is a channel or constant 'w' already",
+    second_step: "one kind of step",
+    too_early: "belongs to no step",
+    wide_answer: "one column a feature",
+    unknown_role: "unknown role 'memory'",
+}
+
+
+@pytest.mark.parametrize("body", BAD, ids=lambda body: body.__name__)
+def test_a_bad_program_is_refused_with_its_line_and_the_reason(body):
+    with pytest.raises(ProgramError) as refusal:
+        body(writer())
+    source, first = inspect.getsourcelines(body)
+    line = first + next(number for number, text in enumerate(source) if "# refused" in text)
+    assert (refusal.value.file, refusal.value.line) == (FILE, line)
+    assert str(refusal.value).startswith(f"{FILE}, line {line}: ")
+    assert BAD[body] in str(refusal.value)
+
+
+def test_a_refusal_reaches_whoever_compiles():
+    @rf.algorithm
+    def forgetful(net, rate=0.1):
+        net.features("x"), net.targets("y"), net.state("w", "features")
+        with net.step():
+            net.let(w="w - rate * mean(rest * x)")
+            net.predict("dot(x, w)")
+
+    with pytest.raises(ProgramError, match=r"test_writing.py, line \d+: unknown channel 'rest'"):
+        rf.compile(forgetful(steps=2), features=2)
+
+
+def test_a_program_without_an_answer_or_a_step_is_refused():
+    with pytest.raises(ProgramError, match="no step"):
+        writer().finish()
+    net = writer()
+    with net.step():
+        net.let(w="w + x")
+        net.record("w")
+    with pytest.raises(ProgramError, match="never answers"):
+        net.finish()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, "0.1", True])
+def test_options_are_finite_numbers(value):
+    with pytest.raises(InputError, match="a finite number was expected"):
+        rf.programs.ista(penalty=value)
+
+
+def test_an_option_without_a_default_and_a_name_of_the_library_are_refused():
+    def cg(net, rate=0.1):
+        """Taken."""
+
+    def needy(net, rate):
+        """No default."""
+
+    def ista(net, rate=0.1):
+        """Ships."""
+
+    for function, why in ((cg, "in the library"), (needy, "has no default"), (ista, "in the library")):
+        with pytest.raises(InputError, match=why):
+            rf.algorithm(function)
+
+
+def test_values_are_values():
+    ista = rf.programs.ista
+    assert ista(steps=3, penalty=0.2) == ista(steps=3, penalty=0.2) != ista(steps=3)
+    assert len({ista(steps=3), ista(steps=3)}) == 1
+    assert repr(ista(steps=3)) == "ista(steps=3, penalty=0.1, step_size=0.5)"
+
+
+FORMULAS = {
+    "relu(a - 0.3)": lambda a, b: (a - 0.3).clamp_min(0),
+    "abs(a) + 2 * abs(a - b)": lambda a, b: a.abs() + 2 * (a - b).abs(),
+    "max(a, b) - min(a, 2 * b)": lambda a, b: torch.maximum(a, b) - torch.minimum(a, 2 * b),
+    "clip(a, -0.5, 0.5)": lambda a, b: a.clamp(-0.5, 0.5),
+    "soft(a * b, 0.2)": lambda a, b: (a * b).sign() * ((a * b).abs() - 0.2).clamp_min(0),
+    "above(a, b, 0.5)": lambda a, b: ((a - b) / 0.5).clamp(0, 1),
+    "sigmoid(a - b)": lambda a, b: torch.sigmoid(a - b),
+    "exp(2 * a) * b": lambda a, b: torch.exp(2 * a) * b,
+    "sqrt(a * a + 1, 0.5, 100)": lambda a, b: (a * a + 1).sqrt(),
+    "b * rsqrt(a * a + b * b + 1, 0.5, 100)": lambda a, b: b / (a * a + b * b + 1).sqrt(),
+    "(a + b) * (a - b) * a / (1 + b ** 2)": lambda a, b: (a + b) * (a - b) * a / (1 + b**2),
+    "a / (-b ** 2 - 1)": lambda a, b: 0 * a,  # divisors must be positive: exact units give 0, Newton's sweeps diverge
+    "-(a - 3) / 2 + 1 / (b * b + 2)": lambda a, b: -(a - 3) / 2 + 1 / (b * b + 2),
+    "mean(a) * b + sum(a * b)": lambda a, b: a[:12].mean() * b + (a * b)[:12].sum(),
+    "dot(x, x * a) + dot(x + x, x)": lambda a, b: None,
+}
+
+
+@pytest.mark.parametrize("primitives", ["exact", "swiglu"])
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_formula_is_computed_by_the_weights_and_by_the_interpreter(text, primitives):
+    @rf.algorithm
+    def formula(net):
+        net.features("x"), net.targets("y")
+        with net.step():
+            net.let(a="dot(x, x) - y * y", b="y + dot(x, x) / 4")
+            net.let(c=text)
+            net.record("a"), net.record("b"), net.record("c")
+            net.predict("c")
+
+    generator = torch.Generator().manual_seed(0)
+    X, y, Xq = (torch.randn(*size, generator=generator, dtype=torch.float64) for size in ((12, 3), (12,), (4, 3)))
+    model = rf.compile(formula(steps=2), features=3, primitives=primitives)
+    if primitives == "swiglu" and "-b ** 2" in text:
+        with pytest.raises(InputError, match="divide by positive numbers only"):
+            model.trace(X, y, Xq)
+        return
+    trace, plain = model.trace(X, y, Xq), model.interpret(X, y, Xq)
+    torch.testing.assert_close(trace.c, plain.c, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(trace.f, plain.f, rtol=1e-9, atol=1e-10)
+    a, b, c = (getattr(plain, name)[0, :, 0] for name in "abc")
+    expected = FORMULAS[text](a, b)
+    if expected is None:
+        square = (X * X).sum(1)
+        expected = square * a + 2 * square
+    torch.testing.assert_close(c, expected, rtol=1e-10, atol=1e-11)
+
+
+def test_the_stated_error_of_relu_in_swiglu_units_is_attained():
+    from ridgeformer.compiler.primitives import rectifier_error
+    from ridgeformer.compiler.primitives.swiglu import SHARP
+
+    x = torch.linspace(-4, 4, 80_001, dtype=torch.float64) / SHARP
+    error = (torch.nn.functional.silu(SHARP * x) / SHARP - x.clamp_min(0)).abs().max()
+    assert 0.9999 * rectifier_error() < float(error) <= rectifier_error()
+
+
+def test_all_right_hand_sides_are_read_before_any_is_written():
+    @rf.algorithm
+    def swap(net):
+        net.features("x"), net.targets("y"), net.state("a"), net.state("b")
+        net.let(a="1", b="2")
+        with net.step():
+            net.let(a="b", b="a")
+            net.record("a"), net.record("b")
+            net.predict("a")
+
+    found = rf.compile(swap(steps=3), features=1).trace([[1.0]], [1.0], [[1.0]])
+    assert found.a.flatten().tolist() == [2.0, 1.0, 2.0]
+    assert found.b.flatten().tolist() == [1.0, 2.0, 1.0]
+
+
+def test_heads_replace_what_a_channel_held():
+    @rf.algorithm
+    def again(net):
+        net.features("x"), net.targets("y"), net.state("s", "outputs")
+        with net.step():
+            net.attend({"s": "y"})
+            net.record("s")
+            net.predict("s")
+
+    found = rf.compile(again(steps=4), features=1).trace([[1.0], [2.0]], [1.0, 3.0], [[1.0]])
+    assert found.s.flatten().tolist() == [2.0] * 8
+
+
+def test_several_outputs_where_no_formula_mixes_them_with_features():
+    generator = torch.Generator().manual_seed(0)
+    X, y, Xq = (torch.randn(*size, generator=generator, dtype=torch.float64) for size in ((9, 3), (9, 2), (4, 3)))
+    model = rf.compile(rf.programs.least_mean_squares(steps=9), features=3, outputs=2)
+    for output in range(2):
+        alone = rf.programs.least_mean_squares(steps=9).interpret(X, y[:, output], Xq)["f"][-1, :, 0]
+        torch.testing.assert_close(model(X, y, Xq)[:, output], alone, rtol=1e-12, atol=1e-12)
+    with pytest.raises(InputError, match=r"takes one \(ista.py, line \d+"):
+        rf.compile(rf.programs.ista(steps=2), features=3, outputs=2)
+
+
+def test_supports_are_counted_and_kernels_multiplied():
+    @rf.algorithm
+    def counting(net):
+        net.features("x"), net.targets("y")
+        net.count("n")
+        with net.step():
+            net.kernel_product("g", "y", temperature=2.0, gaussian=True)
+            net.record("n")
+            net.predict("g")
+
+    generator = torch.Generator().manual_seed(0)
+    X, y, Xq = (torch.randn(*size, generator=generator, dtype=torch.float64) for size in ((9, 3), (9,), (4, 3)))
+    found = rf.compile(counting(steps=1), features=3).trace(X, y, Xq)
+    torch.testing.assert_close(found.n, torch.full_like(found.n, 9.0))
+    expected = torch.exp(-torch.cdist(Xq, X).square() / 4) @ y
+    torch.testing.assert_close(found.f[-1, :, 0], expected, rtol=1e-12, atol=1e-12)
