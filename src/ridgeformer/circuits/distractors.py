@@ -13,7 +13,7 @@ import numpy as np
 
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.language.expressions import Term
-from ridgeformer.language.program import Attend, Channel, Gate, Head, Instruction, Program, Record
+from ridgeformer.language.program import Attend, Channel, Gate, Head, Instruction, Program
 from ridgeformer.language.roles import ANCHOR, SUPPORT, Role
 
 __all__ = ["distract"]
@@ -61,7 +61,7 @@ class _Draw:
 
     def section(self, section: list[Instruction], decoys: int, gated: bool) -> list[Instruction]:
         """Return a section with decoys beside its instructions and, where gates follow each other, between them."""
-        found = [i if isinstance(i, Record) else self._beside(i, decoys) for i in section]
+        found: list[Instruction] = [self._beside(i, decoys) if isinstance(i, Attend | Gate) else i for i in section]
         free = [place for place, i in enumerate(section) if place and isinstance(i, Gate)]
         if gated and free:
             places = sorted((int(place) for place in self.generator.choice(free, decoys)), reverse=True)
