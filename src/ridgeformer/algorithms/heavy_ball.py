@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from math import sqrt
 from typing import ClassVar
 
 from ridgeformer import bounds
@@ -31,5 +30,5 @@ class HeavyBall(Accelerated):
 
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
-        low, high = (sqrt(end) for end in self.spectrum or spectrum)
+        low, high = (end**0.5 for end in self.spectrum or spectrum)
         return repeat(Coefficients(((high - low) / (high + low)) ** 2, 4 / (low + high) ** 2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from math import sqrt
 from typing import ClassVar
 
 from ridgeformer import bounds
@@ -33,5 +32,5 @@ class Nesterov(Accelerated):
     def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         low, high = self.spectrum or spectrum
-        momentum = (sqrt(high) - sqrt(low)) / (sqrt(high) + sqrt(low))
+        momentum = (high**0.5 - low**0.5) / (high**0.5 + low**0.5)
         return repeat(Coefficients(momentum, 1 / high, momentum))
