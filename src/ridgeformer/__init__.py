@@ -13,7 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ridgeformer import algorithms, bounds, claims, datasets, export, influence, intervals, kernels, regime, studies
+    from ridgeformer import (
+        algorithms,
+        bounds,
+        claims,
+        datasets,
+        export,
+        identification,
+        influence,
+        intervals,
+        kernels,
+        regime,
+        studies,
+    )
     from ridgeformer.algorithms import (
         Auto,
         Centres,
@@ -34,6 +46,7 @@ if TYPE_CHECKING:
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatsonRegressor
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
+    from ridgeformer.identification import Identification, identify
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
     from ridgeformer.solving import Fit, Status
     from ridgeformer.solving.solver import solve
@@ -57,6 +70,7 @@ __all__ = [
     "Gaussian",
     "GramPower",
     "HeavyBall",
+    "Identification",
     "MixedConjugateGradients",
     "MixedDirect",
     "NadarayaWatson",
@@ -75,6 +89,8 @@ __all__ = [
     "datasets",
     "errors",
     "export",
+    "identification",
+    "identify",
     "influence",
     "intervals",
     "kernels",
@@ -104,6 +120,7 @@ _HOMES = {
     "compiler.compile": ("compile",),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatsonRegressor"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
+    "identification": ("Identification", "identify"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
     "solving": ("Fit", "Status", "solve"),
 }

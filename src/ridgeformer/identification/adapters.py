@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,9 @@ class Adapter(ABC):
 
     module: nn.Module
     batch: int = 1024
+
+    tokens_a_support: ClassVar[int] = 1
+    """Tokens that stand for one support; the last of them carries its target."""
 
     def __call__(self, X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
         """Return the predictions, (T, q), for tasks (T, k, d), (T, k), (T, q, d)."""
@@ -62,12 +66,16 @@ class Adapter(ABC):
         """Return the adapter around another module."""
         return replace(self, module=module)
 
+    def with_batch(self, batch: int) -> Adapter:
+        """Return the adapter with another number of sequences at once."""
+        return replace(self, batch=batch)
+
 
 @dataclass(frozen=True, eq=False)
 class TokenPairs(Adapter):
     """Modules called as module(xs, ys), the form of [Garg2022]: (B, k + 1, d) and (B, k + 1) to (B, k + 1).
 
-    The last target is zero and the prediction at the last place is read.
+    The last target is zero and the prediction at the last place is read. Inside, two tokens stand for a support.
 
     Example:
         >>> class Zero(nn.Module):
@@ -76,6 +84,8 @@ class TokenPairs(Adapter):
         >>> TokenPairs(Zero())(torch.ones(2, 3, 4), torch.ones(2, 3), torch.ones(2, 5, 4)).shape
         torch.Size([2, 5])
     """
+
+    tokens_a_support: ClassVar[int] = 2
 
     def run(self, X: Tensor, y: Tensor, x: Tensor) -> Tensor:
         """Return the prediction at the last place."""
@@ -93,6 +103,8 @@ class InterleavedTokens(Adapter):
     """
 
     readout: int = 0
+
+    tokens_a_support: ClassVar[int] = 2
 
     def run(self, X: Tensor, y: Tensor, x: Tensor) -> Tensor:
         """Return the readout of the last token."""

@@ -53,6 +53,8 @@ class Family:
             (converged) or "other".
         solve: A closed-form fit (member, problems, targets) to theta, in place of starts and gradients.
         most_features: Largest number of features for which it is affordable.
+        needs_covariance: Whether it needs the covariance of the rows, where all tasks share one.
+        lower: Lower bounds of the parameters.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Family:
     solve: Callable[[Member, Problems, Tensor], Tensor] | None = None
     most_features: int | None = None
     needs_covariance: bool = False
+    lower: tuple[float, ...] | None = None
 
     def suits(self, problems: Problems) -> bool:
         """Return whether it can be run on these tasks."""

@@ -12,10 +12,14 @@ from ridgeformer.identification.problems import Problems
 
 __all__ = ["fit", "group_rms"]
 
-KEPT_STARTS = 3
-ITERATIONS = 30
-STEP = 1e-7  # of the forward differences; parameters are logarithms or of order one
+KEPT_STARTS = 4
+ITERATIONS = 50
+FORWARD, CENTRAL = 1e-7, 1e-5  # steps of differences; parameters are logarithms or of order one
+PRECISE = 12  # iterations from which derivatives are central differences
 GAIN = 1e-9  # relative decrease below which a fit has converged
+EXACT = 1e-22  # a loss at which nothing is left but rounding
+HOPELESS = {7: 0.15, 15: 0.03, 30: 1e-3}
+"""Iterations after which a start that leaves this fraction unexplained is given up."""
 
 
 def group_rms(problems: Problems, targets: Tensor) -> Tensor:
@@ -88,28 +92,35 @@ def _losses(
 def _descend(
     family: Family, owners: list[Member], theta: Tensor, problems: Problems, targets: Tensor, weight: Tensor, most: int
 ) -> tuple[Tensor, Tensor]:
-    """Minimise by Levenberg-Marquardt; derivatives are forward differences, taken in one batch with the starts."""
+    """Minimise by Levenberg-Marquardt; derivatives are differences, taken in one batch with the starts."""
     M, P = theta.shape
     loss, errors = _losses(family, owners, theta, problems, targets, weight)
     damping = torch.full((M,), 1e-3, dtype=torch.float64)
     active = torch.isfinite(loss)
     still = torch.zeros(M, dtype=torch.long)
-    for _ in range(most if P else 0):
+    for turn in range(most if P else 0):
         rows = active.nonzero()[:, 0]
         if not len(rows):
             break
         at = theta[rows]
-        moved = (at[:, None] + STEP * torch.eye(P, dtype=torch.float64)).reshape(-1, P)
         some = [owners[int(row)] for row in rows]
-        shifted = _losses(family, [one for one in some for _ in range(P)], moved, problems, targets, weight)[1]
-        J = (shifted.reshape(len(rows), P, -1) - errors[rows, None]) / STEP
+
+        def moved(by: float, at: Tensor = at, some: list[Member] = some) -> Tensor:
+            beside = (at[:, None] + by * torch.eye(P, dtype=torch.float64)).reshape(-1, P)
+            found = _losses(family, [one for one in some for _ in range(P)], beside, problems, targets, weight)[1]
+            return found.reshape(len(at), P, -1)
+
+        if turn < PRECISE:
+            J = (moved(FORWARD) - errors[rows, None]) / FORWARD
+        else:
+            J = (moved(CENTRAL) - moved(-CENTRAL)) / (2 * CENTRAL)
         J = torch.where(torch.isfinite(J), J, 0.0)
         normal, gradient = J @ J.mT, (J @ errors[rows][..., None])[..., 0]
         scale = normal.diagonal(dim1=1, dim2=2).clamp_min(1e-12 * normal.diagonal(dim1=1, dim2=2).amax(1, keepdim=True) + 1e-30)
         A = normal + torch.diag_embed(damping[rows, None] * scale)
         step = torch.linalg.lstsq(A, gradient[..., None]).solution[..., 0] if P == 1 else torch.linalg.solve_ex(A, gradient)[0]
         step = torch.where(torch.isfinite(step), step, 0.0).clamp(-3.0, 3.0)
-        new = at - step
+        new = at - step if family.lower is None else torch.maximum(at - step, torch.tensor(family.lower).double())
         new_loss, new_errors = _losses(family, some, new, problems, targets, weight)
         better = new_loss < loss[rows]
         gained = (loss[rows] - new_loss) > GAIN * loss[rows]
@@ -117,8 +128,9 @@ def _descend(
         theta, loss, errors = theta.clone(), loss.clone(), errors.clone()
         theta[kept], loss[kept], errors[kept] = new[better], new_loss[better], new_errors[better]
         damping[rows] = torch.where(better, damping[rows] / 10, damping[rows] * 6).clamp(1e-14, 1e8)
-        still[rows] = torch.where(better & gained, 0, still[rows] + 1)
-        active = active & (still < 4) & (loss > 1e-28)
+        still[rows] = torch.where(better & gained, 0, still[rows] + (better & ~gained))
+        limit = min((most_left for tried, most_left in HOPELESS.items() if turn >= tried), default=torch.inf)
+        active = active & (still < 2) & (damping < 1e6) & (loss > EXACT) & (loss < limit)
     return theta, loss
 
 

@@ -44,6 +44,9 @@ def _depths(*steps: int, mean: bool = True, adaptive: bool = False) -> tuple[Mem
 RIDGES = (-18.0, -6.0, -3.0, -1.0)
 """Starting points for log(ridge / largest eigenvalue)."""
 
+PLAIN = (0.001, 0.1)
+"""Starting points for ridge / largest eigenvalue, where that is the parameter itself; it stays above 0."""
+
 PUSHES = (-1.5, -0.5, 0.3)
 """Starting points for log(step size x largest eigenvalue)."""
 
@@ -67,6 +70,10 @@ class _Cells:
     def ridge(self, log: Tensor) -> Tensor:
         return self.column(log.clamp(-40, 20).exp() * self.scale)
 
+    def plain_ridge(self, ridge: Tensor) -> Tensor:
+        """Return a ridge given in units of the largest eigenvalue; a logarithm would have no gradient near zero."""
+        return self.column(ridge * self.scale)
+
     def push(self, log: Tensor) -> Tensor:
         return self.column(log.clamp(-20, 20).exp() / self.scale)
 
@@ -75,13 +82,13 @@ class _Cells:
 
 
 def _fixed(
-    algorithm: Iterative, spectrum: Callable[[_Cells, Tensor], tuple[Tensor, Tensor]], ridge: int | None
+    algorithm: Iterative, spectrum: Callable[[_Cells, Tensor], tuple[Tensor, Tensor]], ridge: int
 ) -> Callable[..., Tensor]:
     """Return the predictions of a fixed-coefficient algorithm whose coefficients follow from the ends of a spectrum."""
 
     def predict(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor, problems: Problems) -> Tensor:
         cells = _Cells(steps, mean, problems)
-        shift = cells.ridge(theta[:, ridge]) if ridge is not None else torch.zeros_like(cells.steps, dtype=torch.float64)
+        shift = cells.plain_ridge(theta[:, ridge])
         low, high = spectrum(cells, theta)
         if bool(adaptive.any()):  # the step is divided by ridge + trace K in place of the mean largest eigenvalue
             found = (shift + cells.column(torch.ones_like(cells.scale)) * problems.trace.repeat(cells.M)) / cells.column(cells.scale)
@@ -291,7 +298,7 @@ def _principal(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor, pro
 
 def _flow(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor, problems: Problems) -> Tensor:
     cells = _Cells(steps, mean, problems)
-    A = (cells.eigenvalues + cells.ridge(theta[:, 1])).clamp_min(1e-12)
+    A = (cells.eigenvalues + cells.plain_ridge(theta[:, 1])).clamp_min(1e-12)
     return cells.predict(-torch.expm1(-A * cells.push(theta[:, 0])) / A * cells.moments)
 
 
@@ -314,7 +321,7 @@ def _show_ridge(theta: Tensor, scale: float) -> dict[str, float]:
 
 
 def _show_step(theta: Tensor, scale: float) -> dict[str, float]:
-    return {"step": float(theta[0].clamp(-20, 20).exp()) / scale, "ridge": float(theta[-1].clamp(-40, 20).exp()) * scale}
+    return {"step": float(theta[0].clamp(-20, 20).exp()) / scale, "ridge": float(theta[-1]) * scale}
 
 
 def _show_momentum(theta: Tensor, scale: float) -> dict[str, float]:
@@ -349,27 +356,28 @@ GENERAL = frozenset({"polynomial"})
 MOMENTA = (-1.5, 0.0, 1.5)
 
 LINEAR: tuple[Family, ...] = (
-    Family("gd", "gradient descent", _depths(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, adaptive=True), ("step", "ridge"),
-           _fixed(Richardson(), _step, 1), _grid((-2.5, *PUSHES), (-18.0, -2.0)), _show_step,
-           GENERAL | {"gd_unequal", "heavy_ball", "nesterov", "gd_plus_plus"}, "polynomial"),
+    Family("gd", "gradient descent", _depths(*range(1, 21), adaptive=True), ("step", "ridge"),
+           _fixed(Richardson(), _step, 1), _grid((-2.5, *PUSHES), PLAIN), _show_step,
+           GENERAL | {"gd_unequal", "heavy_ball", "nesterov", "gd_plus_plus"}, "polynomial", lower=(-20.0, 0.0)),
     Family("gd_unequal", "gradient descent with unequal steps", _depths(*range(2, MOST_UNEQUAL + 1)),
            tuple(f"step {t}" for t in range(1, MOST_UNEQUAL + 1)), _unequal, _unequal_starts, _show_unequal, GENERAL,
            "polynomial"),
-    Family("polynomial", "a fixed-coefficient method", _depths(2, 3, 4, 5, 6, 8), ("coefficients",), _polynomial,
+    Family("polynomial", "a fixed-coefficient method", _depths(*range(2, 9)), ("coefficients",), _polynomial,
            _grid((0.0,)), lambda theta, scale: {}, frozenset(), "polynomial", _solve_polynomial),
-    Family("heavy_ball", "heavy-ball momentum", _depths(2, 3, 4, 5, 6, 7, 8, 10), ("step", "momentum", "ridge"),
-           _fixed(HeavyBall(), _heavy, 2), _grid((-1.0, 0.0, 0.8), MOMENTA, (-18.0, -2.0)), _show_momentum, GENERAL,
-           "polynomial"),
-    Family("nesterov", "Nesterov's accelerated gradient", _depths(2, 3, 4, 5, 6, 7, 8, 10),
+    Family("heavy_ball", "heavy-ball momentum", _depths(*range(2, 11)), ("step", "momentum", "ridge"),
+           _fixed(HeavyBall(), _heavy, 2), _grid((-1.0, 0.0, 0.8), MOMENTA, PLAIN), _show_momentum, GENERAL,
+           "polynomial", lower=(-20.0, -12.0, 0.0)),
+    Family("nesterov", "Nesterov's accelerated gradient", _depths(*range(2, 11)),
            ("step", "momentum", "ridge"), _fixed(Nesterov(), _nesterov, 2),
-           _grid((-1.0, 0.0, 0.8), MOMENTA, (-18.0, -2.0)), _show_momentum, GENERAL, "polynomial"),
-    Family("chebyshev", "Chebyshev iteration", _depths(2, 3, 4, 5, 6, 7, 8, 10), ("low", "high", "ridge"),
-           _fixed(Chebyshev(), _interval, 2), _grid((-0.5, 0.3, 1.0), (-5.0, -3.0, -1.0), (-18.0, -2.0)),
-           _show_interval, GENERAL, "polynomial"),
+           _grid((-1.0, 0.0, 0.8), MOMENTA, PLAIN), _show_momentum, GENERAL,
+           "polynomial", lower=(-20.0, -12.0, 0.0)),
+    Family("chebyshev", "Chebyshev iteration", _depths(*range(2, 11)), ("low", "high", "ridge"),
+           _fixed(Chebyshev(), _interval, 2), _grid((-0.5, 0.3, 1.0), (-5.0, -3.0, -1.0), PLAIN),
+           _show_interval, GENERAL, "polynomial", lower=(-20.0, -12.0, 0.0)),
     Family("neumann", "the Neumann series", _depths(2, 3, 4, 5, 6), ("ridge",), _neumann,
            _grid((-1.0, -0.3, 0.3, 1.0, 2.0)), _show_ridge, GENERAL | {"gd", "gd_unequal"}, "polynomial"),
     Family("gradient_flow", "gradient flow", (Member(), Member(mean=True)), ("time", "ridge"), _flow,
-           _grid((-1.0, 1.0, 3.0), (-18.0, -3.0)), _show_step),
+           _grid((-1.0, 1.0, 3.0), PLAIN), _show_step, lower=(-20.0, 0.0)),
     Family("cg", "conjugate gradients", _depths(1, 2, 3, 4, 5, 6, 7, 8), ("ridge",), _cg, _grid((*RIDGES, -4.5, -2.0, 0.0)),
            _show_ridge),
     Family("cg_primal", "conjugate gradients on the normal equations", _depths(1, 2, 3, 4, 5, 6, 7, 8), ("ridge",),

@@ -148,7 +148,7 @@ def _proximal(converged: bool) -> Callable[..., Tensor]:
             size = 1 / torch.linalg.eigvalsh(G)[:, -1:].clamp_min(1e-12)[None] if step is None else step
             w = ahead = torch.zeros(len(theta), *b.shape, dtype=X.dtype)
             found, momentum = w, 1.0
-            for t in range(1, 1 + (250 if converged else int(steps.max()))):
+            for t in range(1, 1 + (150 if converged else int(steps.max()))):
                 new = _soft(ahead - size * ((G @ ahead[..., None])[..., 0] - b), size * penalty)
                 following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
                 ahead = new + (momentum - 1) / following * (new - w) if converged else new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.core.words import count, listed, number, percent
+from ridgeformer.core.words import listed, percent
 from ridgeformer.identification.candidates import Candidate
 from ridgeformer.identification.fitting import group_rms
 from ridgeformer.identification.problems import Problems
@@ -184,7 +184,8 @@ def judge(
     elif len(left) > thresholds.left * len(candidates):
         reason = Reason.POWERLESS
         detail = f"{len(left)} of {len(candidates)} candidates fit equally well."
-    identified = collapse(left, f.new_tensor([float(D[candidates.index(one)] / V) for one in left])) if reason is None else ()
+    squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
+    identified = collapse(left, squared, weights, thresholds) if reason is None else ()
     return Verdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
 
 
@@ -209,43 +210,63 @@ def _scaling(residual: Tensor, g: Tensor, weights: Tensor, V: float, thresholds:
     return ""
 
 
-def collapse(left: Sequence[Candidate], distances: Tensor) -> tuple[Candidate, ...]:
+def collapse(
+    left: Sequence[Candidate], squared: Mapping[Candidate, Tensor], weights: Tensor, thresholds: Thresholds
+) -> tuple[Candidate, ...]:
     """Return the candidates without those that only repeat a more specific one.
 
     A member of a family that contains another family is dropped if a member of that other family, with as many steps
-    or fewer, is left too.
+    or fewer, is left too and its squared errors, (T,), are not significantly larger. Unequal steps and free
+    coefficients contain their own smaller depths.
     """
-    kept = []
-    for one in left:
-        special = (
-            other for other in left
-            if one.family.name in other.family.within and (other.member.steps or 0) <= (one.member.steps or 10**6)
-        )  # fmt: skip
-        deeper = one.family.name == "polynomial" and any(
-            other.family.name == "polynomial" and (other.member.steps or 0) < (one.member.steps or 0) for other in left
-        )
-        if next(special, None) is None and not deeper:
-            kept.append(one)
-    return tuple(kept)
+
+    def contains(one: Candidate, other: Candidate) -> bool:
+        depth, less = one.member.steps or 10**6, other.member.steps or 0
+        smaller = one.family.name in GROWING and other.family is one.family and less < depth
+        return smaller or (one.family.name in other.family.within and less <= depth)
+
+    def as_good(other: Candidate, one: Candidate) -> bool:
+        excess = weights @ (squared[other] - squared[one])
+        return float(torch.quantile(excess, (1 - thresholds.level) / 2)) <= 0
+
+    return tuple(
+        one for one in left if not any(contains(one, other) and as_good(other, one) for other in left if other is not one)
+    )
+
+
+GROWING = ("polynomial", "gd_unequal", "gd_matrix", "gd_covariance")
+"""Families whose every depth contains the smaller ones."""
 
 
 def name_of(candidates: Sequence[Candidate]) -> str:
     """Return what a set of candidates is called: one candidate, or the class to which all of them belong."""
     if not candidates:
         return "nothing"
+    if len(candidates) == 1:
+        return candidates[0].described
     by_family: dict[str, list[Candidate]] = {}
     for one in candidates:
         by_family.setdefault(one.family.name, []).append(one)
     exact = [one for one in candidates if one.family.kind == "exact"]
+    phrases = [_with_depths(members) for members in by_family.values()]
     if exact:
-        others = len(by_family) - len({one.family.name for one in exact})
-        also = f" (converged: {count(others, 'iterative family', 'iterative families')} of candidates are the same function here)"
-        return exact[0].described + (also if others else "")
-    depths = {one.member.steps for one in candidates}
-    if all(one.family.kind == "polynomial" for one in candidates) and len(depths) == 1 and len(by_family) > 1:
-        names = listed([members[0].family.title for members in by_family.values()], "or")
-        return f"a fixed-coefficient method of {count(depths.pop() or 0, 'step')} ({names}: one function)"
-    if len(by_family) == 1 and len(candidates) > 1:
-        steps = listed([number(one.member.steps or 0) for one in candidates], "or")
-        return f"{candidates[0].family.title} of {steps} steps"
-    return listed([one.described for one in candidates], "or")
+        others = [_with_depths(members) for name, members in by_family.items() if members[0].family.kind != "exact"]
+        same = f", converged: here the same function as {listed(others, 'and')}" if others else ""
+        return exact[0].described + same
+    if all(one.family.kind == "polynomial" for one in candidates):
+        depths = sorted({one.member.steps or 0 for one in candidates})
+        steps = f"{depths[0]} steps" if len(depths) == 1 else f"{depths[0]} to {depths[-1]} steps"
+        if len(by_family) > 1:
+            return f"a fixed-coefficient method of {steps}, not told apart by predictions: {listed(phrases, 'or')}"
+    return listed(phrases, "or")
+
+
+def _with_depths(members: Sequence[Candidate]) -> str:
+    """Return the candidates of one family as a phrase."""
+    if len(members) == 1:
+        return members[0].title
+    depths = sorted({one.member.steps or 0 for one in members})
+    title = members[0].family.title
+    if depths[-1] == 0:
+        return title
+    return f"{title} ({depths[0]} steps)" if len(depths) == 1 else f"{title} ({depths[0]} to {depths[-1]} steps)"

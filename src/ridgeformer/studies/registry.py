@@ -8,6 +8,7 @@ from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.studies import (
     condition_numbers,
     depth_accuracy,
+    identified_models,
     influence_over_time,
     interventions,
     loss_surface,
@@ -54,6 +55,8 @@ STUDIES: dict[str, Study] = {
         interventions.STUDY,
         influence_over_time.STUDY,
         loss_surface.STUDY,
+        identified_models.COMPILED,
+        identified_models.NULLS,
         OVERHEAD,
     )
 }
