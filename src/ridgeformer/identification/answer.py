@@ -87,7 +87,8 @@ class Identification:
         gone = self._excluded()
         if gone:
             parts.append(f"{listed(gone)} {'is' if len(gone) == 1 else 'are'} excluded")
-        parts.append(f"{percent(verdict.unexplained)} of the predictions stay unexplained")
+        left = percent(verdict.unexplained) if verdict.unexplained > 1e-6 else "less than 0.0001 %"
+        parts.append(f"{left} of the predictions stays unexplained")
         if self.power:
             parts.append(f"power {self.power[0].power:.2f}")
         if self.nulls:

@@ -27,6 +27,7 @@ class Thresholds:
         misfit: Distance from the best candidate towards another, in units of the model's own size, that is a misfit.
         unexplained: Fraction of the model's mean square that the best candidate may leave unexplained.
         same: Squared distance below which two candidates are one function.
+        exact: Fraction that a polynomial with free coefficients may leave unexplained: it approximates anything.
         left: Fraction of the candidates that may stay before the tasks are called powerless.
         draws: Bootstrap samples of the tasks.
         level: Confidence level of the intervals.
@@ -36,6 +37,7 @@ class Thresholds:
     misfit: float = 0.02
     unexplained: float = 0.03
     same: float = 1e-12
+    exact: float = 1e-10
     left: float = 0.5
     draws: int = 400
     level: float = 0.99
@@ -186,6 +188,12 @@ def judge(
         detail = f"{len(left)} of {len(candidates)} candidates fit equally well."
     squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
     identified = collapse(left, squared, weights, thresholds) if reason is None else ()
+    if identified and {one.family.name for one in identified} == {"polynomial"} and float(errors[star]) > thresholds.exact:
+        reason, identified = Reason.MISFIT, ()
+        detail = (
+            f"A polynomial of the Gram matrix ({best.title}) approximates them, as one approximates every smooth function "
+            "of it; no listed algorithm has its coefficients."
+        )
     return Verdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
 
 
