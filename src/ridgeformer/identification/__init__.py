@@ -1,6 +1,6 @@
 """Which algorithm does this in-context learner run? Candidates, controls and an honest abstention.
 
-`identify` is the verb; the noun of the package keeps `rf.identify` a function and `rf.identification.adapters` a module.
+`identify` is the verb; the noun of the package keeps `rf.identify` a function beside `rf.identification.adapters`.
 """
 
 from ridgeformer.identification import adapters

@@ -15,7 +15,7 @@ from ridgeformer.identification.verdict import Reason, Verdict
 __all__ = ["Identification"]
 
 ADVICE = {
-    Reason.UNEXPLAINED: "Add your own candidates (candidates=[...]), or give tasks= of the distribution it was made for.",
+    Reason.UNEXPLAINED: "Add your own candidates, or give tasks= of the distribution that it was made for.",
     Reason.MISFIT: "Add a candidate for what lies between, or give tasks= of the distribution it was made for.",
     Reason.POWERLESS: "Use tasks='separating' or 'optimised', or more tasks.",
     Reason.EMPTY: "Check what the model returns.",
@@ -77,7 +77,7 @@ class Identification:
         if self.mechanism is not None:
             found.append(self.mechanism.sentence)
         found.append(f"The answer holds for {self.tasks.name}.")
-        return tuple([*found, *self.notes])
+        return (*found, *self.notes)
 
     def _answer(self) -> str:
         verdict = self.verdict
@@ -93,7 +93,9 @@ class Identification:
             parts.append(f"power {self.power[0].power:.2f}")
         if self.nulls:
             same = sum(one.same for one in self.nulls)
-            parts.append(f"{same} of {count(len(self.nulls), 'null model')} {'gives' if same == 1 else 'give'} this answer")
+            parts.append(
+                f"{same} of {count(len(self.nulls), 'null model')} {'gives' if same == 1 else 'give'} this answer"
+            )
         return "; ".join(parts) + "."
 
     def _excluded(self) -> list[str]:

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ridgeformer.algorithms import Chebyshev, Compilable, ConjugateGradients, HeavyBall, NadarayaWatson, Nesterov, Richardson
+from ridgeformer.algorithms import (
+    Chebyshev,
+    Compilable,
+    ConjugateGradients,
+    HeavyBall,
+    NadarayaWatson,
+    Nesterov,
+    Richardson,
+)
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.compiler.compile import compile
 from ridgeformer.core.errors import RidgeformerError
@@ -54,7 +62,9 @@ def null_models(
     found: list[tuple[str, Answer]] = []
     for copy_ in range(copies):
         found.append(("shuffled labels", _shuffled(learner, seed, copy_)))
-        found.append(("ridge regression with matched noise", _noisy_ridge(max(unexplained, 1e-4) ** 0.5, fitted, seed, copy_)))
+        found.append(
+            ("ridge regression with matched noise", _noisy_ridge(max(unexplained, 1e-4) ** 0.5, fitted, seed, copy_))
+        )
         found.append(("ridge regression times 0.8", _scaled_ridge(fitted, 0.05 * 4.0**copy_)))
         twin = untrained(learner.model, seed + copy_)
         if twin is not None:
@@ -210,7 +220,9 @@ def power(
                 picks = torch.randint(len(residual), (len(exact),), generator=generator)
                 replayed.append(exact + rms * residual[picks])
             else:
-                replayed.append(exact + noise * rms * torch.randn(exact.shape, generator=generator, dtype=torch.float64))
+                replayed.append(
+                    exact + noise * rms * torch.randn(exact.shape, generator=generator, dtype=torch.float64)
+                )
         again = fit(families, halves[0], replayed[0], warm=candidates)
         found = judge(again, halves[1], replayed[1], seed=seed + replay, thresholds=thresholds)
         same += found.reason is None and bool(found.keys) and found.families <= verdict.families
@@ -223,7 +235,14 @@ def _part(problems: Problems, fraction: float) -> Tasks:
 
 
 def check(
-    families: Sequence[Family], answer: Answer, tasks: Tasks, fitted: Problems, held_out: Problems, *, seed: int, thresholds: Thresholds
+    families: Sequence[Family],
+    answer: Answer,
+    tasks: Tasks,
+    fitted: Problems,
+    held_out: Problems,
+    *,
+    seed: int,
+    thresholds: Thresholds,
 ) -> Verdict | str:
     """Return the verdict on a control, or the error that it ended with."""
     try:

@@ -24,7 +24,9 @@ HOPELESS = {7: 0.15, 15: 0.03, 30: 1e-3}
 
 def group_rms(problems: Problems, targets: Tensor) -> Tensor:
     """Return the root mean square of the targets of each task's group, (T,)."""
-    sizes = torch.stack([targets[problems.members == place].square().mean().sqrt() for place in range(len(problems.groups))])
+    sizes = torch.stack(
+        [targets[problems.members == place].square().mean().sqrt() for place in range(len(problems.groups))]
+    )
     return sizes.clamp_min(1e-300)[problems.members]
 
 
@@ -54,7 +56,9 @@ def _fit_family(
     members = list(family.members) if warm is None else [one.member for one in warm]
     if family.solve is not None:
         thetas = [family.solve(member, problems, targets) for member in members]
-        return [_candidate(family, m, theta, problems, targets, weight) for m, theta in zip(members, thetas, strict=True)]
+        return [
+            _candidate(family, m, theta, problems, targets, weight) for m, theta in zip(members, thetas, strict=True)
+        ]
     if warm is not None:
         start = torch.stack([one.theta for one in warm])[:, None]
     else:
@@ -116,9 +120,15 @@ def _descend(
             J = (moved(CENTRAL) - moved(-CENTRAL)) / (2 * CENTRAL)
         J = torch.where(torch.isfinite(J), J, 0.0)
         normal, gradient = J @ J.mT, (J @ errors[rows][..., None])[..., 0]
-        scale = normal.diagonal(dim1=1, dim2=2).clamp_min(1e-12 * normal.diagonal(dim1=1, dim2=2).amax(1, keepdim=True) + 1e-30)
+        scale = normal.diagonal(dim1=1, dim2=2).clamp_min(
+            1e-12 * normal.diagonal(dim1=1, dim2=2).amax(1, keepdim=True) + 1e-30
+        )
         A = normal + torch.diag_embed(damping[rows, None] * scale)
-        step = torch.linalg.lstsq(A, gradient[..., None]).solution[..., 0] if P == 1 else torch.linalg.solve_ex(A, gradient)[0]
+        step = (
+            torch.linalg.lstsq(A, gradient[..., None]).solution[..., 0]
+            if P == 1
+            else torch.linalg.solve_ex(A, gradient)[0]
+        )
         step = torch.where(torch.isfinite(step), step, 0.0).clamp(-3.0, 3.0)
         new = at - step if family.lower is None else torch.maximum(at - step, torch.tensor(family.lower).double())
         new_loss, new_errors = _losses(family, some, new, problems, targets, weight)

@@ -65,8 +65,8 @@ class Learner:
         found = given.detach().double()
         if tuple(found.shape) != shape:
             raise ShapeError(
-                f"the model returned shape {tuple(found.shape)} for {shape[0]} tasks of {shape[1]} queries; {shape} was "
-                "expected: return one number a query."
+                f"the model returned shape {tuple(found.shape)} for {shape[0]} tasks of {shape[1]} queries; {shape} "
+                "was expected: return one number a query."
             )
         return found
 
@@ -80,8 +80,8 @@ class Learner:
             found = found[..., 0]
         if tuple(found.shape) != shape:
             raise ShapeError(
-                f"the model returned shape {tuple(found.shape)} for a task of {shape[0]} queries; {shape} was expected: "
-                "return one number a query. For a torch module on token sequences use rf.identification.adapters."
+                f"the model returned shape {tuple(found.shape)} for a task of {shape[0]} queries; {shape} was "
+                "expected. For a torch module on token sequences use rf.identification.adapters."
             )
         return found
 
@@ -109,7 +109,9 @@ class Learner:
             kept.append(group)
             answers.append(found)
         if not kept:
-            raise InputError(f"the model gave no usable predictions: {'; '.join(failures)}. Mend it, or give other tasks=.")
+            raise InputError(
+                f"the model gave no usable predictions: {'; '.join(failures)}. Mend it, or give other tasks=."
+            )
         self.notes += [f"Left out: {failure}." for failure in failures]
         return Tasks.unchecked(tasks, tuple(kept)), answers
 

@@ -91,7 +91,9 @@ def _fixed(
         shift = cells.plain_ridge(theta[:, ridge])
         low, high = spectrum(cells, theta)
         if bool(adaptive.any()):  # the step is divided by ridge + trace K in place of the mean largest eigenvalue
-            found = (shift + cells.column(torch.ones_like(cells.scale)) * problems.trace.repeat(cells.M)) / cells.column(cells.scale)
+            found = (
+                shift + cells.column(torch.ones_like(cells.scale)) * problems.trace.repeat(cells.M)
+            ) / cells.column(cells.scale)
             factor = torch.where(cells.column(adaptive), found, 1.0)
             low, high = low * factor, high * factor
         system = DiagonalSystem(cells.eigenvalues, shift)
@@ -200,7 +202,11 @@ def polynomial_steps(member: Member, problems: Problems, targets: Tensor) -> Ten
 
 
 def _unequal_starts(problems: Problems, targets: Tensor) -> Tensor:
-    exact = [polynomial_steps(Member(t, mean), problems, targets) for t in range(2, MOST_UNEQUAL + 1) for mean in (False, True)]
+    exact = [
+        polynomial_steps(Member(t, mean), problems, targets)
+        for t in range(2, MOST_UNEQUAL + 1)
+        for mean in (False, True)
+    ]
     spread = torch.linspace(0.3, 1.7, MOST_UNEQUAL, dtype=torch.float64)
     return torch.stack([*exact, 0.5 * spread, spread])
 
@@ -378,8 +384,8 @@ LINEAR: tuple[Family, ...] = (
            _grid((-1.0, -0.3, 0.3, 1.0, 2.0)), _show_ridge, GENERAL | {"gd", "gd_unequal"}, "polynomial"),
     Family("gradient_flow", "gradient flow", (Member(), Member(mean=True)), ("time", "ridge"), _flow,
            _grid((-1.0, 1.0, 3.0), PLAIN), _show_step, lower=(-20.0, 0.0)),
-    Family("cg", "conjugate gradients", _depths(1, 2, 3, 4, 5, 6, 7, 8), ("ridge",), _cg, _grid((*RIDGES, -4.5, -2.0, 0.0)),
-           _show_ridge),
+    Family("cg", "conjugate gradients", _depths(1, 2, 3, 4, 5, 6, 7, 8), ("ridge",), _cg,
+           _grid((*RIDGES, -4.5, -2.0, 0.0)), _show_ridge),
     Family("cg_primal", "conjugate gradients on the normal equations", _depths(1, 2, 3, 4, 5, 6, 7, 8), ("ridge",),
            _cg_primal, _grid((*RIDGES, -4.5, -2.0)), _show_ridge),
     Family("cg_centred", "conjugate gradients on centred rows", _depths(1, 2, 3, 4, 5, 6, mean=False), ("ridge",),
@@ -392,8 +398,8 @@ LINEAR: tuple[Family, ...] = (
            ("start", "ridge"), _newton(True), _grid((-2.5, *PUSHES), (-18.0, -2.0)), _show_newton),
     Family("gd_plus_plus", "GD++", _depths(2, 3, 4, 5), ("step", "gamma"), _gd_plus_plus,
            _grid((-1.5, -0.5, 0.3), (-0.3, 0.1, 0.4)), _show_plus),
-    Family("ridge", "ridge regression", (Member(), Member(mean=True)), ("ridge",), _ridge, _grid((*RIDGES, -4.5, -2.0, 1.0)),
-           _show_ridge, kind="exact"),
+    Family("ridge", "ridge regression", (Member(), Member(mean=True)), ("ridge",), _ridge,
+           _grid((*RIDGES, -4.5, -2.0, 1.0)), _show_ridge, kind="exact"),
     Family("ridge_intercept", "ridge regression with an intercept", (Member(), Member(mean=True)), ("ridge",),
            _ridge_with_intercept, _grid((*RIDGES, -4.5, -2.0)), _show_ridge, kind="exact"),
     Family("ols", "ordinary least squares", (Member(),), (), _ols, _grid(), lambda theta, scale: {},
@@ -401,6 +407,7 @@ LINEAR: tuple[Family, ...] = (
     Family("pcr", "principal component regression", tuple(Member(r) for r in (1, 2, 3, 4)), (), _principal, _grid(),
            lambda theta, scale: {}),
     Family("bayes_two_priors", "a Bayesian average over two priors", (Member(),),
-           ("noise", "first prior", "second prior"), _bayes, _grid((-3.0, -1.0), (0.0, 3.0), (-3.0, -1.0)), _show_bayes),
+           ("noise", "first prior", "second prior"), _bayes,
+           _grid((-3.0, -1.0), (0.0, 3.0), (-3.0, -1.0)), _show_bayes),
 )  # fmt: skip
 """Families of linear regression."""

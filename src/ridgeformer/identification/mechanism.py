@@ -145,7 +145,13 @@ def _cg(state: dict[str, Tensor], A: Tensor, Kq: Tensor, y: Tensor) -> dict[str,
     r = state["r"] - gamma * u
     new = r.square().sum(-1, keepdim=True)
     beta = torch.where(rho > 1e-250, new / rho.clamp_min(1e-250), 0.0)
-    return {"alpha": state["alpha"] + gamma * p, "r": r, "p": r + beta * p, "rho": new, "f": state["f"] + gamma * _times(Kq, p)}
+    return {
+        "alpha": state["alpha"] + gamma * p,
+        "r": r,
+        "p": r + beta * p,
+        "rho": new,
+        "f": state["f"] + gamma * _times(Kq, p),
+    }
 
 
 def _descent_by_residuals(eta: float) -> Callable[..., dict[str, Tensor]]:
@@ -222,7 +228,13 @@ def _gd_hypotheses(one: Candidate, mean_square: float) -> list[Hypothesis]:
 
 
 def examine(
-    model: object, layers: Sequence[str] | None, tasks: Tasks, candidates: Sequence[Candidate], mean_square: float, *, seed: int
+    model: object,
+    layers: Sequence[str] | None,
+    tasks: Tasks,
+    candidates: Sequence[Candidate],
+    mean_square: float,
+    *,
+    seed: int,
 ) -> Mechanism | None:
     """Return the mechanism of a model whose layers can be read, else None."""
     stream = readable(model, layers)
@@ -246,9 +258,11 @@ def _test(
         targets = torch.cat([group.y.flatten() for group in halves[0].groups])
         if float(residuals.norm()) < CONVERGED * float(targets.norm()):
             break
-        for state in hypothesis.states:
-            if bool(torch.isfinite(torch.cat([run[step - 1][state].flatten() for run in runs[0]])).all()):
-                tests.append(_test_state(hypothesis, stream, halves, read, runs, step, state, seed))
+        tests += [
+            _test_state(hypothesis, stream, halves, read, runs, step, state, seed)
+            for state in hypothesis.states
+            if bool(torch.isfinite(torch.cat([run[step - 1][state].flatten() for run in runs[0]])).all())
+        ]
     return tuple(tests)
 
 
@@ -313,7 +327,12 @@ def _with_one(rows: Tensor) -> Tensor:
 
 
 def _direction(
-    hypothesis: Hypothesis, read: Sequence[Tensor], tasks: Tasks, runs: Sequence[list[dict[str, Tensor]]], step: int, state: str
+    hypothesis: Hypothesis,
+    read: Sequence[Tensor],
+    tasks: Tasks,
+    runs: Sequence[list[dict[str, Tensor]]],
+    step: int,
+    state: str,
 ) -> Tensor:
     """Return the state's coefficient in the regression of the stream on all states, x, y, 1 and scalars."""
     columns = []

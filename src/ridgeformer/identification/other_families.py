@@ -140,7 +140,11 @@ def _proximal(converged: bool) -> Callable[..., Tensor]:
     def predict(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor, problems: Problems) -> Tensor:
         """The lasso, or a few steps of proximal gradient descent towards it; the penalty is in units of k."""
         penalty = theta[:, 0].clamp(-20, 5).exp()[:, None, None]
-        step = None if converged else (theta[:, 1].clamp(-10, 10).exp() / problems.scale(torch.tensor(True)))[:, None, None]
+        step = (
+            None
+            if converged
+            else (theta[:, 1].clamp(-10, 10).exp() / problems.scale(torch.tensor(True)))[:, None, None]
+        )
 
         def of_group(group: TaskGroup) -> Tensor:
             X, k = group.X, group.X.shape[1]
@@ -177,7 +181,9 @@ def _sparse_average(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor
         L = torch.linalg.cholesky(A)
         half = torch.linalg.solve_triangular(L, rhs[..., None], upper=False)[..., 0]
         ratio = (slab / noise)[:, None, None]
-        evidence = 0.5 * ratio / noise[:, None, None] * half.square().sum(-1) - L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        evidence = 0.5 * ratio / noise[:, None, None] * half.square().sum(-1) - L.diagonal(dim1=-2, dim2=-1).log().sum(
+            -1
+        )
         weights = torch.softmax(evidence + odds[:, None, None] * subsets.sum(-1)[None, :, None], 1)
         w = torch.cholesky_solve(rhs[..., None], L)[..., 0] * ratio[..., None] * subsets[None, :, None, :]
         return torch.einsum("tqd,mtd->mtq", group.Xq, (weights[..., None] * w).sum(1))
@@ -219,7 +225,7 @@ def _constant(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor, prob
 
 def _by_matrix(P: Callable[[Tensor, Problems], Tensor], sizes: int) -> Callable[..., Tensor]:
     def predict(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor, problems: Problems) -> Tensor:
-        """w += eta_t P (X'y - X'X w) / k for one matrix P that all tasks share."""
+        """Descend by w += eta_t P (X'y - X'X w) / k for one matrix P that all tasks share."""
         matrix = P(theta, problems)[:, None]  # (M, 1, d, d)
 
         def of_group(group: TaskGroup) -> Tensor:
@@ -309,16 +315,17 @@ _OTHERS: tuple[Family, ...] = (
              _grid(TEMPERATURES, (-7.0, -1.0, 0.5), (-5.0, -3.0, -1.5)), _show_kernel("ridge", "step"))
       for kernel in ("exponential", "gaussian")),
     Family("attention_only_gd", "gradient descent by softmax attention alone",
-           _depths(2, 3, 4, 5, 6, 8, mean=False), ("temperature", "ridge"), _attention_only, _grid(TEMPERATURES, LEVELS),
-           _show_kernel("ridge")),
-    Family("lasso", "the lasso", (Member(),), ("penalty",), _proximal(True), _grid((-5.0, -3.0, -2.0, -1.0)), _show("penalty")),
+           _depths(2, 3, 4, 5, 6, 8, mean=False), ("temperature", "ridge"), _attention_only,
+           _grid(TEMPERATURES, LEVELS), _show_kernel("ridge")),
+    Family("lasso", "the lasso", (Member(),), ("penalty",), _proximal(True),
+           _grid((-5.0, -3.0, -2.0, -1.0)), _show("penalty")),
     Family("ista", "proximal gradient descent (ISTA)", tuple(Member(t) for t in (2, 3, 4, 6)), ("penalty", "step"),
            _proximal(False), _grid((-5.0, -2.5, -1.0), (-1.0, 0.0)), _show("penalty")),
     Family("sparse_average", "a Bayesian average over subsets of features", (Member(),), ("noise", "slab", "odds"),
            _sparse_average, _grid((-3.0, -1.0), (-2.0, 0.0), (-1.0,)), _show("noise variance", "slab variance", "odds"),
            most_features=5),
-    Family("delta_rule", "one pass of the delta rule", (Member(),), ("step",), _one_pass(False), _grid((-3.0, -2.0, -1.0, 0.0)),
-           _show()),
+    Family("delta_rule", "one pass of the delta rule", (Member(),), ("step",), _one_pass(False),
+           _grid((-3.0, -2.0, -1.0, 0.0)), _show()),
     Family("kaczmarz", "one pass of the normalised delta rule", (Member(),), ("step",), _one_pass(True),
            _grid((-2.0, -1.0, 0.0)), _show("step")),
     Family("knn", "nearest neighbours", tuple(Member(k) for k in (1, 2, 3, 5)), (), _neighbours, _grid(),
@@ -326,7 +333,8 @@ _OTHERS: tuple[Family, ...] = (
     Family("mean", "the mean of the targets", (Member(),), (), _constant, _grid(), lambda theta, scale: {}),
     Family("gd_covariance", "covariance-preconditioned gradient descent",
            tuple(Member(t, True) for t in range(1, COVARIANCE_STEPS + 1)),
-           tuple(f"step {t}" for t in range(1, COVARIANCE_STEPS + 1)), _by_matrix(_inverse_covariance, COVARIANCE_STEPS),
+           tuple(f"step {t}" for t in range(1, COVARIANCE_STEPS + 1)),
+           _by_matrix(_inverse_covariance, COVARIANCE_STEPS),
            lambda problems, targets: torch.tensor([[0.3, 0.6, 0.9, 1.2], [0.5, 1.0, 1.5, 0.7], [0.2, 0.2, 0.3, 0.3],
                                                    [1.0, 1.0, 1.0, 1.0]], dtype=torch.float64),
            _show_steps, frozenset({"gd_matrix"}), needs_covariance=True),

@@ -110,7 +110,7 @@ def identify(
         mechanism = examine(model, layers, kept, candidates_, float(run.fitted.mean_square), seed=seed)
     return Identification(
         verdict, signatures, similar, nulls, compiled, powers, mechanism, kept, len(candidates_),
-        tuple([*learner.notes, *_off_distribution(kept, run.f_all)]), seed, time.perf_counter() - begin,
+        (*learner.notes, *_off_distribution(kept, run.f_all)), seed, time.perf_counter() - begin,
     )  # fmt: skip
 
 
@@ -132,7 +132,13 @@ class _Run:
     """One model on one design: predictions on both halves, and everything that is computed from them."""
 
     def __init__(
-        self, learner: Learner, families: Sequence[Family], tasks: Tasks, answers: list[Tensor], seed: int, thresholds: Thresholds
+        self,
+        learner: Learner,
+        families: Sequence[Family],
+        tasks: Tasks,
+        answers: list[Tensor],
+        seed: int,
+        thresholds: Thresholds,
     ) -> None:
         self.learner, self.tasks, self.seed, self.thresholds = learner, tasks, seed, thresholds
         first, second = tasks.halves()
@@ -145,7 +151,9 @@ class _Run:
     def behaviour(self) -> tuple[tuple[Candidate, ...], Verdict]:
         """Return the fitted candidates and the verdict."""
         if self.learner.ignores_context(self.tasks, self.f_all, torch_generator(self.seed, "other contexts")):
-            detail = "Other supports and targets leave every prediction as it was: there is no in-context learning here."
+            detail = (
+                "Other supports and targets leave every prediction as it was: there is no in-context learning here."
+            )
             return (), Verdict(None, (), (), Reason.CONTEXT, detail, 1.0, 1.0, ())
         found = fit(self.families, self.fitted, self.f[0])
         return found, judge(found, self.held_out, self.f[1], seed=self.seed, thresholds=self.thresholds)
@@ -164,7 +172,9 @@ class _Run:
             return Control(kind, found, False, True)
         same = found.reason is None and verdict.reason is None and found.keys <= verdict.keys
         honest = kind == "ridge regression with matched noise" and bool(found.families & {"ridge", "ols"})
-        return Control(kind, found.name if found.reason is None else f"abstains: {found.name}", same, honest or not same)
+        return Control(
+            kind, found.name if found.reason is None else f"abstains: {found.name}", same, honest or not same
+        )
 
     def compiled(self, verdict: Verdict) -> Control | None:
         """Return the verdict on a compiled model of the same algorithm and depth, with the noise of the model."""

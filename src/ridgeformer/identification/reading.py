@@ -180,7 +180,9 @@ class _Hooked(Readable):
         known = dict(self.model.module.named_modules())
         for name in self.layers:
             if name not in known:
-                raise InputError(f"the module has no layer {name!r}: name submodules, such as {', '.join(list(known)[1:4])}.")
+                raise InputError(
+                    f"the module has no layer {name!r}: name submodules, such as {', '.join(list(known)[1:4])}."
+                )
 
     @property
     def sites(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -55,9 +55,11 @@ class Signatures:
 def measure_signatures(learner: Learner, tasks: Tasks, *, seed: int = 0, most: int = 12) -> Signatures:
     """Return the signatures of a model on a few tasks of every group."""
     few = [group.take(slice(0, most)) for group in tasks.groups]
-    return Signatures(**{
-        name: _violation(learner, few, name, torch_generator(seed, "signature", name)) for name in Signatures.__annotations__
-    })  # fmt: skip
+    found = {
+        field.name: _violation(learner, few, field.name, torch_generator(seed, "signature", field.name))
+        for field in fields(Signatures)
+    }
+    return Signatures(**found)
 
 
 def _violation(learner: Learner, groups: Sequence[TaskGroup], name: str, generator: torch.Generator) -> float | None:

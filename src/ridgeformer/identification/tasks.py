@@ -112,7 +112,9 @@ def draw(
 ) -> TaskGroup:
     """Return a group; with `turn` every task has principal directions of its own."""
     d = features
-    spectrum = torch.logspace(0, -1, d, base=setting.condition, dtype=torch.float64) if d > 1 else torch.ones(1).double()
+    spectrum = (
+        torch.logspace(0, -1, d, base=setting.condition, dtype=torch.float64) if d > 1 else torch.ones(1).double()
+    )
     spectrum = spectrum * d / spectrum.sum()
 
     def normal(*shape: int) -> Tensor:
@@ -150,9 +152,7 @@ def standard(
     return Tasks(name, (group,), torch.eye(features, dtype=torch.float64))
 
 
-def separating(
-    features: int, *, tasks: int = 72, seed: int = 0, settings: Sequence[Setting] | None = None
-) -> Tasks:
+def separating(features: int, *, tasks: int = 72, seed: int = 0, settings: Sequence[Setting] | None = None) -> Tasks:
     """Return tasks that keep algorithms apart: few and many supports, condition numbers 10, 100 and 30, label noise.
 
     Rows have a mean squared length of d, as rows drawn from N(0, I) have.
@@ -162,7 +162,11 @@ def separating(
         [6, 20, 12]
     """
     d = whole(features, "features", 1)
-    mix = settings or (Setting(d + 1, 10.0, False, 0.3), Setting(4 * d, 100.0, True, 0.3), Setting(2 * d + 2, 30.0, True, 0.3))
+    mix = settings or (
+        Setting(d + 1, 10.0, False, 0.3),
+        Setting(4 * d, 100.0, True, 0.3),
+        Setting(2 * d + 2, 30.0, True, 0.3),
+    )
     each = max(4, tasks // len(mix))
     groups = [
         draw(setting, d, each, _queries(d), torch_generator(seed, "separating tasks", place))
@@ -204,7 +208,9 @@ def tasks_from(source: TaskSource, *, tasks: int = 72, seed: int = 0) -> Tasks:
             )
         drawn.append(parts)
     if any(len({tuple(part.shape) for part in parts}) > 1 for parts in zip(*drawn, strict=True)):
-        raise ShapeError("tasks have different shapes: let the distribution return one k and one q, and ask once for each.")
+        raise ShapeError(
+            "tasks have different shapes: let the distribution return one k and one q, and ask once for each."
+        )
     X, y, Xq, *truth = (torch.stack(parts) for parts in zip(*drawn, strict=True))
     rows = X.reshape(-1, X.shape[-1])
     covariance = rows.T @ rows / len(rows)

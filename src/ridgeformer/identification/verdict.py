@@ -148,13 +148,15 @@ def judge(
     generator = torch_generator(seed, "bootstrap over tasks")
     T = f.shape[0]
     picks = torch.randint(T, (thresholds.draws, T), generator=generator)
-    weights = torch.zeros(thresholds.draws, T, dtype=torch.float64).scatter_add_(1, picks, torch.ones_like(picks).double())
+    weights = torch.zeros(thresholds.draws, T, dtype=torch.float64).scatter_add_(
+        1, picks, torch.ones_like(picks).double()
+    )
     D = squares.mean(1)
     kappa = products.mean(1) / D.clamp_min(1e-300)
     drawn = (weights @ products.T) / (weights @ squares.T).clamp_min(1e-300)
     tail = (1 - thresholds.level) / 2
     low, high = torch.quantile(drawn, torch.tensor([tail, 1 - tail], dtype=torch.float64), dim=0)
-    same = D / V <= thresholds.same
+    same = thresholds.same >= D / V
     within = (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
     outside = (low > thresholds.coordinate) | (high < -thresholds.coordinate)
     excluded = within & ~same
@@ -188,10 +190,14 @@ def judge(
         detail = f"{len(left)} of {len(candidates)} candidates fit equally well."
     squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
     identified = collapse(left, squared, weights, thresholds) if reason is None else ()
-    if identified and {one.family.name for one in identified} == {"polynomial"} and float(errors[star]) > thresholds.exact:
+    if (
+        identified
+        and {one.family.name for one in identified} == {"polynomial"}
+        and float(errors[star]) > thresholds.exact
+    ):
         reason, identified = Reason.MISFIT, ()
         detail = (
-            f"A polynomial of the Gram matrix ({best.title}) approximates them, as one approximates every smooth function "
+            f"A polynomial of the Gram matrix ({best.title}) approximates them, as it does every smooth function "
             "of it; no listed algorithm has its coefficients."
         )
     return Verdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
@@ -238,7 +244,9 @@ def collapse(
         return float(torch.quantile(excess, (1 - thresholds.level) / 2)) <= 0
 
     return tuple(
-        one for one in left if not any(contains(one, other) and as_good(other, one) for other in left if other is not one)
+        one
+        for one in left
+        if not any(contains(one, other) and as_good(other, one) for other in left if other is not one)
     )
 
 

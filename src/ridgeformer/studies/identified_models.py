@@ -72,7 +72,9 @@ def _compiled(route: str, features: int, seed: int) -> tuple[CompiledTransformer
     temperature = 2 * temperature
     if route == "attention_only_gd":
         steps = max(2, steps)
-        return compile(Exponential(temperature), Richardson(steps=steps), attention="vanilla", **options), f"{route}-{steps}"
+        return compile(
+            Exponential(temperature), Richardson(steps=steps), attention="vanilla", **options
+        ), f"{route}-{steps}"
     steps = min(steps, 4)
     size = 0.05 * float(exp(draw.uniform(-1, 0.5))) / d
     return compile(Exponential(temperature), Richardson(steps=steps, step_size=size), **options), f"{route}-{steps}"
@@ -166,10 +168,10 @@ def _network(linear: bool, features: int, seed: int, layers: int = 2) -> Model:
         h = tokens @ embed
         for block in blocks:
             for head in range(heads):
-                Q, K, V, O = block[4 * head : 4 * head + 4]
+                Q, K, V, out = block[4 * head : 4 * head + 4]
                 scores = (h @ Q) @ (h @ K).mT / width**0.5
                 weights = scores / h.shape[-2] if linear else torch.softmax(scores, -1)
-                h = h + weights @ (h @ V) @ O
+                h = h + weights @ (h @ V) @ out
             if not linear:
                 h = h + torch.relu(h @ block[-2]) @ block[-1]
                 h = h / h.square().mean(-1, keepdim=True).sqrt()
@@ -177,7 +179,9 @@ def _network(linear: bool, features: int, seed: int, layers: int = 2) -> Model:
 
     def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
         pairs = torch.cat([X, y[..., None]], -1)
-        found = [run(torch.cat([pairs, torch.nn.functional.pad(Xq[:, j : j + 1], (0, 1))], 1)) for j in range(Xq.shape[1])]
+        found = [
+            run(torch.cat([pairs, torch.nn.functional.pad(Xq[:, j : j + 1], (0, 1))], 1)) for j in range(Xq.shape[1])
+        ]
         return torch.stack(found, 1)
 
     return model
