@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from ridgeformer.algorithms.base import Compilable, Iterate, Iterative, LinearSystem, Precondition, Spectrum
+from ridgeformer.algorithms.base import Bounds, Compilable, Iterate, Iterative, LinearSystem, Precondition, Spectrum
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import QUERY, SUPPORT
@@ -47,11 +47,11 @@ class FixedCoefficients(Iterative, Compilable):
         return 100_000
 
     @abstractmethod
-    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+    def coefficients(self, spectrum: Bounds, ridge: float | Tensor) -> Iterator[Coefficients]:
         """Yield the coefficients of step 1, 2, ... for a spectrum of A within these bounds."""
 
     def iterate(
-        self, system: LinearSystem, b: Tensor, *, spectrum: Spectrum, precondition: Precondition
+        self, system: LinearSystem, b: Tensor, *, spectrum: Bounds, precondition: Precondition
     ) -> Iterator[Iterate]:
         """Yield the states; every step takes one product with A."""
         alpha, r = b.new_zeros(b.shape), b

@@ -167,7 +167,7 @@ def _of_algorithm(given: Algorithm) -> Family:
     algorithm = resolve(given)
     if not isinstance(algorithm, Iterative) or algorithm.steps is None:
         raise InputError(f"{algorithm!r} cannot be a candidate: give an iterative algorithm with steps=.")
-    name = f"your {algorithm.name}"
+    name, depth = f"your {algorithm.name}", algorithm.steps
 
     def predict(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor, problems: Problems) -> Tensor:
         ridge = (theta[:, 0].exp() * problems.scale(mean))[:, None]
@@ -181,7 +181,7 @@ def _of_algorithm(given: Algorithm) -> Family:
             ends = torch.linalg.eigvalsh(A)
             column = ridge.expand(M, T).reshape(-1)
             limits = (ends[:, 0].clamp_min(1e-12), ends[:, -1])
-            alpha = last_steps(algorithm, DenseSystem(A, column), b, torch.full((M * T,), algorithm.steps), limits)
+            alpha = last_steps(algorithm, DenseSystem(A, column), b, torch.full((M * T,), depth), limits)
             return torch.einsum("tqk,kmt->mtq", Xq @ X.mT, alpha.reshape(k, M, T))
 
         return problems.by_group(of_group)
@@ -192,7 +192,7 @@ def _of_algorithm(given: Algorithm) -> Family:
     def show(theta: Tensor, scale: float) -> dict[str, float]:
         return {"ridge": float(theta[0].exp()) * scale}
 
-    members = (Member(algorithm.steps),)
+    members = (Member(depth),)
     return Family(name, f"{algorithm.family} (yours)", members, ("ridge",), predict, starts, show)
 
 

@@ -25,7 +25,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.identification.adapters import Adapter
 from ridgeformer.identification.candidates import Candidate, Family
 from ridgeformer.identification.fitting import fit, group_rms
-from ridgeformer.identification.learner import Learner
+from ridgeformer.identification.learner import Learner, ModelLike
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.tasks import Tasks
 from ridgeformer.identification.verdict import Thresholds, Verdict, judge
@@ -109,7 +109,7 @@ def _scaled_ridge(fitted: Problems, level: float) -> Answer:
     return lambda tasks: 0.8 * _ridge_predictions(Problems(tasks, fitted), level)
 
 
-def untrained(model: object, seed: int) -> object | None:
+def untrained(model: ModelLike, seed: int) -> ModelLike | None:
     """Return the model with re-initialised weights, or None where there are none to re-initialise."""
     if isinstance(model, Adapter):
         return model.with_module(reinitialised(model.module, seed))

@@ -12,7 +12,7 @@ from ridgeformer.identification.problems import Problems
 
 __all__ = ["fit", "group_rms"]
 
-KEPT_STARTS = 4
+KEPT_STARTS = 4  # twice as many for three or more parameters
 ITERATIONS = 50
 FORWARD, CENTRAL = 1e-7, 1e-5  # steps of differences; parameters are logarithms or of order one
 PRECISE = 12  # iterations from which derivatives are central differences
@@ -80,7 +80,8 @@ def _choose_starts(
         return starts[None].expand(len(members), -1, -1).clone()
     owners = [member for member in members for _ in starts]
     loss = _losses(family, owners, starts.repeat(len(members), 1), problems, targets, weight)[0]
-    order = loss.reshape(len(members), -1).argsort(1)[:, : min(KEPT_STARTS, len(starts))]
+    kept = KEPT_STARTS * (2 if starts.shape[1] > 2 else 1)
+    order = loss.reshape(len(members), -1).argsort(1)[:, : min(kept, len(starts))]
     return starts[order]
 
 

@@ -193,10 +193,11 @@ def polynomial_steps(member: Member, problems: Problems, targets: Tensor) -> Ten
     """
     t = member.steps or 1
     theta = _solve_polynomial(member, problems, targets).numpy()
-    scale = float(problems.scale(torch.tensor([member.mean])))
-    p = np.polynomial.chebyshev.Chebyshev(theta, domain=[0, 2 * scale]).convert(kind=np.polynomial.Polynomial)
-    coefficients = np.concatenate([[1.0], -p.coef / (2 * scale)]) * scale ** np.arange(len(p.coef) + 1)
-    roots = np.polynomial.Polynomial(coefficients).roots()
+    p = np.asarray(np.polynomial.chebyshev.cheb2poly(theta), dtype=np.float64)  # in x = lambda / scale - 1
+    shift = np.polynomial.Polynomial([-1.0, 1.0])
+    inner = np.asarray(np.polynomial.Polynomial(p)(shift).coef, dtype=np.float64) if len(p) > 1 else p
+    error = np.concatenate([[1.0], -inner / 2])  # 1 - lambda p(lambda), in lambda / scale
+    roots = np.asarray(np.roots(error[::-1]), dtype=np.complex128)
     sizes = np.sort(np.real(1 / roots[np.abs(roots) > 1e-9]))[:t]
     return torch.from_numpy(np.pad(sizes, (0, MOST_UNEQUAL - len(sizes))).astype(np.float64))
 

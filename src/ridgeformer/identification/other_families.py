@@ -132,6 +132,9 @@ def _attention_only(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor
     return problems.by_group(of_group)
 
 
+FISTA = 200
+
+
 def _soft(w: Tensor, level: Tensor) -> Tensor:
     return w.sign() * (w.abs() - level).clamp_min(0)
 
@@ -151,12 +154,17 @@ def _proximal(converged: bool) -> Callable[..., Tensor]:
             G, b = X.mT @ X / k, (X.mT @ group.y[..., None])[..., 0] / k
             size = 1 / torch.linalg.eigvalsh(G)[:, -1:].clamp_min(1e-12)[None] if step is None else step
             w = ahead = torch.zeros(len(theta), *b.shape, dtype=X.dtype)
-            found, momentum = w, 1.0
-            for t in range(1, 1 + (150 if converged else int(steps.max()))):
+            found, momentum = w, torch.ones(len(theta), len(b), 1, dtype=X.dtype)
+            for t in range(1, 1 + (FISTA if converged else int(steps.max()))):
                 new = _soft(ahead - size * ((G @ ahead[..., None])[..., 0] - b), size * penalty)
-                following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
-                ahead = new + (momentum - 1) / following * (new - w) if converged else new
-                w, momentum = new, following
+                if converged:  # accelerated, and restarted where the momentum points uphill
+                    uphill = ((ahead - new) * (new - w)).sum(-1, keepdim=True) > 0
+                    momentum = torch.where(uphill, 1.0, momentum)
+                    following = (1 + (1 + 4 * momentum.square()).sqrt()) / 2
+                    ahead, momentum = new + (momentum - 1) / following * (new - w), following
+                else:
+                    ahead = new
+                w = new
                 found = w if converged else torch.where(steps[:, None, None] == t, w, found)
             return (group.Xq @ found[..., None])[..., 0]
 

@@ -23,7 +23,7 @@ from ridgeformer.identification.mechanism import examine
 from ridgeformer.identification.other_families import FAMILIES
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.signatures import measure_signatures, published_similarities
-from ridgeformer.identification.tasks import POOL, Tasks, TaskSource, draw, separating, standard, tasks_from
+from ridgeformer.identification.tasks import POOL, Setting, Tasks, TaskSource, draw, separating, standard, tasks_from
 from ridgeformer.identification.verdict import THRESHOLDS, Reason, Thresholds, Verdict, judge
 
 __all__ = ["identify"]
@@ -95,7 +95,8 @@ def identify(
     predictions = torch.stack([one.predict(run.held_out) for one in candidates_])
     similar = published_similarities(candidates_, run.held_out, run.f[1], predictions)
     nulls: tuple[Control, ...] = ()
-    compiled, powers = None, ()
+    compiled: Control | None = None
+    powers: tuple[PowerPoint, ...] = ()
     if controls and verdict.best is not None:
         say(3, None, "null models")
         nulls = run.nulls(verdict)
@@ -218,7 +219,7 @@ class _Run:
         return (point(REPLAYS, None), *curve)
 
 
-def _separate(candidates: Sequence[Candidate], fitted: Problems, seed: int) -> list:
+def _separate(candidates: Sequence[Candidate], fitted: Problems, seed: int) -> list[Setting]:
     """Return the three settings of the pool that keep the two nearest candidates farthest apart."""
     d = fitted.tasks.features
     distances = []

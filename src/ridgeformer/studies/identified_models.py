@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.algorithms import Chebyshev, ConjugateGradients, HeavyBall, NadarayaWatson, Nesterov, Richardson
+from ridgeformer.algorithms import ConjugateGradients, NadarayaWatson, Richardson, resolve
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import numpy_generator, torch_generator
@@ -51,10 +51,10 @@ def _compiled(route: str, features: int, seed: int) -> tuple[CompiledTransformer
     if route == "gd found step":
         return compile(linear, Richardson(steps=steps), **options), f"gd-{steps}/trace"
     if route in ("chebyshev", "heavy_ball", "nesterov"):
-        kind = {"chebyshev": Chebyshev, "heavy_ball": HeavyBall, "nesterov": Nesterov}[route]
         steps = max(2, steps)
         spectrum = (top / float(exp(draw.uniform(2.0, 5.0))), top)
-        return compile(linear, kind(steps=steps, spectrum=spectrum), **options), f"{route}-{steps}"
+        accelerated = resolve(route, steps=steps, spectrum=spectrum)
+        return compile(linear, accelerated, **options), f"{route}-{steps}"
     if route in ("cg", "jacobi_pcg"):
         jacobi = "jacobi" if route == "jacobi_pcg" else None
         steps = min(steps, 6) if jacobi else steps

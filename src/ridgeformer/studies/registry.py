@@ -14,6 +14,7 @@ from ridgeformer.studies import (
     loss_surface,
     malleability,
     ntk_distance,
+    trained_learners,
     width_rank,
 )
 from ridgeformer.studies.study import Preset, Study, product
@@ -57,6 +58,7 @@ STUDIES: dict[str, Study] = {
         loss_surface.STUDY,
         identified_models.COMPILED,
         identified_models.NULLS,
+        trained_learners.STUDY,
         OVERHEAD,
     )
 }
