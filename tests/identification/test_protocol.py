@@ -10,7 +10,7 @@ from ridgeformer.core.errors import InputError, ShapeError, UnknownNameError
 from ridgeformer.identification import Reason, adapters, identify
 from ridgeformer.identification.controls import reinitialised
 
-FEW = ["cg", "cg_primal", "gd", "heavy_ball", "ridge", "nadaraya_watson", "jacobi_pcg"]
+FEW = ["cg", "cg_primal", "ridge", "nadaraya_watson"]
 
 
 def ask(model, **options):
@@ -174,7 +174,7 @@ def test_a_twin_has_other_matrices_of_the_same_spread():
     module = nn.Linear(30, 30)
     twin = reinitialised(module, seed=0)
     assert not torch.equal(twin.weight, module.weight)
-    assert float(twin.weight.std() / module.weight.std()) == pytest.approx(1.0, rel=0.1)
+    assert float((twin.weight.std() / module.weight.std()).detach()) == pytest.approx(1.0, rel=0.1)
     assert torch.equal(twin.bias, module.bias)
 
 
@@ -184,6 +184,7 @@ def test_an_answer_is_repeated_by_the_same_seed_and_is_plain(cg):
     assert first["identified"][0]["key"] == "cg-2"
 
 
+@pytest.mark.slow
 def test_controls_power_and_the_compiled_control(cg):
     found = ask(cg, candidates=["cg", "ridge", "gd"], controls=True)
     assert found.control is not None

@@ -23,6 +23,7 @@ from ridgeformer.identification.tasks import TaskGroup, Tasks
 __all__ = ["Hypothesis", "Mechanism", "StateTest", "examine", "hypotheses"]
 
 DECODED, CONCORDANT, INERT = 0.95, 0.9, 0.02
+INPUT = 0.99  # a state that the input alone explains this well has no direction of its own in the stream
 CONVERGED = 1e-6  # residuals below this fraction of the targets leave nothing to decode
 
 
@@ -258,11 +259,10 @@ def _test(
         targets = torch.cat([group.y.flatten() for group in halves[0].groups])
         if float(residuals.norm()) < CONVERGED * float(targets.norm()):
             break
-        tests += [
-            _test_state(hypothesis, stream, halves, read, runs, step, state, seed)
-            for state in hypothesis.states
-            if bool(torch.isfinite(torch.cat([run[step - 1][state].flatten() for run in runs[0]])).all())
-        ]
+        for state in hypothesis.states:
+            one = _test_state(hypothesis, stream, halves, read, runs, step, state, seed)
+            if one is not None:
+                tests.append(one)
     return tuple(tests)
 
 
@@ -278,10 +278,15 @@ def _r_squared(design: Tensor, target: Tensor, held: Tensor, held_target: Tensor
 def _test_state(
     hypothesis: Hypothesis, stream: Readable, halves: tuple[Tasks, Tasks], read: list[list[list[Tensor]]],
     runs: list[list[list[dict[str, Tensor]]]], step: int, state: str, seed: int,
-) -> StateTest:  # fmt: skip
+) -> StateTest | None:  # fmt: skip
+    """Return the test of one state, or None where it is not finite or is known from the input alone."""
     values = [torch.cat([run[step - 1][state].flatten() for run in half]) for half in runs]
     inputs = [torch.cat([_given(group) for group in half.groups]) for half in halves]
+    if not bool(torch.isfinite(values[0]).all() and torch.isfinite(values[1]).all()):
+        return None
     baseline = _r_squared(inputs[0], values[0], inputs[1], values[1])
+    if baseline > INPUT:
+        return None
     scores = []
     for site in range(len(stream.sites)):
         H = [_with_one(_tokens([one[site] for one in half])) for half in read]

@@ -92,8 +92,7 @@ def identify(
         candidates_, verdict = run.behaviour()
     say(2, None, "symmetries")
     signatures = measure_signatures(learner, kept, seed=seed)
-    predictions = torch.stack([one.predict(run.held_out) for one in candidates_])
-    similar = published_similarities(candidates_, run.held_out, run.f[1], predictions)
+    similar = published_similarities(candidates_, run.held_out, run.f[1]) if candidates_ else ()
     nulls: tuple[Control, ...] = ()
     compiled: Control | None = None
     powers: tuple[PowerPoint, ...] = ()

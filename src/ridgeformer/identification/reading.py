@@ -15,7 +15,7 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.export import Export
 from ridgeformer.identification.adapters import Adapter
 from ridgeformer.identification.tasks import TaskGroup
-from ridgeformer.language.roles import SUPPORT
+from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Tokens
 
 __all__ = ["Readable", "readable"]
 
@@ -69,7 +69,7 @@ class _Compiled(Readable):
                 ends[section] = f"{section}.{instruction.name}"
         return tuple(ends.values())
 
-    def _rows(self, group: TaskGroup) -> slice | list[int] | Tensor:
+    def _rows(self, group: TaskGroup) -> slice:
         return self.model.tokens(group.X.shape[1], group.Xq.shape[1]).rows(SUPPORT)
 
     def read(self, group: TaskGroup) -> list[Tensor]:
@@ -131,33 +131,37 @@ class _Exported(Readable):
     def sites(self) -> tuple[str, ...]:
         return tuple(self._ends)
 
-    def _supports(self, hidden: Tensor) -> Tensor:
-        return self.model.io.channel(f"role {SUPPORT.value}", hidden)[..., 0] > 0.5
+    def _rows(self, group: TaskGroup) -> slice:
+        k, q = group.X.shape[1], group.Xq.shape[1]
+        counts = {SUPPORT: k, ANCHOR: k, AGGREGATOR: 1, NULL: 1, QUERY: q}
+        return Tokens({role: counts[role] for role in self.model.io.roles}).rows(SUPPORT)
 
     def _run(self, group: TaskGroup, layer: int | None, change: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         blocks = _blocks(self.model.model, len({node.layer for node in self.model.io.circuit.nodes}) - 2)
         seen: dict[int, Tensor] = {}
+        rows = self._rows(group)
 
         def hook(number: int) -> Callable[..., object]:
             def act(module: nn.Module, inputs: object, output: object) -> object:
                 hidden = output[0] if isinstance(output, tuple) else output
                 assert isinstance(hidden, Tensor)
-                here = self._supports(hidden)
                 if number == layer and change is not None:
                     hidden = hidden.clone()
-                    hidden[here] += change.reshape(-1, change.shape[-1]).to(hidden)
-                seen[number] = hidden[here].reshape(*group.X.shape[:2], -1).double()
+                    hidden[:, rows] += change.to(hidden)
+                seen[number] = hidden[:, rows].double()
                 return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
             return act
 
         handles = [blocks[number].register_forward_hook(hook(number)) for number in set(self._ends.values())]
         try:
-            found = torch.stack([part[..., 0] for part in self.model(group.X, group.y, group.Xq)]).double()
+            parts = self.model(group.X, group.y, group.Xq)
         finally:
             for handle in handles:
                 handle.remove()
-        return found, [seen[number] for number in self._ends.values()]
+        q = group.Xq.shape[1]  # a change that hits the columns of roles leaves no query to read: unknown
+        found = torch.stack([part[..., 0] if len(part) == q else torch.full((q,), torch.nan) for part in parts])
+        return found.double(), [seen[number] for number in self._ends.values()]
 
     def read(self, group: TaskGroup) -> list[Tensor]:
         return self._run(group, None, None)[1]

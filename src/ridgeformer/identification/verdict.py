@@ -38,7 +38,7 @@ class Thresholds:
     unexplained: float = 0.03
     same: float = 1e-12
     exact: float = 1e-10
-    left: float = 0.5
+    left: float = 1 / 3
     draws: int = 400
     level: float = 0.99
 
