@@ -33,11 +33,12 @@ def identified_compiled_page(rows: Rows, means: Rows) -> Page:
     published = {name: sum(not row[f"{name}_right"] for row in rows) for name in ("sim_e", "sim_w")}
     known = ("family", "set", "special case", "abstains", "wrong")
     answer = (
-        f"Of {count(cases, 'compiled model')}, {outcomes['family']} got the right family alone, {outcomes['set']} a set "
-        f"with the right algorithm and depth, {outcomes['special case']} a special case of it; "
-        f"{_fraction(outcomes['abstains'], cases)} got no answer and {_fraction(outcomes['wrong'], cases)} a wrong one.",
-        f"The best match by SimE was another candidate for {published['sim_e']}, by SimW for {published['sim_w']}; these "
-        "scores give one answer each and never abstain.",
+        f"Of {count(cases, 'compiled model')}, {outcomes['family']} got the right family alone, {outcomes['set']} "
+        f"a set with the right algorithm and depth, {outcomes['special case']} a special case of it; "
+        f"{_fraction(outcomes['abstains'], cases)} got no answer and {_fraction(outcomes['wrong'], cases)} a wrong "
+        "one.",
+        f"The best match by SimE was another candidate for {published['sim_e']}, by SimW for {published['sim_w']}; "
+        "these scores give one answer each and never abstain.",
     )
     sections = [
         Section.of("By algorithm", _outcomes(rows, "route", known)),
