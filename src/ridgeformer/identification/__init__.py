@@ -12,10 +12,11 @@ from ridgeformer.identification.other_families import FAMILIES
 from ridgeformer.identification.protocol import identify
 from ridgeformer.identification.signatures import Signatures, Similarity
 from ridgeformer.identification.tasks import Setting, TaskGroup, Tasks, separating, standard, tasks_from
-from ridgeformer.identification.verdict import Coordinate, Reason, Thresholds, Verdict
+from ridgeformer.identification.verdict import BehaviourVerdict, Coordinate, Reason, Thresholds
 
 __all__ = [
     "FAMILIES",
+    "BehaviourVerdict",
     "Candidate",
     "Control",
     "Coordinate",
@@ -32,7 +33,6 @@ __all__ = [
     "TaskGroup",
     "Tasks",
     "Thresholds",
-    "Verdict",
     "adapters",
     "identify",
     "separating",

@@ -10,7 +10,7 @@ from ridgeformer.identification.controls import Control, PowerPoint
 from ridgeformer.identification.mechanism import Mechanism
 from ridgeformer.identification.signatures import Signatures, Similarity
 from ridgeformer.identification.tasks import Tasks
-from ridgeformer.identification.verdict import Reason, Verdict
+from ridgeformer.identification.verdict import BehaviourVerdict, Reason
 
 __all__ = ["Identification"]
 
@@ -43,7 +43,7 @@ class Identification:
         notes: What was noticed about the model.
     """
 
-    verdict: Verdict
+    verdict: BehaviourVerdict
     signatures: Signatures
     similarities: tuple[Similarity, ...]
     nulls: tuple[Control, ...]

@@ -28,7 +28,7 @@ from ridgeformer.identification.fitting import fit, group_rms
 from ridgeformer.identification.learner import Learner, ModelLike
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.tasks import Tasks
-from ridgeformer.identification.verdict import Thresholds, Verdict, judge
+from ridgeformer.identification.verdict import BehaviourVerdict, Thresholds, judge
 from ridgeformer.kernels import DotProduct, Exponential
 
 __all__ = ["Control", "PowerPoint", "compiled_control", "null_models", "power", "reinitialised"]
@@ -189,7 +189,7 @@ class PowerPoint:
 def power(
     families: Sequence[Family],
     candidates: Sequence[Candidate],
-    verdict: Verdict,
+    verdict: BehaviourVerdict,
     fitted: Problems,
     held_out: Problems,
     residuals: tuple[Tensor, Tensor],
@@ -243,7 +243,7 @@ def check(
     *,
     seed: int,
     thresholds: Thresholds,
-) -> Verdict | str:
+) -> BehaviourVerdict | str:
     """Return the verdict on a control, or the error that it ended with."""
     try:
         f, held = answer(fitted.tasks), answer(held_out.tasks)

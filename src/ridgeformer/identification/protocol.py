@@ -24,7 +24,7 @@ from ridgeformer.identification.other_families import FAMILIES
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.signatures import measure_signatures, published_similarities
 from ridgeformer.identification.tasks import POOL, Setting, Tasks, TaskSource, draw, separating, standard, tasks_from
-from ridgeformer.identification.verdict import THRESHOLDS, Reason, Thresholds, Verdict, judge
+from ridgeformer.identification.verdict import THRESHOLDS, BehaviourVerdict, Reason, Thresholds, judge
 
 __all__ = ["identify"]
 
@@ -148,23 +148,23 @@ class _Run:
         self.f = torch.cat([one[0::2] for one in answers]), torch.cat([one[1::2] for one in answers])
         self.f_all = answers
 
-    def behaviour(self) -> tuple[tuple[Candidate, ...], Verdict]:
+    def behaviour(self) -> tuple[tuple[Candidate, ...], BehaviourVerdict]:
         """Return the fitted candidates and the verdict."""
         if self.learner.ignores_context(self.tasks, self.f_all, torch_generator(self.seed, "other contexts")):
             detail = (
                 "Other supports and targets leave every prediction as it was: there is no in-context learning here."
             )
-            return (), Verdict(None, (), (), Reason.CONTEXT, detail, 1.0, 1.0, ())
+            return (), BehaviourVerdict(None, (), (), Reason.CONTEXT, detail, 1.0, 1.0, ())
         found = fit(self.families, self.fitted, self.f[0])
         return found, judge(found, self.held_out, self.f[1], seed=self.seed, thresholds=self.thresholds)
 
-    def nulls(self, verdict: Verdict) -> tuple[Control, ...]:
+    def nulls(self, verdict: BehaviourVerdict) -> tuple[Control, ...]:
         """Return the verdicts on null models."""
         assert verdict.best is not None
         models = control.null_models(self.learner, verdict.best, verdict.unexplained, self.fitted, NULLS, self.seed)
         return tuple(self._control(kind, answer, verdict) for kind, answer in models)
 
-    def _control(self, kind: str, answer: control.Answer, verdict: Verdict) -> Control:
+    def _control(self, kind: str, answer: control.Answer, verdict: BehaviourVerdict) -> Control:
         found = control.check(
             self.families, answer, self.tasks, self.fitted, self.held_out, seed=self.seed, thresholds=self.thresholds
         )
@@ -176,7 +176,7 @@ class _Run:
             kind, found.name if found.reason is None else f"abstains: {found.name}", same, honest or not same
         )
 
-    def compiled(self, verdict: Verdict) -> Control | None:
+    def compiled(self, verdict: BehaviourVerdict) -> Control | None:
         """Return the verdict on a compiled model of the same algorithm and depth, with the noise of the model."""
         assert verdict.best is not None
         try:
@@ -198,7 +198,7 @@ class _Run:
         passed = not isinstance(verdict_, str) and verdict_.reason is None and bool(verdict_.families & right)
         return Control(found.kind, found.answer, found.same, passed)
 
-    def powers(self, candidates: Sequence[Candidate], verdict: Verdict) -> tuple[PowerPoint, ...]:
+    def powers(self, candidates: Sequence[Candidate], verdict: BehaviourVerdict) -> tuple[PowerPoint, ...]:
         """Return how often the answer comes out again: as it is, with more noise, and with fewer tasks."""
         if verdict.reason is not None or verdict.best is None:
             return ()

@@ -15,7 +15,7 @@ from ridgeformer.identification.candidates import Candidate
 from ridgeformer.identification.fitting import group_rms
 from ridgeformer.identification.problems import Problems
 
-__all__ = ["THRESHOLDS", "Coordinate", "Reason", "Thresholds", "Verdict", "judge", "name_of"]
+__all__ = ["THRESHOLDS", "BehaviourVerdict", "Coordinate", "Reason", "Thresholds", "judge", "name_of"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Coordinate:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class BehaviourVerdict:
     """What the predictions say.
 
     Attributes:
@@ -124,7 +124,7 @@ def judge(
     seed: int = 0,
     thresholds: Thresholds = THRESHOLDS,
     predictions: Tensor | None = None,
-) -> Verdict:
+) -> BehaviourVerdict:
     """Return the verdict on predictions f, (T, q), on tasks that no candidate was fitted on.
 
     Args:
@@ -136,7 +136,7 @@ def judge(
         predictions: Those of the candidates, (C, T, q), where already computed.
     """
     if not bool(f.abs().max() > 0):
-        return Verdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, ())
+        return BehaviourVerdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, ())
     rms = group_rms(problems, f)[:, None]
     g = torch.stack([one.predict(problems) for one in candidates]) if predictions is None else predictions
     g, f = torch.nan_to_num(g, nan=1e150, posinf=1e150, neginf=-1e150).clamp(-1e150, 1e150) / rms, f / rms
@@ -200,7 +200,7 @@ def judge(
             f"A polynomial of the Gram matrix ({best.title}) approximates them, as it does every smooth function "
             "of it; no listed algorithm has its coefficients."
         )
-    return Verdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
+    return BehaviourVerdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
 
 
 def _towards(best: Candidate, other: Candidate, kappa: float, shift: float) -> str:

@@ -23,7 +23,7 @@ from ridgeformer.identification.other_families import FAMILIES
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.signatures import published_similarities
 from ridgeformer.identification.tasks import Tasks, separating
-from ridgeformer.identification.verdict import Verdict, judge
+from ridgeformer.identification.verdict import BehaviourVerdict, judge
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.studies.study import Preset, Study, product
 
@@ -82,7 +82,7 @@ def _compiled(route: str, features: int, seed: int) -> tuple[CompiledTransformer
 
 def _observe(
     model: Model, features: int, noise: float, seed: int, without: tuple[str, ...] = ()
-) -> tuple[Verdict, tuple[Candidate, ...], dict[str, Any]]:
+) -> tuple[BehaviourVerdict, tuple[Candidate, ...], dict[str, Any]]:
     """Return the verdict on a model on separating tasks, with output noise, and the published scores beside it."""
     first, second = separating(features, seed=seed).halves()
     fitted = Problems(first)
