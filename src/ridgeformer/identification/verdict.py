@@ -28,7 +28,8 @@ class Thresholds:
         unexplained: Fraction of the model's mean square that the best candidate may leave unexplained.
         same: Squared distance below which two candidates are one function.
         exact: Fraction that a polynomial with free coefficients may leave unexplained: it approximates anything.
-        left: Fraction of the candidates that may stay before the tasks are called powerless.
+        left: Fraction of the candidates that may stay, farther than `misfit` from the best one, before the tasks are
+            called powerless.
         draws: Bootstrap samples of the tasks.
         level: Confidence level of the intervals.
     """
@@ -145,12 +146,7 @@ def judge(
     star = int(errors.argmin())
     residual, towards = f - g[star], g[star] - g
     products, squares = (residual * towards).mean(2), towards.square().mean(2)  # (C, T)
-    generator = torch_generator(seed, "bootstrap over tasks")
-    T = f.shape[0]
-    picks = torch.randint(T, (thresholds.draws, T), generator=generator)
-    weights = torch.zeros(thresholds.draws, T, dtype=torch.float64).scatter_add_(
-        1, picks, torch.ones_like(picks).double()
-    )
+    weights = _resampled(f.shape[0], thresholds.draws, seed)
     D = squares.mean(1)
     kappa = products.mean(1) / D.clamp_min(1e-300)
     drawn = (weights @ products.T) / (weights @ squares.T).clamp_min(1e-300)
@@ -185,22 +181,28 @@ def judge(
         reason = Reason.MISFIT
         worst = max((c for c in range(len(candidates)) if odd[c]), key=lambda c: float(shift[c]), default=None)
         detail = scaled or _towards(best, candidates[worst or 0], float(kappa[worst or 0]), float(shift[worst or 0]))
-    elif len(left) > thresholds.left * len(candidates):
+    elif (apart := 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)) > (
+        thresholds.left * len(candidates)
+    ):
         reason = Reason.POWERLESS
-        detail = f"{len(left)} of {len(candidates)} candidates fit equally well."
+        detail = f"{apart} of {len(candidates)} candidates remain, and they are more than {percent(thresholds.misfit)} apart."
     squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
     identified = collapse(left, squared, weights, thresholds) if reason is None else ()
-    if (
-        identified
-        and {one.family.name for one in identified} == {"polynomial"}
-        and float(errors[star]) > thresholds.exact
-    ):
+    if _only_polynomials(identified) and float(errors[star]) > thresholds.exact:
         reason, identified = Reason.MISFIT, ()
-        detail = (
-            f"A polynomial of the Gram matrix ({best.title}) approximates them, as it does every smooth function "
-            "of it; no listed algorithm has its coefficients."
-        )
+        detail = f"A polynomial of the Gram matrix ({best.title}) approximates them, but no listed algorithm has it."
     return BehaviourVerdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
+
+
+def _resampled(tasks: int, draws: int, seed: int) -> Tensor:
+    """Return how often each task is drawn in each bootstrap sample, (draws, T)."""
+    picks = torch.randint(tasks, (draws, tasks), generator=torch_generator(seed, "bootstrap over tasks"))
+    return torch.zeros(draws, tasks, dtype=torch.float64).scatter_add_(1, picks, torch.ones_like(picks).double())
+
+
+def _only_polynomials(identified: Sequence[Candidate]) -> bool:
+    """Return whether nothing but free coefficients are left, which approximate every smooth function."""
+    return bool(identified) and all(one.family.name == "polynomial" for one in identified)
 
 
 def _towards(best: Candidate, other: Candidate, kappa: float, shift: float) -> str:
