@@ -185,7 +185,7 @@ def judge(
         thresholds.left * len(candidates)
     ):
         reason = Reason.POWERLESS
-        detail = f"{apart} of {len(candidates)} candidates remain, and they are more than {percent(thresholds.misfit)} apart."
+        detail = f"{apart} of {len(candidates)} candidates remain, more than {percent(thresholds.misfit)} apart."
     squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
     identified = collapse(left, squared, weights, thresholds) if reason is None else ()
     if _only_polynomials(identified) and float(errors[star]) > thresholds.exact:
