@@ -5,7 +5,7 @@ from __future__ import annotations
 from ridgeformer.core.words import count, number
 from ridgeformer.identification import Identification
 from ridgeformer.identification.verdict import THRESHOLDS, Coordinate
-from ridgeformer.views.figures import GREY, PALETTE, bars, curve, draw, log_axis
+from ridgeformer.views.figures import GREY, PALETTE, bars, broken, curve, draw, log_axis
 from ridgeformer.views.parts import Page, Part, Picture, Section, Table
 
 __all__ = ["identification_page"]
@@ -62,14 +62,14 @@ def _families(found: Identification) -> Section:
     if not rows:
         return Section("The error of each family")
     shown = rows[:SHOWN]
-    labels = [row[1] for row in reversed(shown)]
+    labels = [broken(row[1], 30) for row in reversed(shown)]
     values = [max(row[2], SMALLEST) for row in reversed(shown)]
     colours = [GREY if row[3] else PALETTE[0] for row in reversed(shown)]
     figure = draw(
         [bars(values, labels, "unexplained", colours)],
         log_axis("fraction of the predictions left unexplained", values),
         {"title": "", "automargin": True},
-        height=120 + 24 * len(shown),
+        height=120 + 34 * len(shown),
         showlegend=False,
     )
     picture = Picture(
@@ -79,8 +79,8 @@ def _families(found: Identification) -> Section:
         "families",
     )
     table = Table.of(
-        {"family": "", "best candidate": "", "unexplained": ".2g", "excluded": "", "fitted parameters": ""},
-        [(row[0], row[1], row[2], "yes" if row[3] else "no", row[4]) for row in rows],
+        {"best of its family": "", "unexplained": ".2g", "excluded": "", "fitted parameters": ""},
+        [(row[1], row[2], "yes" if row[3] else "no", row[4]) for row in rows],
         "families",
     )
     return Section("The error of each family", [picture, table])
@@ -94,7 +94,7 @@ def _coordinates(found: Identification) -> Section:
     if not chosen:
         return Section("Where the model lies between candidates")
     clip = 1.0
-    labels = [one.candidate.title for one in reversed(chosen)]
+    labels = [broken(one.candidate.title, 30) for one in reversed(chosen)]
 
     def clipped(values: list[float]) -> list[float]:
         return [min(max(value, -clip), clip) for value in values]
@@ -120,7 +120,7 @@ def _coordinates(found: Identification) -> Section:
         [points, *limits],
         {"title": "coordinate: 0 at the nearest candidate, -1 at this one", "range": [-1.05, 1.05]},
         {"title": "", "automargin": True},
-        height=130 + 24 * len(chosen),
+        height=130 + 34 * len(chosen),
         showlegend=False,
     )
     picture = Picture(
