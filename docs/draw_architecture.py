@@ -39,6 +39,7 @@ ROLES = {
     "export": "compiled models in stock classes",
     "influence": "which rows determine a prediction, attacks",
     "claims": "published theorems as checks",
+    "identification": "which algorithm does a learner run?",
     "auditing": "audit: every lens over one split and one fit",
     "studies": "resumable parameter sweeps",
     "views": "pages, terminal pictures, viewer, explorer",

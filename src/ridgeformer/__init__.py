@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         claims,
         datasets,
         export,
+        identification,
         influence,
         intervals,
         kernels,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ridgeformer.core import errors
     from ridgeformer.estimators import AttentionKernelClassifier, AttentionKernelRidge, NadarayaWatsonRegressor
     from ridgeformer.estimators_cv import AttentionKernelClassifierCV, AttentionKernelRidgeCV
+    from ridgeformer.identification import Identification, identify
     from ridgeformer.kernels import DotProduct, Exponential, Gaussian, GramPower, ReluNTK
     from ridgeformer.solving import Fit, Status, maximise_likelihood
     from ridgeformer.solving.solver import solve
@@ -71,6 +73,7 @@ __all__ = [
     "Gaussian",
     "GramPower",
     "HeavyBall",
+    "Identification",
     "MixedConjugateGradients",
     "MixedDirect",
     "NadarayaWatson",
@@ -91,6 +94,8 @@ __all__ = [
     "datasets",
     "errors",
     "export",
+    "identification",
+    "identify",
     "influence",
     "intervals",
     "kernels",
@@ -124,6 +129,7 @@ _HOMES = {
     "compiler.cost": ("budget",),
     "estimators": ("AttentionKernelClassifier", "AttentionKernelRidge", "NadarayaWatsonRegressor"),
     "estimators_cv": ("AttentionKernelClassifierCV", "AttentionKernelRidgeCV"),
+    "identification": ("Identification", "identify"),
     "kernels": ("DotProduct", "Exponential", "Gaussian", "GramPower", "ReluNTK"),
     "solving": ("Fit", "Status", "maximise_likelihood", "solve"),
 }

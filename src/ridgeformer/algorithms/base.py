@@ -18,6 +18,7 @@ from ridgeformer.language.program import KernelAttention, Program
 
 __all__ = [
     "Algorithm",
+    "Bounds",
     "Compilable",
     "Iterate",
     "Iterative",
@@ -33,6 +34,9 @@ Precondition: TypeAlias = Callable[[Tensor], Tensor]
 
 Spectrum: TypeAlias = tuple[float, float]
 """Bounds (low, high) on the extreme eigenvalues of A = K + ridge I."""
+
+Bounds: TypeAlias = Spectrum | tuple[Tensor, Tensor]
+"""The same, or one pair a column where every column is a problem of its own."""
 
 
 @runtime_checkable
@@ -123,7 +127,7 @@ class Iterative(Algorithm):
 
     @abstractmethod
     def iterate(
-        self, system: LinearSystem, b: Tensor, *, spectrum: Spectrum, precondition: Precondition
+        self, system: LinearSystem, b: Tensor, *, spectrum: Bounds, precondition: Precondition
     ) -> Iterator[Iterate]:
         """Yield the state after step 1, 2, ... for right-hand sides b, (n, r), from alpha = 0 and without end.
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
 
+from torch import Tensor
+
 from ridgeformer import bounds
-from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.base import Bounds
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
 __all__ = ["Chebyshev"]
@@ -34,11 +36,11 @@ class Chebyshev(Accelerated):
 
     error_factor = staticmethod(bounds.chebyshev_error_factor)
 
-    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+    def coefficients(self, spectrum: Bounds, ridge: float | Tensor) -> Iterator[Coefficients]:
         """Yield the coefficients of Chebyshev's three-term recursion."""
         low, high = self.spectrum or spectrum
         centre, quotient = (low + high) / 2, ((high - low) / (high + low)) ** 2
-        omega = 1.0
+        omega: float | Tensor = 1.0
         for t in count(1):
             yield Coefficients(omega - 1.0, omega / centre)
             omega = 1 / (1 - quotient * omega / (2 if t == 1 else 4))

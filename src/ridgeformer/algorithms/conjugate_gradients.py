@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ridgeformer import bounds
 from ridgeformer.algorithms.base import (
+    Bounds,
     Compilable,
     Iterate,
     Iterative,
@@ -54,7 +55,7 @@ class ConjugateGradients(Preconditioned, Iterative, Compilable):
         return min(20_000, max(1000, 10 * n))
 
     def iterate(
-        self, system: LinearSystem, b: Tensor, *, spectrum: Spectrum, precondition: Precondition
+        self, system: LinearSystem, b: Tensor, *, spectrum: Bounds, precondition: Precondition
     ) -> Iterator[Iterate]:
         """Yield the states; what has converged idles."""
         alpha, r = b.new_zeros(b.shape), b

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from ridgeformer.algorithms.base import Compilable, Iterate, Iterative, LinearSystem, Precondition, Spectrum
+from ridgeformer.algorithms.base import Bounds, Compilable, Iterate, Iterative, LinearSystem, Precondition, Spectrum
 from ridgeformer.core.errors import InputError
 from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import QUERY, SUPPORT
@@ -20,11 +20,19 @@ __all__ = ["Accelerated", "Coefficients", "FixedCoefficients"]
 
 
 class Coefficients(NamedTuple):
-    """One step: change = carry * change - push * gradient(alpha + look * change), then alpha += change."""
+    """One step: change = carry * change - push * gradient(alpha + look * change), then alpha += change.
 
-    carry: float
-    push: float
-    look: float = 0.0
+    Numbers, or tensors of one number a column where every column is a problem of its own.
+    """
+
+    carry: float | Tensor
+    push: float | Tensor
+    look: float | Tensor = 0.0
+
+    @staticmethod
+    def absent(coefficient: float | Tensor) -> bool:
+        """Return whether a coefficient is the number 0, so that its term can be left out."""
+        return not isinstance(coefficient, Tensor) and coefficient == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +47,18 @@ class FixedCoefficients(Iterative, Compilable):
         return 100_000
 
     @abstractmethod
-    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+    def coefficients(self, spectrum: Bounds, ridge: float | Tensor) -> Iterator[Coefficients]:
         """Yield the coefficients of step 1, 2, ... for a spectrum of A within these bounds."""
 
     def iterate(
-        self, system: LinearSystem, b: Tensor, *, spectrum: Spectrum, precondition: Precondition
+        self, system: LinearSystem, b: Tensor, *, spectrum: Bounds, precondition: Precondition
     ) -> Iterator[Iterate]:
         """Yield the states; every step takes one product with A."""
         alpha, r = b.new_zeros(b.shape), b
         change = product = alpha  # product = A change
         for carry, push, look in self.coefficients(spectrum, system.ridge):
-            downhill = r - look * product if look else r
-            change = carry * change + push * downhill if carry else push * downhill
+            downhill = r if Coefficients.absent(look) else r - look * product
+            change = push * downhill if Coefficients.absent(carry) else carry * change + push * downhill
             product = system.apply(change)
             alpha, r = alpha + change, r - product
             yield Iterate(alpha, r)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from math import sqrt
 from typing import ClassVar
 
+from torch import Tensor
+
 from ridgeformer import bounds
-from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.base import Bounds
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
 __all__ = ["HeavyBall"]
@@ -29,7 +30,7 @@ class HeavyBall(Accelerated):
 
     error_factor = staticmethod(bounds.heavy_ball_error_factor)
 
-    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+    def coefficients(self, spectrum: Bounds, ridge: float | Tensor) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
-        low, high = (sqrt(end) for end in self.spectrum or spectrum)
+        low, high = (end**0.5 for end in self.spectrum or spectrum)
         return repeat(Coefficients(((high - low) / (high + low)) ** 2, 4 / (low + high) ** 2))

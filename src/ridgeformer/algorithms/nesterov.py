@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from math import sqrt
 from typing import ClassVar
 
+from torch import Tensor
+
 from ridgeformer import bounds
-from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.base import Bounds
 from ridgeformer.algorithms.fixed_coefficients import Accelerated, Coefficients
 
 __all__ = ["Nesterov"]
@@ -30,8 +31,8 @@ class Nesterov(Accelerated):
 
     error_factor = staticmethod(bounds.nesterov_error_factor)
 
-    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+    def coefficients(self, spectrum: Bounds, ridge: float | Tensor) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         low, high = self.spectrum or spectrum
-        momentum = (sqrt(high) - sqrt(low)) / (sqrt(high) + sqrt(low))
+        momentum = (high**0.5 - low**0.5) / (high**0.5 + low**0.5)
         return repeat(Coefficients(momentum, 1 / high, momentum))

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar
 
+from torch import Tensor
+
 from ridgeformer import bounds
-from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.base import Bounds, Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 
 __all__ = ["Neumann"]
@@ -25,7 +27,7 @@ class Neumann(FixedCoefficients):
     name: ClassVar[str] = "neumann"
     family: ClassVar[str] = "Neumann series"
 
-    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+    def coefficients(self, spectrum: Bounds, ridge: float | Tensor) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, 1 / ridge))
 

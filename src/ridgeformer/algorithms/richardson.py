@@ -8,8 +8,10 @@ from itertools import repeat
 from math import inf
 from typing import ClassVar
 
+from torch import Tensor
+
 from ridgeformer import bounds
-from ridgeformer.algorithms.base import Spectrum
+from ridgeformer.algorithms.base import Bounds, Spectrum
 from ridgeformer.algorithms.fixed_coefficients import Coefficients, FixedCoefficients
 from ridgeformer.core.checks import positive
 from ridgeformer.language.program import KernelAttention, Program
@@ -47,7 +49,7 @@ class Richardson(FixedCoefficients):
         """Return how many steps `solve` allows unless told."""
         return 1_000_000
 
-    def coefficients(self, spectrum: Spectrum, ridge: float) -> Iterator[Coefficients]:
+    def coefficients(self, spectrum: Bounds, ridge: float | Tensor) -> Iterator[Coefficients]:
         """Yield the same step for ever."""
         return repeat(Coefficients(0.0, self.step_size or 2 / sum(spectrum)))
 

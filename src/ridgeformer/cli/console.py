@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.models import OptionInfo
 
-from ridgeformer.core.errors import unknown_name
+from ridgeformer.core.errors import InputError, unknown_name
 
 
 def known_data(value: str | None) -> str | None:
@@ -49,6 +49,21 @@ def split_names(given: list[str] | None) -> tuple[str, ...]:
         ('a', 'b', 'c')
     """
     return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+
+
+def find_named(name: str) -> object:
+    """Import what "module:name" names, which runs the module; it is looked for in the working directory first."""
+    from ridgeformer.studies.task import find_object
+
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        found: object = find_object(name)
+    except SyntaxError as error:
+        raise InputError(f"{name!r} cannot be imported: {error}.") from None
+    finally:
+        sys.path.remove(here)
+    return found
 
 
 class Precision(StrEnum):

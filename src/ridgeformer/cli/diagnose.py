@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -82,18 +80,10 @@ def regime(
 def _architecture(model: str, **options: Any) -> Architecture | CustomArchitecture:
     """Return the network of that name; "module:factory" is looked for in the working directory first."""
     from ridgeformer.regime import Architecture, CustomArchitecture
-    from ridgeformer.studies.task import find_object
 
     if ":" not in model:
         return Architecture(model, **options)
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    try:
-        factory = find_object(model)
-    except SyntaxError as error:
-        raise InputError(f"{model!r} cannot be imported: {error}.") from None
-    finally:
-        sys.path.remove(here)
+    factory = ui.find_named(model)
     if not callable(factory):
         raise InputError(
             f"{model!r} is a {type(factory).__name__}; a function (features, outputs, width) was expected."

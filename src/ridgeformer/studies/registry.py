@@ -8,11 +8,13 @@ from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.studies import (
     condition_numbers,
     depth_accuracy,
+    identified_models,
     influence_over_time,
     interventions,
     loss_surface,
     malleability,
     ntk_distance,
+    trained_learners,
     width_rank,
 )
 from ridgeformer.studies.study import Preset, Study, product
@@ -54,6 +56,9 @@ STUDIES: dict[str, Study] = {
         interventions.STUDY,
         influence_over_time.STUDY,
         loss_surface.STUDY,
+        identified_models.COMPILED,
+        identified_models.NULLS,
+        trained_learners.STUDY,
         OVERHEAD,
     )
 }

@@ -11,6 +11,7 @@ from ridgeformer.studies import Report, Study, export, find_study, intervals, ru
 from ridgeformer.views.page import write_page
 from ridgeformer.views.parts import Page, Section, Table
 from ridgeformer.views.study_pages.compiled import depth_accuracy_page, width_rank_page
+from ridgeformer.views.study_pages.identified import identified_compiled_page, identified_nulls_page
 from ridgeformer.views.study_pages.influences import influence_over_time_page, interventions_page, malleability_page
 from ridgeformer.views.study_pages.networks import condition_numbers_page, loss_surface_page, ntk_distance_page
 from ridgeformer.views.study_pages.shared import Rows, seeds_of
@@ -26,6 +27,8 @@ PAGES: dict[str, Callable[[Rows, Rows], Page]] = {
     "interventions": interventions_page,
     "influence-over-time": influence_over_time_page,
     "loss-surface": loss_surface_page,
+    "identify-compiled": identified_compiled_page,
+    "identify-nulls": identified_nulls_page,
 }
 """Pages by the name of their study, made of the rows of its table and of their means; others get a table of means."""
 

@@ -1,0 +1,290 @@
+"""The verdict on behaviour: coordinates of the model between candidates, bootstrapped over tasks, and their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from ridgeformer.core.seeds import torch_generator
+from ridgeformer.core.words import listed, percent
+from ridgeformer.identification.candidates import Candidate
+from ridgeformer.identification.fitting import group_rms
+from ridgeformer.identification.problems import Problems
+
+__all__ = ["THRESHOLDS", "BehaviourVerdict", "Coordinate", "Reason", "Thresholds", "judge", "name_of"]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where the protocol draws its lines; `identify-nulls` and `identify-compiled` measure what they are worth.
+
+    Attributes:
+        coordinate: A candidate is excluded if its whole interval is at most this far from 0.
+        misfit: Distance from the best candidate towards another, in units of the model's own size, that is a misfit.
+        unexplained: Fraction of the model's mean square that the best candidate may leave unexplained.
+        same: Squared distance below which two candidates are one function.
+        exact: Fraction that a polynomial with free coefficients may leave unexplained: it approximates anything.
+        left: Fraction of the candidates that may stay, farther than `misfit` from the best one, before the tasks are
+            called powerless.
+        draws: Bootstrap samples of the tasks.
+        level: Confidence level of the intervals.
+    """
+
+    coordinate: float = 0.2
+    misfit: float = 0.02
+    unexplained: float = 0.03
+    same: float = 1e-12
+    exact: float = 1e-10
+    left: float = 1 / 3
+    draws: int = 400
+    level: float = 0.99
+
+
+THRESHOLDS = Thresholds()
+
+
+class Reason(StrEnum):
+    """Why there is no answer."""
+
+    UNEXPLAINED = "no candidate explains the predictions"
+    MISFIT = "the predictions lie between or beside the candidates"
+    POWERLESS = "these tasks do not tell the candidates apart"
+    EMPTY = "the predictions are zero"
+    CONTEXT = "the model ignores its context"
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """Where the model lies between the best candidate (0) and another (-1), with its bootstrap interval.
+
+    Attributes:
+        candidate: The other candidate.
+        value, low, high: kappa and its interval; 0 is the best candidate, -1/2 half-way.
+        distance: Root mean squared distance of the two candidates, in units of the model's own size.
+        error: Fraction of the model's mean square that the other candidate leaves unexplained.
+        excluded: Whether the other candidate is excluded.
+    """
+
+    candidate: Candidate
+    value: float
+    low: float
+    high: float
+    distance: float
+    error: float
+    excluded: bool
+
+
+@dataclass(frozen=True, eq=False)
+class BehaviourVerdict:
+    """What the predictions say.
+
+    Attributes:
+        best: The candidate of smallest held-out error; None if there was nothing to compare.
+        identified: The candidates that remain after nested families are collapsed; empty if it abstains.
+        remaining: All candidates that are not excluded, the best one first.
+        reason: Why it abstains, else None.
+        detail: One sentence about the reason.
+        unexplained: Fraction left unexplained by the best candidate, and the 97.5 % bound of it.
+        coordinates: One for every other candidate.
+    """
+
+    best: Candidate | None
+    identified: tuple[Candidate, ...]
+    remaining: tuple[Candidate, ...]
+    reason: Reason | None
+    detail: str
+    unexplained: float
+    unexplained_bound: float
+    coordinates: tuple[Coordinate, ...]
+
+    @property
+    def name(self) -> str:
+        """The answer as a noun phrase, or the reason that there is none."""
+        return name_of(self.identified) if self.reason is None else str(self.reason.value)
+
+    @property
+    def families(self) -> frozenset[str]:
+        """Names of the families in the identified set."""
+        return frozenset(one.family.name for one in self.identified)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Names of the identified candidates, with their depths and units."""
+        return frozenset(one.key for one in self.identified)
+
+
+def judge(
+    candidates: Sequence[Candidate],
+    problems: Problems,
+    f: Tensor,
+    *,
+    seed: int = 0,
+    thresholds: Thresholds = THRESHOLDS,
+    predictions: Tensor | None = None,
+) -> BehaviourVerdict:
+    """Return the verdict on predictions f, (T, q), on tasks that no candidate was fitted on.
+
+    Args:
+        candidates: Fitted candidates.
+        problems: The held-out tasks.
+        f: The model's predictions.
+        seed: Of the bootstrap.
+        thresholds: Where the lines are.
+        predictions: Those of the candidates, (C, T, q), where already computed.
+    """
+    if not bool(f.abs().max() > 0):
+        return BehaviourVerdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, ())
+    rms = group_rms(problems, f)[:, None]
+    g = torch.stack([one.predict(problems) for one in candidates]) if predictions is None else predictions
+    g, f = torch.nan_to_num(g, nan=1e150, posinf=1e150, neginf=-1e150).clamp(-1e150, 1e150) / rms, f / rms
+    V = float(f.square().mean())
+    errors = (f - g).square().mean((1, 2)) / V
+    star = int(errors.argmin())
+    residual, towards = f - g[star], g[star] - g
+    products, squares = (residual * towards).mean(2), towards.square().mean(2)  # (C, T)
+    weights = _resampled(f.shape[0], thresholds.draws, seed)
+    D = squares.mean(1)
+    kappa = products.mean(1) / D.clamp_min(1e-300)
+    drawn = (weights @ products.T) / (weights @ squares.T).clamp_min(1e-300)
+    tail = (1 - thresholds.level) / 2
+    low, high = torch.quantile(drawn, torch.tensor([tail, 1 - tail], dtype=torch.float64), dim=0)
+    same = thresholds.same >= D / V
+    within = (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
+    outside = (low > thresholds.coordinate) | (high < -thresholds.coordinate)
+    excluded = within & ~same
+    excluded[star] = False
+    shift = kappa.abs() * (D / V).sqrt()
+    odd = outside & ~same & (shift > thresholds.misfit)
+    odd[star] = False
+    ratio = (weights @ residual.square().mean(1)) / (weights @ f.square().mean(1))
+    bound = float(torch.quantile(ratio, 0.975))
+    coordinates = tuple(
+        Coordinate(one, float(kappa[c]), float(low[c]), float(high[c]), float((D[c] / V).sqrt()), float(errors[c]),
+                   bool(excluded[c]))
+        for c, one in enumerate(candidates) if c != star
+    )  # fmt: skip
+    best = candidates[star]
+    left = (best, *(one.candidate for one in coordinates if not one.excluded))
+    scaled = _scaling(residual, g[star], weights, V, thresholds)
+    reason, detail = None, ""
+    if bound > thresholds.unexplained:
+        reason = Reason.UNEXPLAINED
+        detail = (
+            f"The nearest, {best.title}, leaves {percent(float(errors[star]))} of the predictions unexplained (up to "
+            f"{percent(bound)}; {percent(thresholds.unexplained)} are allowed)."
+        )
+    elif bool(odd.any()) or scaled:
+        reason = Reason.MISFIT
+        worst = max((c for c in range(len(candidates)) if odd[c]), key=lambda c: float(shift[c]), default=None)
+        detail = scaled or _towards(best, candidates[worst or 0], float(kappa[worst or 0]), float(shift[worst or 0]))
+    elif (apart := 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)) > (
+        thresholds.left * len(candidates)
+    ):
+        reason = Reason.POWERLESS
+        detail = f"{apart} of {len(candidates)} candidates remain, more than {percent(thresholds.misfit)} apart."
+    squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
+    identified = collapse(left, squared, weights, thresholds) if reason is None else ()
+    if _only_polynomials(identified) and float(errors[star]) > thresholds.exact:
+        reason, identified = Reason.MISFIT, ()
+        detail = f"A polynomial of the Gram matrix ({best.title}) approximates them, but no listed algorithm has it."
+    return BehaviourVerdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
+
+
+def _resampled(tasks: int, draws: int, seed: int) -> Tensor:
+    """Return how often each task is drawn in each bootstrap sample, (draws, T)."""
+    picks = torch.randint(tasks, (draws, tasks), generator=torch_generator(seed, "bootstrap over tasks"))
+    return torch.zeros(draws, tasks, dtype=torch.float64).scatter_add_(1, picks, torch.ones_like(picks).double())
+
+
+def _only_polynomials(identified: Sequence[Candidate]) -> bool:
+    """Return whether nothing but free coefficients are left, which approximate every smooth function."""
+    return bool(identified) and all(one.family.name == "polynomial" for one in identified)
+
+
+def _towards(best: Candidate, other: Candidate, kappa: float, shift: float) -> str:
+    side = "from the nearest candidate towards" if kappa < 0 else "beyond the nearest candidate, seen from"
+    return (
+        f"They lie {percent(shift)} of their own size {side} {other.title} (coordinate {kappa:.2f}; the nearest is "
+        f"{best.title})."
+    )
+
+
+def _scaling(residual: Tensor, g: Tensor, weights: Tensor, V: float, thresholds: Thresholds) -> str:
+    """Return a sentence if the model is the best candidate times a constant other than 1, which no candidate is."""
+    products, squares = (residual * g).mean(1), g.square().mean(1)
+    drawn = (weights @ products) / (weights @ squares)
+    tail = (1 - thresholds.level) / 2
+    low, high = (float(end) for end in torch.quantile(drawn, torch.tensor([tail, 1 - tail], dtype=torch.float64)))
+    factor = float(products.mean() / squares.mean())
+    shift = abs(factor) * float((squares.mean() / V).sqrt())
+    if (low > 0 or high < 0) and shift > thresholds.misfit:
+        return f"They are the nearest candidate's times {1 + factor:.3f}, which is no candidate."
+    return ""
+
+
+def collapse(
+    left: Sequence[Candidate], squared: Mapping[Candidate, Tensor], weights: Tensor, thresholds: Thresholds
+) -> tuple[Candidate, ...]:
+    """Return the candidates without those that only repeat a more specific one.
+
+    A member of a family that contains another family is dropped if a member of that other family, with as many steps
+    or fewer, is left too and its squared errors, (T,), are not significantly larger. Unequal steps and free
+    coefficients contain their own smaller depths.
+    """
+
+    def contains(one: Candidate, other: Candidate) -> bool:
+        depth, less = one.member.steps or 10**6, other.member.steps or 0
+        smaller = one.family.name in GROWING and other.family is one.family and less < depth
+        return smaller or (one.family.name in other.family.within and less <= depth)
+
+    def as_good(other: Candidate, one: Candidate) -> bool:
+        excess = weights @ (squared[other] - squared[one])
+        return float(torch.quantile(excess, (1 - thresholds.level) / 2)) <= 0
+
+    return tuple(
+        one
+        for one in left
+        if not any(contains(one, other) and as_good(other, one) for other in left if other is not one)
+    )
+
+
+GROWING = ("polynomial", "gd_unequal", "gd_matrix", "gd_covariance")
+"""Families whose every depth contains the smaller ones."""
+
+
+def name_of(candidates: Sequence[Candidate]) -> str:
+    """Return what a set of candidates is called: one candidate, or the class to which all of them belong."""
+    if not candidates:
+        return "nothing"
+    if len(candidates) == 1:
+        return candidates[0].described
+    by_family: dict[str, list[Candidate]] = {}
+    for one in candidates:
+        by_family.setdefault(one.family.name, []).append(one)
+    exact = [one for one in candidates if one.family.kind == "exact"]
+    phrases = [_with_depths(members) for members in by_family.values()]
+    if exact:
+        others = [_with_depths(members) for name, members in by_family.items() if members[0].family.kind != "exact"]
+        same = f", converged: here the same function as {listed(others, 'and')}" if others else ""
+        return exact[0].described + same
+    if all(one.family.kind == "polynomial" for one in candidates):
+        depths = sorted({one.member.steps or 0 for one in candidates})
+        steps = f"{depths[0]} steps" if len(depths) == 1 else f"{depths[0]} to {depths[-1]} steps"
+        if len(by_family) > 1:
+            return f"a fixed-coefficient method of {steps}, not told apart by predictions: {listed(phrases, 'or')}"
+    return listed(phrases, "or")
+
+
+def _with_depths(members: Sequence[Candidate]) -> str:
+    """Return the candidates of one family as a phrase."""
+    if len(members) == 1:
+        return members[0].title
+    depths = sorted({one.member.steps or 0 for one in members})
+    title = members[0].family.title
+    if depths[-1] == 0:
+        return title
+    return f"{title} ({depths[0]} steps)" if len(depths) == 1 else f"{title} ({depths[0]} to {depths[-1]} steps)"

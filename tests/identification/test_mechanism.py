@@ -1,0 +1,56 @@
+"""Mechanism: states that are used pass, states that are only decodable do not, rotated models are read alike."""
+
+from dataclasses import replace
+
+import pytest
+
+import ridgeformer as rf
+from ridgeformer.identification import FAMILIES, identify
+from ridgeformer.identification.candidates import Member
+
+THREE = [replace(FAMILIES[name], members=(Member(3),)) for name in ("cg", "gd")]
+
+
+def examine(model, candidates=THREE):
+    return identify(model, candidates=candidates, controls=False).mechanism
+
+
+@pytest.fixture(scope="module")
+def linear():
+    return examine(rf.compile(rf.DotProduct(), rf.ConjugateGradients(steps=3), features=3, ridge=0.5))
+
+
+def test_conjugate_gradients_are_confirmed_and_descent_is_not(linear):
+    assert linear.confirmed == ("3 steps of conjugate gradients",)
+    assert "confirmed by probe and patch" in linear.sentence
+
+
+def test_alpha_of_linear_conjugate_gradients_is_decodable_and_inert(linear):
+    alphas = [one for one in linear.tests["3 steps of conjugate gradients"] if one.state == "alpha"]
+    assert alphas
+    for one in alphas:
+        assert one.probe > 0.999
+        assert one.effect < 1e-6
+        assert one.verdict == "decodable and inert, as predicted"
+
+
+def test_search_directions_are_used(linear):
+    directions = [one for one in linear.tests["3 steps of conjugate gradients"] if one.state == "p"]
+    assert directions
+    assert all(one.driving and one.concordance > 0.99 for one in directions)
+
+
+def test_compiled_descent_is_descent_by_coefficients():
+    model = rf.compile(rf.DotProduct(), rf.Richardson(steps=3, step_size=0.02), features=3, ridge=0.5)
+    assert "3 steps of gradient descent by coefficients" in examine(model).confirmed
+
+
+@pytest.mark.slow
+def test_a_rotated_stock_class_is_recognised_inside_and_outside():
+    options = {"features": 3, "ridge": 0.5, "primitives": "swiglu"}
+    model = rf.compile(rf.Exponential(4.0), rf.ConjugateGradients(steps=3), **options)
+    exported = rf.export.to_hf(model, "t5", rotate=7)
+    families = [replace(FAMILIES[name], members=(Member(3),)) for name in ("kernel_cg_exponential", "cg", "gd")]
+    found = identify(exported, candidates=families, controls=False)
+    assert found.verdict.keys == {"kernel_cg_exponential-3"}
+    assert found.mechanism.confirmed == ("3 steps of conjugate gradients with the exponential kernel",)
