@@ -46,11 +46,13 @@ def test_compiled_descent_is_descent_by_coefficients():
 
 
 @pytest.mark.slow
-def test_a_rotated_stock_class_is_recognised_inside_and_outside():
+def test_a_rotated_stock_class_is_recognised_and_its_driving_states_are_used():
     options = {"features": 3, "ridge": 0.5, "primitives": "swiglu"}
     model = rf.compile(rf.Exponential(4.0), rf.ConjugateGradients(steps=3), **options)
     exported = rf.export.to_hf(model, "t5", rotate=7)
     families = [replace(FAMILIES[name], members=(Member(3),)) for name in ("kernel_cg_exponential", "cg", "gd")]
     found = identify(exported, candidates=families, controls=False)
     assert found.verdict.keys == {"kernel_cg_exponential-3"}
-    assert found.mechanism.confirmed == ("3 steps of conjugate gradients with the exponential kernel",)
+    tests = found.mechanism.tests["3 steps of conjugate gradients with the exponential kernel"]
+    assert all(one.passed for one in tests if one.driving)
+    assert all(one.probe > 0.99 for one in tests)

@@ -345,7 +345,9 @@ def _direction(
     for group, run in zip(tasks.groups, runs, strict=True):
         now = run[step - 1]
         parts = [now[name].expand(group.y.shape).flatten()[:, None] for name in names]
-        columns.append(torch.cat([*parts, _given(group)], 1))
+        k = group.X.shape[1]  # networks may carry means where the algorithm has sums
+        means = [part / k for name, part in zip(names, parts, strict=True) if now[name].shape[-1] == 1]
+        columns.append(torch.cat([*parts, *means, _given(group), torch.full((len(parts[0]), 1), 1.0 / k)], 1))
     design, stream = torch.cat(columns), _tokens(read)
     scale = design.square().mean(0).sqrt().clamp_min(1e-300)
     weights = torch.linalg.lstsq(design / scale, stream, rcond=1e-10, driver="gelsd").solution
