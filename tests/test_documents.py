@@ -1,12 +1,15 @@
 """Every Python block and every `ridgeformer` command line of the README and the docs is run."""
 
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
+from ridgeformer.auditing import PRESETS
 from ridgeformer.cli import main
+from tests.auditing.small_audits import SMALL
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -35,9 +38,11 @@ def commands(block):
 
 @pytest.mark.parametrize("block", [block for block in blocks("") if commands(block.values[0])])
 def test_commands_run_one_after_the_other(block, monkeypatch, tmp_path, capsys):
+    """Audits are small ones: what is tried is the command, and the audit has tests of its own."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(PRESETS, "default", SMALL)
     for line in commands(block):
-        monkeypatch.setattr(sys, "argv", line.split())
+        monkeypatch.setattr(sys, "argv", shlex.split(line))
         with pytest.raises(SystemExit) as end:
             main()
         assert end.value.code == 0, line
@@ -53,7 +58,7 @@ def test_make_targets_named_in_documents_exist():
 
 def test_links_between_documents_lead_somewhere():
     for document in DOCUMENTS:
-        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+        for link in re.findall(r"\]\(([^)#:]+)\)", FENCE.sub("", document.read_text())):
             assert (document.parent / link).exists(), f"{document.name} links to {link}"
 
 

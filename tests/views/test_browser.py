@@ -50,7 +50,7 @@ def plot_widths(page):
 def test_every_figure_is_drawn_and_nothing_overflows(open_page, width):
     page = open_page(width)
     figures = page.locator(".plotly-graph-div")
-    assert figures.count() == 8
+    assert figures.count() == 9
     assert page.locator(".plotly-graph-div .main-svg").count() >= figures.count()
     assert max(plot_widths(page)) <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -43,7 +43,7 @@ def test_every_named_figure_of_an_audit_is_written(tmp_path):
     page = audit_page(small_audit("digits"))
     paths = write_figures(page, tmp_path / "figures")
     names = {"examples", "spectrum", "fits", "compiled", "width", "depth", "regime_distances", "regime_widths"}
-    names |= {"influence", "malleability", "suspects"}
+    names |= {"influence", "malleability", "suspects", "coverage"}
     assert {path.name for path in paths} == {f"{name}.{ending}" for name in names for ending in ("svg", "pdf")}
     assert all(path.stat().st_size > 1000 for path in paths)
 

@@ -6,7 +6,7 @@ the same size, as usual: an edge carries what its source says on the other task 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -79,7 +79,7 @@ class PatchedRuns:
         rows = slice(head * size, (head + 1) * size)
         return [getattr(block.attn, name).weight[rows].T for name in "qkv"], block.attn.o.weight[:, rows].T
 
-    def output(self, node: str, cache: Any) -> Tensor:
+    def output(self, node: str, cache: Mapping[str, Tensor]) -> Tensor:
         """Return what a node adds to the stream in one of the runs, (tokens, d_model)."""
         if node == INPUT:
             return (self.embeds if cache is self.clean else self.other_embeds)[0]

@@ -86,13 +86,7 @@ def step_sizes(network: LinearAttentionNetwork) -> list[float]:
 
 
 def measure(layers: int, tasks: int, seed: int) -> dict[str, Any]:
-    """Return what is said about one trained network and about its untrained twin, and the step sizes of both sources.
-
-    Example:
-        >>> found = measure(1, 64, seed=0)
-        >>> sorted(found)[:3]
-        ['answer', 'apart', 'identified']
-    """
+    """Return what is said about one trained network and about its untrained twin, and the step sizes of both sources."""
     network = train(layers, tasks, seed)
     group = _tasks(72, torch_generator(seed, "tasks to identify on"))
     design = Tasks("the training distribution", (group,), _covariance())
