@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -11,7 +12,6 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 
-from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import DtypeError, InputError, ShapeError, unknown_name
 from ridgeformer.core.seeds import numpy_generator
 
@@ -135,7 +135,7 @@ class Dataset:
         coded[np.arange(self.n), self.y] = 1.0
         return coded
 
-    def subset(self, rows: ArrayLike) -> Dataset:
+    def subset(self, rows: Sequence[int] | Sequence[float] | NDArray[Any]) -> Dataset:
         """Return the given rows, by index or by a mask of n booleans, in the order given.
 
         The classes stay as they are, even those no row is left of.

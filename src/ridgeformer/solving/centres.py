@@ -161,7 +161,7 @@ def _stream(run: Run, count: int, generator: torch.Generator) -> None:
         working = working if halved else torch.float64
     alpha = torch.zeros_like(y)
     alpha[centres] = b
-    # the penalised error J is strongly convex: the squared difference from its minimiser is at most J here minus J there
+    # the penalised error J is strongly convex: a squared difference from its minimiser is at most J here minus J there
     excess = left.square().sum(0) + system.ridge * (b * (K @ b)).sum(0)
     error = torch.minimum(_local_error(system, Z, K, left, order[-LOCAL_ROWS:]), (excess / system.n).sqrt())
     _finish(run, alpha, left - system.ridge * alpha, error)

@@ -86,7 +86,7 @@ def step_sizes(network: LinearAttentionNetwork) -> list[float]:
 
 
 def measure(layers: int, tasks: int, seed: int) -> dict[str, Any]:
-    """Return what is said about one trained network and about its untrained twin, and the step sizes of both sources."""
+    """Return what is said about a trained network and about its untrained twin, and the step sizes of both sources."""
     network = train(layers, tasks, seed)
     group = _tasks(72, torch_generator(seed, "tasks to identify on"))
     design = Tasks("the training distribution", (group,), _covariance())
