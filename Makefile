@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SEED ?= 2036
+SEED ?= 2037
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
 .PHONY: help audit test test-slow check format bench hostile claims-deep figures docs clean
