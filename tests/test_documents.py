@@ -70,3 +70,16 @@ def test_the_files_and_lists_that_contributors_are_sent_to_exist():
         for listed, file in re.findall(r"`([A-Z]+)` of `([\w./]+\.py)`", line):
             path = next(root / file for root in (ROOT / "src" / "ridgeformer", ROOT) if (root / file).exists())
             assert re.search(rf"^{listed}\b", path.read_text(), re.M), f"{listed} of {file}"
+
+
+@pytest.mark.slow
+def test_the_audit_that_the_readme_shows_is_the_one_it_gives(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["ridgeformer", "audit", "digits", "--out", "audit"])
+    with pytest.raises(SystemExit):
+        main()
+    printed = " ".join(capsys.readouterr().out.split())
+    (block,) = [text for _, text in FENCE.findall((ROOT / "README.md").read_text()) if text.startswith("• Who wins")]
+    for part in re.split(r"\n\n|\n\.\.\.\n", block):
+        assert " ".join(part.split()) in printed, part

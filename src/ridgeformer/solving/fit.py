@@ -58,7 +58,7 @@ class Fit:
         log_scale: the rescaling that was applied to keep the exponential in range; usually 0.
         plan: which algorithm and engine were chosen, in which precision, with how much memory, and why.
         y: the targets, shaped as given, in float64.
-        fit_error: after `algorithm="nystrom"`, per output, an estimate from above of the root mean square difference
+        fit_error: after `algorithm="nystrom"`, per output, an estimate of the root mean square difference
             between this fit and that of all rows, over the training rows.
     """
 
