@@ -121,7 +121,7 @@ def speed() -> None:
         model = CrossConformalRegressor(estimator, LEVEL, cv=LeaveOneOut(), method="plus")
         return model.fit_conformalize(X[:n].numpy(), y[:n].numpy()).predict_interval(X[N : N + q].numpy())
 
-    ours(500, 10)
+    ours(4000, 1000)  # imports and threads
     A = kernel(X[:N]).diagonal_scatter(1 + RIDGE + 0 * X[:N, 0])
     cholesky = seconds(lambda: torch.linalg.cholesky(A))
     del A

@@ -10,6 +10,7 @@ from ridgeformer.algorithms import Direct
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.solving import Status, solve
+from ridgeformer.solving.direct import solve_with_factor
 from tests.solving.solver_case import SolverCase, problem, relative
 
 
@@ -119,3 +120,19 @@ def test_many_rows_have_their_extreme_eigenvalues_from_a_few_products_and_solves
     assert float(values[0]) <= fit.spectrum.low * (1 + 1e-9)
     assert fit.spectrum.low < 1.5 * float(values[0])
     assert fit.spectrum.high == pytest.approx(float(values[-1]), rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_right_hand_sides_are_solved_in_place_of_a_copy_and_left_as_they_were(dtype):
+    generator = torch_generator(0, "many columns")
+    factor = torch.randn(3010, 3010, generator=generator, dtype=dtype).tril_(-1).div_(3010)
+    factor.diagonal().fill_(1.0)
+    factor = factor + 7 * torch.ones_like(factor).triu_(1)  # what is above the diagonal is not read
+    b = torch.randn(3010, 64, generator=generator, dtype=dtype)
+    given, found = b.clone(), solve_with_factor(factor, b)
+    L = factor.tril()
+    assert torch.equal(b, given)
+    assert found.shape == b.shape
+    assert (L @ (L.mT @ found) - b).norm() <= 20 * torch.finfo(dtype).eps * b.norm()
+    one = solve_with_factor(factor, b[:, :1])  # too few for BLAS
+    assert (found[:, :1] - one).norm() <= 20 * torch.finfo(dtype).eps * one.norm()

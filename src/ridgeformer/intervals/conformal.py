@@ -6,6 +6,7 @@ order that does not matter. Nothing here says how often one particular query is 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, inf, sqrt
@@ -182,7 +183,8 @@ def jackknife_plus(
     """
     low, high = _enough(len(residuals), level, "training rows")
     size = residuals.abs()[:, None]
-    ends = [_ranked(left_out - size, low), _ranked(left_out + size, high)]
+    with ThreadPoolExecutor(2) as both:  # a selection runs on one thread and lets the other go on
+        ends = list(both.map(_ranked, (left_out - size, left_out + size), (low, high)))
     moved = None
     if error is not None:
         sides = ((left_out - size, low, ends[0]), (left_out + size, high, ends[1]))

@@ -33,6 +33,9 @@ COPIED_ROWS = 3_000
 LAPACK_ROWS = 16_000
 """Largest n that LAPACK factorises in place. OpenBLAS has been seen to crash beyond, and a crash cannot be reported."""
 
+MANY_COLUMNS = 64
+"""Right-hand sides from which BLAS solves in place: PyTorch copies and transposes them twice."""
+
 REFINEMENTS = 4
 """Solves with the factor of a direct solve at most, the first included."""
 
@@ -151,6 +154,13 @@ def solve_with_factor(factor: Float[Tensor, "n n"], b: Float[Tensor, "n r"]) -> 
         >>> solve_with_factor(torch.tensor([[2.0, 0.0], [2.0, 1.0]]), torch.tensor([[1.0], [0.0]]))
         tensor([[ 1.2500], [-1.0000]])
     """
+    n, columns = b.shape
+    if b.device.type == "cpu" and COPIED_ROWS < n <= LAPACK_ROWS and columns >= MANY_COLUMNS and factor.is_contiguous():
+        from scipy.linalg.blas import dtrsm, strsm
+
+        trsm, upper = strsm if factor.dtype == torch.float32 else dtrsm, factor.numpy().T  # L' as BLAS sees the rows
+        half = trsm(1.0, upper, b.T.contiguous().numpy().T, trans_a=1, overwrite_b=1)
+        return torch.from_numpy(trsm(1.0, upper, half, overwrite_b=1))
     half = torch.linalg.solve_triangular(factor, b, upper=False)
     return torch.linalg.solve_triangular(factor.mT, half, upper=True)
 

@@ -47,9 +47,12 @@ def _fits(fit: Fit) -> bool:
 
 
 def _blocks(fit: Fit, Xq: Tensor, columns: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield some queries at a time, and k(x) of them as columns."""
+    """Yield some queries at a time, and k(x) of them as columns, which lie in memory one after the other.
+
+    So LAPACK wants them, and so order statistics of a column are taken without transposing.
+    """
     for some in Xq.split(max(1, 4 * BLOCK_ENTRIES // (len(fit.X) * columns))):
-        yield some, fit.kernel.dense(fit.X, some)
+        yield some, fit.kernel.dense(some, fit.X).T
 
 
 def fit_interval(
