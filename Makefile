@@ -28,7 +28,7 @@ audit: $(VENV)/base.stamp  ## the main job: audit embedded data, write audit/rep
 	@$(BIN)/ridgeformer audit digits --out audit
 
 test: $(VENV)/dev.stamp  ## all tests but the slow ones
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) --dist loadfile -m "not slow"
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) --dist loadfile -m "not slow"
 
 test-slow: $(VENV)/dev.stamp  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow --timeout=1800

@@ -1,5 +1,6 @@
 """Shared test settings: array shapes are checked at run time, hypothesis repeats itself."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips a part 
 
 import jaxtyping
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -22,6 +24,19 @@ SHAPED = [
 took more time than the tests themselves."""
 
 jaxtyping.install_import_hook(SHAPED, "beartype.beartype")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Examples are looked for in the sources only: looking for them in the tests takes as long as importing those."""
+    found = yield
+    return found if SOURCES in file_path.parents else [one for one in found if not isinstance(one, DoctestModule)]
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector the thousands of tests and modules that stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import re
 import sys
@@ -114,9 +115,12 @@ def trace(function: Callable[..., object], run: Callable[[], object]) -> Way:
     pipeline, verb = Path(inspect.getfile(function)), function.__name__
     way, home = Way(pipeline.relative_to(PACKAGE).as_posix()), pipeline.relative_to(PACKAGE).parts[0]
 
-    def room(frame: FrameType | None) -> str | None:
-        name = frame.f_code.co_filename if frame else ""
+    @functools.cache
+    def room_of(name: str) -> str | None:
         return Path(name).relative_to(PACKAGE).parts[0].removesuffix(".py") if name.startswith(str(PACKAGE)) else None
+
+    def room(frame: FrameType | None) -> str | None:
+        return room_of(frame.f_code.co_filename) if frame else None
 
     def caller_of(frame: FrameType) -> FrameType | None:
         caller = frame.f_back
@@ -172,7 +176,9 @@ def ways() -> dict[str, Way]:
     from ridgeformer.auditing import preset
 
     data = rf.datasets.load("wine", limit=60)
-    settings = dataclasses.replace(preset("quick"), methods=("attention", "constant", "linear"))
+    settings = dataclasses.replace(
+        preset("quick"), methods=("attention", "constant", "linear"), attack_queries=2, attack_rows=20, repeats=1
+    )
     X = torch.as_tensor(rf.datasets.unit_rows(data.X))
     y = torch.as_tensor(data.y, dtype=torch.float64)
     kernel, algorithm = rf.Exponential(temperature=0.5), rf.ConjugateGradients(steps=4)

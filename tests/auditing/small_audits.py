@@ -6,10 +6,11 @@ from ridgeformer import datasets
 from ridgeformer.auditing import Audit, Settings, audit
 
 SMALL = Settings(
-    max_rows=120, all_rows=120, few_rows=0, trees=5, tries=6, steps=60,
+    max_rows=120, all_rows=120, few_rows=0, trees=3, tries=4, steps=60,
     temperatures=(1.0, 0.5), ridges=(1.0, 0.01),
     compiled_rows=20, compiled_queries=5, regime_rows=30, regime_widths=(32, 64),
-    regime_widest=1000, regime_epochs=20, attack_rows=30, attack_queries=4, attack_width=32, repeats=2, points=2,
+    regime_widest=1000, regime_epochs=20, attack_rows=30, attack_queries=2, attack_sizes=(0.3,), attack_width=32,
+    repeats=2, points=2,
 )  # fmt: skip
 
 
