@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from ridgeformer.algorithms import MixedConjugateGradients
-from ridgeformer.kernels import Exponential
-from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, plan, solve
+from ridgeformer.kernels import Exponential, Gaussian
+from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, plan, solve, solver
 from ridgeformer.solving.engines import Stored
 from ridgeformer.solving.run import Run
 from tests.solving import solver_case
@@ -79,6 +79,29 @@ def test_a_stall_in_float32_is_done_again_in_float64_by_auto(monkeypatch):
     assert any("came to a halt" in reason for reason in fit.plan.reasons)
     assert fit.converged
     assert fit.relative_residual <= 1e-6
+
+
+def test_the_float64_stage_starts_where_float32_came_to_a_halt(monkeypatch):
+    monkeypatch.setattr(plan, "SMALL_ROWS", 10)
+    monkeypatch.setattr(plan, "DIRECT_ROWS", 10)
+    monkeypatch.setattr(plan, "LARGEST_FACTOR", 10)
+    monkeypatch.setattr(plan, "float32_serves", lambda system: True)
+    monkeypatch.setattr(solver, "MIXED_STEPS", 15)
+    began, advance = [], mixed_pcg._Pass.advance
+
+    def noted(self, steps):
+        began.append((self.system.engine.dtype, float(self.relative.max())))
+        return advance(self, steps)
+
+    monkeypatch.setattr(mixed_pcg._Pass, "advance", noted)
+    X, y = problem(n=300, d=2)
+    fit = solve(Gaussian(1.0), X, y, 1e-4, tol=1e-6)
+    assert [dtype for dtype, _ in began] == [torch.float32, torch.float64]
+    assert began[1][1] == pytest.approx(float(fit.residuals[15].max()), rel=1e-2)
+    assert began[1][1] < 1  # what float32 gained is kept ...
+    assert fit.converged
+    assert fit.steps > 15  # ... and so is its history
+    assert len(fit.residuals) == fit.steps + 1
 
 
 def test_targets_as_fine_as_float64_with_float32_rows_are_judged_as_handed_out():

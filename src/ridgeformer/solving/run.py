@@ -72,6 +72,15 @@ class Run:
         self.alpha, self.residual = torch.zeros_like(y), y
         self.relative.append(self.relative_norms(y))
 
+    def carried_on(self, system: RidgeSystem, plan: Plan) -> Run:
+        """Return a run by another plan, with an engine of its own, that starts where this one came to a halt."""
+        gained = (self.residual.norm(dim=0) < self.system.norms) & torch.isfinite(self.alpha).all(0)
+        run = Run(system, plan, self.seed, self.callback, self.keep)
+        run.alpha = torch.where(gained, self.alpha.to(run.alpha), 0.0)
+        run.residual = torch.where(gained, self.residual, self.system.y)
+        run.steps, run.relative, run.iterates = self.steps, self.relative, self.iterates
+        return run
+
     def relative_norms(self, residual: Tensor) -> Tensor:
         """Return ||r|| / ||y|| per output."""
         return residual.norm(dim=0) / self.system.norms

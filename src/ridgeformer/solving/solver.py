@@ -126,7 +126,10 @@ def solve(
         stalled = run.status in (Status.BREAKDOWN, Status.MAX_STEPS)
         if stalled and isinstance(algorithm, Auto) and algorithm.steps is None and engine is None:
             again = plan_in_float64(system, plan)
-            run = run if again is None else _follow(Run(system, again, seed, callback, keep_iterates))
+            if again is not None and isinstance(again.algorithm, MixedConjugateGradients):
+                run = _follow(run.carried_on(system, again))
+            elif again is not None:
+                run = _follow(Run(system, again, seed, callback, keep_iterates))
         return Fit.of(run, X, y, log_scale)
 
 
@@ -245,7 +248,7 @@ def _solve_by_mixed_pcg(run: Run, algorithm: MixedConjugateGradients) -> None:
         block = chosen.block if chosen.block is not None or not plan.block else plan.block
         chosen = replace(chosen, rank=rank, block=block)
     inverse = chosen.build(run.system, torch_generator(run.seed, "preconditioner"))
-    mixed_pcg(run, inverse, algorithm.steps or MIXED_STEPS)
+    mixed_pcg(run, inverse, run.steps + (algorithm.steps or MIXED_STEPS))
     run.spectrum = _extreme_eigenvalues(run, cheaply=True)
 
 
