@@ -56,6 +56,15 @@ def test_solve_on_centres(run):
     assert facts["fit_error"] > 0
 
 
+def test_solve_on_centres_that_are_doubled(run):
+    code, out, _ = run("solve", "wine", "--ridge", "0.1", "--algorithm", "nystrom", "--centres", "auto", "--json")
+    assert code == 0
+    assert [one["centres"] for one in json.loads(out)["doublings"]] == [125]  # all training rows are fewer than 256
+    code, _, err = run("solve", "wine", "--algorithm", "nystrom", "--centres", "some")
+    assert code == 2
+    assert "--centres is 'some'; a whole number of at least 1, or auto, was expected." in " ".join(err.split())
+
+
 def test_not_converging_is_exit_code_1_and_advice(run):
     code, out, _ = run("solve", "wine", "--ridge", "1e-8", "--algorithm", "cg", "--steps", "3")
     assert code == 1

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -141,3 +143,51 @@ def test_a_callback_stops_a_streamed_fit():
     fit = solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), callback=lambda step, alpha, relative: step == 2)
     assert fit.status is Status.STOPPED
     assert fit.steps == 2
+
+
+@pytest.mark.parametrize("kept", [2**26, 0])
+def test_centres_are_doubled_while_that_pays_and_the_errors_are_those_of_refits(kept, monkeypatch):
+    """Where columns are factorised, leave-one-out is exact; where they stream, weights come from other rows."""
+    for module in (centres, plan_module):
+        monkeypatch.setattr(module, "FACTORISED", kept)
+    monkeypatch.setattr(plan_module, "FIRST_CENTRES", 8)
+    X, y = problem(n=400, d=2)
+    y = torch.sin(3 * X[:, :1]) + 0.1 * y[:, :1]
+    kernel = Gaussian(0.7)
+    fit = solve(kernel, X, y, 0.1, algorithm=Centres(count="auto"))
+    counts = [one.centres for one in fit.doublings]
+    assert counts == [8 * 2**j for j in range(len(counts))]
+    assert 2 <= len(counts) <= 6
+    assert "no further: the last doubling changed" in fit.plan.reasons[-1]
+    errors_ = [float(one.left_out.norm()) for one in fit.doublings]
+    assert all(later < 0.99 * earlier for earlier, later in pairwise(errors_[:-1]))
+    assert errors_[-1] > 0.99 * errors_[-2]  # the last was not worth it
+    assert fit.doublings[0].change is None
+    changes = [float(one.change) for one in fit.doublings[1:]]
+    assert changes[-1] < changes[0]
+    chosen = fit.alpha.any(dim=1).nonzero()[:, 0]
+    K = kernel(X)
+    K_c, K_cc = K[:, chosen], K[chosen][:, chosen]
+    H = K_c @ torch.linalg.solve(K_c.T @ K_c + 0.1 * K_cc, K_c.T)
+    left_out = ((y - H @ y) / (1 - H.diagonal())[:, None]).square().mean().sqrt()
+    best = min(fit.doublings, key=lambda one: float(one.left_out))
+    assert best.left_out == pytest.approx(float(left_out), rel=1e-4 if kept else 0.05)
+
+
+def test_doubling_ends_with_the_time_the_memory_or_the_rows(monkeypatch):
+    monkeypatch.setattr(plan_module, "FIRST_CENTRES", 8)
+    X, y = problem(n=60)
+    growing = Centres(count="auto", fit_tol=1e-9)
+    short = solve(Exponential(0.5), X, y, 1e-3, algorithm=growing, budget=1e-6)
+    assert len(short.doublings) == 1
+    assert "s are left" in short.plan.reasons[-1]
+    whole = solve(Exponential(0.5), X, y, 1e-3, algorithm=growing)
+    assert whole.doublings[-1].centres <= 60
+    monkeypatch.setattr(centres, "choose_plan", lambda *_: (_ for _ in ()).throw(errors.InputError("no room.")))
+    assert "for the next, no room" in solve(Exponential(0.5), X, y, 1e-3, algorithm=growing).plan.reasons[-1]
+
+
+@pytest.mark.parametrize("given", [{"count": "many"}, {"count": 0}, {"count": "auto", "fit_tol": -1.0}])
+def test_centres_that_make_no_sense_are_refused(given):
+    with pytest.raises(errors.InputError):
+        Centres(**given)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ridgeformer.algorithms.base import Algorithm, Preconditioned
-from ridgeformer.core.checks import whole
+from ridgeformer.core.checks import positive, whole
+from ridgeformer.core.errors import unknown_name
 
 __all__ = ["Auto", "Centres", "Direct", "MixedConjugateGradients", "MixedDirect"]
 
@@ -52,15 +53,21 @@ class Centres(Algorithm):
     """Nystrom subset regression: coefficients on a few randomly pivoted rows only.
 
     Attributes:
-        count: how many; None takes the rank a preconditioner would have.
+        count: how many; None takes the rank a preconditioner would have, "auto" doubles their number until that no
+            longer pays, or the time or the memory of `solve` ends. `Fit.doublings` says what each gained.
+        fit_tol: with "auto", the part of the leave-one-out error that a doubling must take off for another to follow.
     """
 
-    count: int | None = None
+    count: int | Literal["auto"] | None = None
+    fit_tol: float = 0.01
 
     name: ClassVar[str] = "nystrom"
     family: ClassVar[str] = "Nystrom subset regression"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.count is not None:
+        if isinstance(self.count, str) and self.count != "auto":
+            raise unknown_name("count", self.count, ["auto"])
+        if not isinstance(self.count, str | None):
             object.__setattr__(self, "count", whole(self.count, "count", 1))
+        object.__setattr__(self, "fit_tol", positive(self.fit_tol, "fit_tol", "it is a part of the error"))

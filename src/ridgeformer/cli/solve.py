@@ -43,7 +43,9 @@ def solve(
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Rank of the Nystrom or pivoted preconditioner.")] = None,
     engine: Annotated[str | None, ui.one_of("engine", ENGINES, "How to form products with K: ")] = None,
-    centres: Annotated[int | None, typer.Option(help="For nystrom: number of centres.", min=1)] = None,
+    centres: Annotated[
+        str | None, typer.Option(help="For nystrom: how many centres, or auto: doubled while that pays.")
+    ] = None,
     explain: Annotated[bool, typer.Option(help="Print the plan and the reasons for it.")] = False,
     tol: Annotated[float | None, typer.Option(help="Relative residual to reach.")] = None,
     steps: Annotated[int | None, typer.Option(help="Largest number of steps.", min=1)] = None,
@@ -86,7 +88,7 @@ def solve(
             split.y,
             ridge,
             algorithm=resolve(
-                algorithm, steps=steps, preconditioner=_preconditioner(preconditioner, rank), count=centres
+                algorithm, steps=steps, preconditioner=_preconditioner(preconditioner, rank), count=_count(centres)
             ),
             tol=tol,
             engine=chosen,
@@ -129,6 +131,16 @@ def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | Pivot
     return Nystrom(rank)
 
 
+def _count(text: str | None) -> int | str | None:
+    from ridgeformer.core.checks import whole
+
+    if text is None or text == "auto":
+        return text
+    if not text.isdecimal():
+        raise InputError(f"--centres is {text!r}; a whole number of at least 1, or auto, was expected.")
+    return whole(int(text), "--centres", 1)
+
+
 def _number(text: str) -> float:
     from ridgeformer.core.checks import positive
 
@@ -165,6 +177,7 @@ def _facts(data: Split, fit: Fit, ridge: float, seconds: float) -> dict[str, Any
         "seconds": seconds,
         "plan": None if fit.plan is None else {**asdict(fit.plan), "algorithm": fit.algorithm.name},
         "fit_error": None if fit.fit_error is None else float(fit.fit_error.max()),
+        "doublings": [{"centres": one.centres, "left_out_error": float(one.left_out.max())} for one in fit.doublings],
     }
 
 

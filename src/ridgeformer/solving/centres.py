@@ -6,22 +6,28 @@ of rows at a time, and conjugate gradients solve the normal equations.
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer.algorithms import Centres
+from ridgeformer.core.errors import InputError
+from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel, LogitKernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solving.direct import factorise_in_place
 from ridgeformer.solving.engines.fused import FusedRows, fuses
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
-from ridgeformer.solving.plan import FACTORISED
+from ridgeformer.solving.plan import FACTORISED, choose_plan
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
-from ridgeformer.solving.run import Run, Status
+from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import RidgeSystem
 
-__all__ = ["fit_on_centres"]
+__all__ = ["double_centres", "fit_on_centres"]
 
 SAMPLED_ROWS = 512
 """Rows from which the error is estimated, where columns are factorised ..."""
@@ -43,6 +49,60 @@ ACCURACY, CYCLES, CYCLE_STEPS = 1e-4, 6, 30
 float64 residual at most, and steps in float32 of each."""
 
 
+GROWTH = 2.5
+"""How much longer twice the centres take, as assumed before they are tried."""
+
+
+def double_centres(run: Run, algorithm: Centres) -> None:
+    """Fit on 256 centres, then on twice as many, and so on while that pays and there is time and memory for it.
+
+    It pays while the leave-one-out error falls by `fit_tol` of itself. The fit of least error is kept.
+    """
+    system, count, seconds, why = run.system, run.plan.rank, 0.0, ""
+    kept: Run | None = None
+    fitted: Tensor | None = None
+    done: tuple[Doubling, ...] = ()
+    while not why:
+        trial = Run(system, replace(run.plan, rank=count), run.seed, run.callback)
+        begin = time.perf_counter()
+        fit_on_centres(trial, count, torch_generator(run.seed, "centres"))
+        took = time.perf_counter() - begin
+        seconds += took
+        values = system.y - trial.residual - system.ridge * trial.alpha
+        change = None if fitted is None else (values - fitted).square().mean(0).sqrt()
+        assert trial.left_out is not None
+        done, fitted = (*done, Doubling(count, trial.left_out, change, took)), values
+        error, before = (float(one.left_out.norm()) for one in (done[-1], done[-2] if len(done) > 1 else done[-1]))
+        if kept is None or not error > before:
+            kept = trial
+        gain = 1 - error / before if before > 0 else 0.0
+        count = 2 * count
+        if trial.status is not Status.SUBSET:
+            why = f"the fit ended as {trial.status.value!r}"
+        elif len(done) > 1 and gain < algorithm.fit_tol:
+            why = (
+                f"the last doubling changed the leave-one-out error by {-gain:+.1%}, {algorithm.fit_tol:.1%} was asked"
+            )
+        elif error == 0:
+            why = "nothing is left to gain"
+        elif count > system.n:
+            why = f"there are {system.n:,} rows only"
+        elif GROWTH * took > run.budget - seconds:
+            why = (
+                f"the next would take about {GROWTH * took:,.0f} s, and {max(0, run.budget - seconds):,.0f} s are left"
+            )
+        else:
+            try:
+                choose_plan(system, replace(algorithm, count=count))
+            except InputError as full:
+                why = f"for the next, {full}"
+    assert kept is not None
+    run.alpha, run.residual, run.relative, run.steps = kept.alpha, kept.residual, kept.relative, kept.steps
+    run.status, run.spectrum, run.fit_error, run.left_out = kept.status, kept.spectrum, kept.fit_error, kept.left_out
+    say = f"centres were doubled from {done[0].centres:,} to {done[-1].centres:,}, and no further: {why}"
+    run.plan, run.doublings = replace(run.plan, rank=kept.plan.rank, reasons=(*run.plan.reasons, say)), done
+
+
 def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     """Minimise ||y - K_c b||^2 + ridge b'K_cc b over coefficients b on randomly pivoted centres.
 
@@ -61,7 +121,8 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     F = factor.F.to(torch.float64)
     core = F @ F.T
     core.diagonal().add_(system.ridge)
-    weights = torch.cholesky_solve(F @ y, torch.linalg.cholesky(core))
+    lower = torch.linalg.cholesky(core)
+    weights = torch.cholesky_solve(F @ y, lower)
     found = torch.zeros_like(y)
     found[factor.pivots] = torch.linalg.solve_triangular(F[:, factor.pivots], weights, upper=True)
     alpha, fitted = system.rounded(found), F.T @ weights
@@ -72,7 +133,15 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     w = system.kernel.entry_error(X)  # K itself is known to w_i w_j only, which moves the fit by at most |w| w'|full|
     error = _error(system, factor, full, generator) + moved + w.norm() * (w @ full.abs()) / system.n**0.5
     run.steps = 1
+    rows = torch.randperm(system.n, generator=generator)[:LOCAL_ROWS].to(y.device)
+    weight = torch.linalg.solve_triangular(lower, F[:, rows], upper=False).square().sum(0)
+    run.left_out = _left_out((y - product)[rows], weight)
     _finish(run, alpha, y - product.add_(alpha, alpha=system.ridge), error)
+
+
+def _left_out(residuals: Float[Tensor, "s r"], weights: Float[Tensor, " s"]) -> Float[Tensor, " r"]:
+    """Return the root mean square of leave-one-out residuals, from a row's weight in its own prediction."""
+    return (residuals / (1 - weights.clamp(0, 0.99))[:, None]).square().mean(0).sqrt()
 
 
 def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
@@ -163,7 +232,11 @@ def _stream(run: Run, count: int, generator: torch.Generator) -> None:
     alpha[centres] = b
     # the penalised error J is strongly convex: a squared difference from its minimiser is at most J here minus J there
     excess = left.square().sum(0) + system.ridge * (b * (K @ b)).sum(0)
-    error = torch.minimum(_local_error(system, Z, K, left, order[-LOCAL_ROWS:]), (excess / system.n).sqrt())
+    judged_by = order[-LOCAL_ROWS:]
+    error = torch.minimum(_local_error(system, Z, K, left, judged_by), (excess / system.n).sqrt())
+    cross = system.kernel.dense(system.X[judged_by].to(torch.float64), Z)
+    weight = torch.linalg.solve_triangular(lower, cross.T, upper=False).square().sum(0)
+    run.left_out = _left_out(left[judged_by], weight)
     _finish(run, alpha, left - system.ridge * alpha, error)
     if run.status is Status.SUBSET and reached > ACCURACY:
         run.status = Status.BREAKDOWN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, exp, inf, sqrt
 
@@ -20,7 +20,7 @@ from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
 from ridgeformer.solving.direct import Inverse, factorise_in_place, inverse_diagonal
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
-from ridgeformer.solving.run import Run, Status
+from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import check_memory
 from ridgeformer.solving.uncertainty import FOLDS, fit_interval, fit_posterior, fit_set
 
@@ -60,6 +60,7 @@ class Fit:
         y: the targets, shaped as given, in float64.
         fit_error: after `algorithm="nystrom"`, per output, an estimate of the root mean square difference
             between this fit and that of all rows, over the training rows.
+        doublings: after it, what each number of centres came to; one entry unless they were doubled.
     """
 
     alpha: Tensor
@@ -82,6 +83,7 @@ class Fit:
     direct_factor: Tensor | None = field(default=None, repr=False)
     plan: Plan | None = field(default=None, repr=False)
     fit_error: Tensor | None = None
+    doublings: tuple[Doubling, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, run: Run, X: Tensor, y: Tensor, log_scale: float) -> Fit:
@@ -111,6 +113,10 @@ class Fit:
             direct_factor=run.factor,
             plan=run.plan,
             fit_error=None if run.fit_error is None else run.fit_error * unit,
+            doublings=tuple(
+                replace(one, left_out=one.left_out * unit, change=None if one.change is None else one.change * unit)
+                for one in run.doublings
+            ),
         )
 
     @property

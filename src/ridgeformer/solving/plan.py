@@ -36,6 +36,9 @@ LEAST_RANK = 32
 FACTORISED = 2**26
 """Entries of the columns at the centres up to which they are kept and factorised."""
 
+FIRST_CENTRES = 256
+"""Where doubling begins."""
+
 LEAN = 0.75
 """Where K is not stored, the preconditioner takes this part of the rank it would have ..."""
 
@@ -102,7 +105,8 @@ def choose_plan(system: RidgeSystem, algorithm: Algorithm, engine: str | Engine 
             return _automatic(system, iterative, engine)
         return _conjugate_gradients(system, iterative, _working(system), engine)
     if isinstance(algorithm, Centres):
-        count = min(algorithm.count or default_rank(system.n), system.n)
+        asked = FIRST_CENTRES if isinstance(algorithm.count, str) else algorithm.count
+        count = min(asked or default_rank(system.n), system.n)
         if isinstance(engine, Engine):
             return _for_engine(system, algorithm, engine, count)
         return _on_centres(system, algorithm, engine or "tiles", count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from sys import float_info
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.system import RidgeSystem, refuse_negative
 
-__all__ = ["Callback", "Run", "Status", "iterate", "refine"]
+__all__ = ["Callback", "Doubling", "Run", "Status", "iterate", "refine"]
 
 Callback: TypeAlias = Callable[[int, Tensor, Tensor], bool | None]
 """Called after every step with (step, alpha, relative residuals); returning True stops the run."""
@@ -37,6 +38,25 @@ class Status(StrEnum):
     SUBSET = "subset"
 
 
+@dataclass(frozen=True)
+class Doubling:
+    """What a number of centres came to.
+
+    Attributes:
+        centres: their number.
+        left_out: per output, the root mean square leave-one-out error at sampled training rows. The weight of a row in
+            its own prediction is estimated from other rows where columns of K are not kept.
+        change: per output, the root mean square difference from the fit on half as many, over the training rows; None
+            for the first.
+        seconds: what it took.
+    """
+
+    centres: int
+    left_out: Tensor
+    change: Tensor | None
+    seconds: float
+
+
 @dataclass
 class Run:
     """A run in progress: its system and plan, and what it has come to.
@@ -47,7 +67,10 @@ class Run:
         relative: ||r_t|| / ||y|| of every step, by the algorithm's own recursion.
         gammas, betas: CG's coefficients for the first output, from which its Ritz values follow.
         factor: a Cholesky factor of A, if there is one.
-        fit_error: the error of a fit on centres.
+        fit_error: the error of a fit on centres ...
+        left_out: ... and its leave-one-out error.
+        doublings: what each number of centres came to.
+        budget: seconds that may be used, where there is a choice.
     """
 
     system: RidgeSystem
@@ -66,6 +89,9 @@ class Run:
     spectrum: ExtremeEigenvalues | None = None
     factor: Tensor | None = None
     fit_error: Tensor | None = None
+    left_out: Tensor | None = None
+    doublings: tuple[Doubling, ...] = ()
+    budget: float = inf
 
     def __post_init__(self) -> None:
         y = self.system.y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import torch
@@ -23,8 +24,8 @@ from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.memory import free_bytes
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving.affordable import within_budget
-from ridgeformer.solving.centres import fit_on_centres
+from ridgeformer.solving.affordable import BUDGET, within_budget
+from ridgeformer.solving.centres import double_centres, fit_on_centres
 from ridgeformer.solving.direct import factorise_in_place, refine_with_factor, solve_directly, solve_with_factor
 from ridgeformer.solving.engines import ENGINES, Engine, Triangle, build_engine
 from ridgeformer.solving.engines.base import LinAlgError
@@ -34,7 +35,7 @@ from ridgeformer.solving.fit import Fit
 from ridgeformer.solving.mixed_pcg import mixed_pcg
 from ridgeformer.solving.plan import choose_plan, plan_in_float64
 from ridgeformer.solving.preconditioners import Identity, PivotedCholesky, builder
-from ridgeformer.solving.run import Callback, Run, Status, iterate
+from ridgeformer.solving.run import Callback, Doubling, Run, Status, iterate
 from ridgeformer.solving.system import RidgeSystem, check_memory, refuse_negative, require_range, scaled_system
 
 __all__ = ["TOLERANCE", "solve"]
@@ -89,7 +90,7 @@ def solve(
             chosen by default.
         memory: bytes that may be used beside the data; by default what is free.
         budget: seconds that `auto` may plan for. Above 60,000 rows it is 120 unless told: if all rows would take
-            longer, the fit is one on centres, and says so.
+            longer, the fit is one on centres, and says so. Centres that are doubled take as long at most.
         seed: for the randomised preconditioner, the centres and the estimate of extreme eigenvalues.
         callback: called with (step, alpha, relative residuals) after every step; True stops.
         keep_iterates: keep alpha of every step in `Fit.iterates`.
@@ -122,7 +123,8 @@ def solve(
             plan = within_budget(system, plan, budget, seed)
         if isinstance(engine, Engine):
             system = system.with_engine(engine)
-        run = _follow(Run(system, plan, seed, callback, keep_iterates))
+        run = Run(system, plan, seed, callback, keep_iterates, budget=BUDGET if budget is None else budget)
+        run = _follow(run)
         stalled = run.status in (Status.BREAKDOWN, Status.MAX_STEPS)
         if stalled and isinstance(algorithm, Auto) and algorithm.steps is None and engine is None:
             again = plan_in_float64(system, plan)
@@ -197,7 +199,7 @@ def _follow(run: Run) -> Run:
         elif isinstance(algorithm, MixedDirect):
             _solve_mixed_directly(run)
         elif isinstance(algorithm, Centres):
-            fit_on_centres(run, plan.rank, torch_generator(run.seed, "centres"))
+            _solve_on_centres(run, algorithm)
         elif isinstance(algorithm, MixedConjugateGradients):
             _solve_by_mixed_pcg(run, algorithm)
         elif isinstance(algorithm, Iterative):
@@ -239,6 +241,16 @@ def _solve_mixed_directly(run: Run) -> None:
     del K
     run.relative.append(run.relative_norms(run.residual))
     run.spectrum = _extreme_eigenvalues(run, cheaply=True)
+
+
+def _solve_on_centres(run: Run, algorithm: Centres) -> None:
+    if algorithm.count == "auto":
+        double_centres(run, algorithm)
+        return
+    begin = time.perf_counter()
+    fit_on_centres(run, run.plan.rank, torch_generator(run.seed, "centres"))
+    assert run.left_out is not None
+    run.doublings = (Doubling(run.plan.rank, run.left_out, None, time.perf_counter() - begin),)
 
 
 def _solve_by_mixed_pcg(run: Run, algorithm: MixedConjugateGradients) -> None:
