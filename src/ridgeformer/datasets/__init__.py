@@ -23,6 +23,7 @@ from ridgeformer.datasets.synthetic_data import synthetic
 
 if TYPE_CHECKING:
     from ridgeformer.datasets.encoding import standardise, unit_rows
+    from ridgeformer.datasets.on_disk import RowsOnDisk, rows_on_disk
     from ridgeformer.datasets.split import Split
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Entry",
     "Info",
     "Progress",
+    "RowsOnDisk",
     "Split",
     "Task",
     "available",
@@ -38,6 +40,7 @@ __all__ = [
     "load",
     "load_file",
     "require_known",
+    "rows_on_disk",
     "show",
     "standardise",
     "synthetic",
@@ -57,14 +60,20 @@ REGISTRY: dict[str, Entry] = {
 }
 """Datasets by name."""
 
-_NEEDS_TORCH = {"Split": "split", "standardise": "encoding", "unit_rows": "encoding"}
-"""Names imported on first use: `ridgeformer data list` starts without torch."""
+_ON_FIRST_USE = {
+    "RowsOnDisk": "on_disk",
+    "Split": "split",
+    "rows_on_disk": "on_disk",
+    "standardise": "encoding",
+    "unit_rows": "encoding",
+}
+"""Names whose modules need torch or pyarrow: `ridgeformer data list` starts without them."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_TORCH:
+    if name not in _ON_FIRST_USE:
         raise AttributeError(f"module 'ridgeformer.datasets' has no attribute {name!r}")
-    return getattr(import_module(f"ridgeformer.datasets.{_NEEDS_TORCH[name]}"), name)
+    return getattr(import_module(f"ridgeformer.datasets.{_ON_FIRST_USE[name]}"), name)
 
 
 def load(

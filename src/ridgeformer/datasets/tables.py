@@ -21,7 +21,7 @@ from ridgeformer.datasets.columns import code_table, name_columns, quoted
 from ridgeformer.datasets.dataset import Dataset
 from ridgeformer.datasets.labels import code_target, describe_target
 
-__all__ = ["Roles", "read_csv", "read_parquet", "read_table"]
+__all__ = ["Roles", "pick_target", "read_csv", "read_parquet", "read_table"]
 
 DEFAULT_TARGETS = ("y", "target")
 MOST_COLUMNS = 20_000
@@ -147,10 +147,10 @@ def _dataset(path: Path, table: Any, target: str | int | None, task: str | None,
     _check_names(path, names)
     if table.num_rows == 0:
         raise DataFileError(f"{path} names its columns and has no rows: at least one row is needed.")
-    chosen = _pick(path, names, target)
+    chosen = pick_target(path, names, target)
     aside = [name for name in (*roles.drop, roles.group, roles.time) if name is not None]
     for name in aside:
-        if name == chosen or _pick(path, names, name) != name:
+        if name == chosen or pick_target(path, names, name) != name:
             raise InputError(f"column {name!r} is the target of {path.name}: it cannot be left out or split by.")
     features = [name for name in names if name not in (chosen, *aside)]
     if not features:
@@ -194,7 +194,7 @@ def _codes(path: Path, table: Any, name: str | None, role: str) -> np.ndarray | 
     return np.array([place[value] for value in values], dtype=np.int64)
 
 
-def _pick(path: Path, names: list[str], target: str | int | None) -> str:
+def pick_target(path: Path, names: list[str], target: str | int | None) -> str:
     """Return the name of the target column: a name, a position, or by default a column called y or target."""
     if target is None:
         usual = [name for name in DEFAULT_TARGETS if name in names]
