@@ -169,9 +169,9 @@ def _numeric(path: Path, drop: tuple[str, ...]) -> list[str]:
         with explained(path, "is not a complete parquet file", "write it again"):
             schema = pa.parquet.read_schema(path)
     elif path.suffix.lower() == ".csv":
-        with explained(path, "cannot be read as comma-separated text", "save it with a header line and commas"):
-            with pa.csv.open_csv(path, pa.csv.ReadOptions(block_size=1 << 20)) as reader:
-                schema = reader.schema
+        said = explained(path, "cannot be read as comma-separated text", "save it with a header line and commas")
+        with said, pa.csv.open_csv(path, pa.csv.ReadOptions(block_size=1 << 20)) as reader:
+            schema = reader.schema
     else:
         raise InputError(
             f"{path.name} is neither .csv nor .parquet: save an array with numpy.save and open it with mmap_mode."
@@ -219,25 +219,24 @@ def _batches(path: Path, notes: _Notes, skip: int) -> Iterator[np.ndarray]:
 def _read(path: Path, names: list[str], skip: int) -> Iterator[Any]:
     """Yield the batches of a file; those before row `skip` may be empty in all but their number of rows."""
     if path.suffix.lower() == ".parquet":
-        with explained(path, "is damaged or changed while it was read", "write it again"):
-            with pa.parquet.ParquetFile(path) as file:
-                first, groups = 0, []
-                for group in range(file.num_row_groups):
-                    count = file.metadata.row_group(group).num_rows
-                    if first + count <= skip:
-                        yield _Skipped(count)
-                    else:
-                        groups.append(group)
-                    first += count
-                yield from file.iter_batches(BATCH, row_groups=groups, columns=names)
+        said = explained(path, "is damaged or changed while it was read", "write it again")
+        with said, pa.parquet.ParquetFile(path) as file:
+            first, groups = 0, []
+            for group in range(file.num_row_groups):
+                count = file.metadata.row_group(group).num_rows
+                if first + count <= skip:
+                    yield _Skipped(count)
+                else:
+                    groups.append(group)
+                first += count
+            yield from file.iter_batches(BATCH, row_groups=groups, columns=names)
         return
     kinds = dict.fromkeys(names, pa.float64())
     convert = pa.csv.ConvertOptions(column_types=kinds, include_columns=names, strings_can_be_null=True)
-    with explained(path, "has something other than numbers, or a line of another length", "mend it, and call again"):
-        with pa.csv.open_csv(
-            path, pa.csv.ReadOptions(use_threads=False, block_size=1 << 22), convert_options=convert
-        ) as reader:
-            yield from reader
+    read = pa.csv.ReadOptions(use_threads=False, block_size=1 << 22)
+    said = explained(path, "has something other than numbers, or a line of another length", "mend it, and call again")
+    with said, pa.csv.open_csv(path, read, convert_options=convert) as reader:
+        yield from reader
 
 
 @dataclass(frozen=True)
