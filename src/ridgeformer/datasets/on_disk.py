@@ -261,8 +261,8 @@ def _measure(path: Path, folder: Path, notes: _Notes, progress: Advance | None) 
         lost = np.isnan(values[:, -1]).nonzero()[0]
         if len(lost):
             raise InputError(
-                f"{path.name} has no value of the target {notes.target!r} in row {notes.counted + lost[0] + 1:,}: leave "
-                "such rows out."
+                f"{path.name} has no value of the target {notes.target!r} in row {notes.counted + lost[0] + 1:,}: "
+                "leave such rows out."
             )
         rows = values[:, :-1]
         count = (~np.isnan(rows)).sum(0)
