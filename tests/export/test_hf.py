@@ -201,19 +201,20 @@ def test_a_rotation_hides_the_channels_and_costs_little(target, route, steps, to
 
 
 @pytest.mark.slow
-def test_rotated_vanilla_of_500_layers_and_conjugate_gradients_of_6_steps():
-    """Rounding in a rotated stream is multiplied by the constant of the masks.
+@pytest.mark.parametrize("target", ["t5", "albert", "lens"])
+def test_rotated_vanilla_of_500_layers(target):
+    """Over 90 pairs of a rotation and a task, of all classes, the median was 1.6e-12 and the largest 7.5e-12."""
+    for rotate in range(3):
+        export = exported(target, "vanilla", 500, rotate=rotate)
+        for seed in range(3):
+            assert difference(export, compiled("vanilla", 500), *task(seed)) <= 1e-11
 
-    Over 18 pairs of a rotation and a task the median was 4e-12, 15 were below 1e-11 and all below 1.4e-11.
-    """
-    for target in ("t5", "albert"):
-        found = [
-            difference(exported(target, "vanilla", 500, rotate=seed), compiled("vanilla", 500), *task(seed))
-            for seed in (0, 1, 3)
-        ]
-        assert sorted(found)[1] <= 1e-11
-        assert max(found) <= 2e-11
-    assert difference(exported("t5", "cg", 6, rotate=0), compiled("cg", 6), *task()) <= 1e-10
+
+@pytest.mark.slow
+def test_rotated_conjugate_gradients_of_6_steps():
+    export = exported("t5", "cg", 6, rotate=0)
+    for seed in range(3):
+        assert difference(export, compiled("cg", 6), *task(seed)) <= 1e-9
 
 
 def test_a_rotation_narrows_the_logits_that_masks_exceed():

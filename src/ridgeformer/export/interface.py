@@ -17,7 +17,7 @@ from ridgeformer.compiler.specification import write_source
 from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
 from ridgeformer.export.circuit import Circuit, draw_circuit
-from ridgeformer.export.lowering import MARK, UNDERFLOW, Basis, Lowered, masked
+from ridgeformer.export.lowering import UNDERFLOW, Basis, Lowered, mark, masked
 from ridgeformer.language.expansion import expand
 from ridgeformer.language.interpreter import excess, interpret, start
 from ridgeformer.language.program import Attend
@@ -113,7 +113,12 @@ class Interface:
             InputError: what the compiled model refuses, too many tokens, or logits that a mask cannot exceed.
         """
         tasks: list[tuple[Any, Any, Any]] = [(X, y, Xq)]
-        if isinstance(X, list) and X and getattr(X[0], "ndim", 0) == 2:
+        if isinstance(X, list | tuple) and X and getattr(X[0], "ndim", 0) == 2:
+            counts = [len(part) for part in (X, y, Xq)]  # type: ignore[arg-type]
+            if len(set(counts)) > 1:
+                raise ShapeError(
+                    f"X, y and Xq list {counts[0]}, {counts[1]} and {counts[2]} tasks: give as many of each."
+                )
             tasks = list(zip(X, list(y), list(Xq), strict=True))  # type: ignore[arg-type]
         streams = [stream for task in tasks for stream in self._streams(self._check(*task))]
         lengths = [len(stream) for stream in streams]
@@ -234,7 +239,7 @@ def describe(lowered: Lowered, basis: Basis, target: str, *, causal: bool, rotat
     for role in model.program.roles:
         W = model.embed[role.value].detach().double()
         W = torch.cat([W, W.new_zeros(len(W), width - W.shape[1])], 1)
-        W[-1, lowered.role_columns[role]] = MARK
+        W[-1, lowered.role_columns[role]] = mark(role)
         embed[role] = (W @ basis.write).to(lowered.dtype)
         code = lowered.numbers(role)
         if code is not None:
@@ -245,7 +250,7 @@ def describe(lowered: Lowered, basis: Basis, target: str, *, causal: bool, rotat
         alive = [state for state in states if lowered.ends[state] in held]
         directions[name] = Direction(channel.meaning, basis.read[:, columns], basis.write[columns], _runs(alive))
     for role, column in lowered.role_columns.items():
-        vectors = basis.read[:, [column]] / MARK, basis.write[[column]] * MARK
+        vectors = basis.read[:, [column]] / mark(role), basis.write[[column]] * mark(role)
         directions[f"role {role.value}"] = Direction(f"1 on {role.value} tokens", *vectors, (states,))
     places = {}
     for number, (section, instruction, sublayer) in enumerate(model.sublayers, start=1):

@@ -75,6 +75,7 @@ def save_export(exported: Export, directory: str | Path) -> Path:
         content = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
         (directory / TENSORS).write_bytes(content)
         facts["checksums"] = {name: _checksum(directory / name) for name in (CONFIG, WEIGHTS, TENSORS)}
+        facts["checksums"][FACTS] = _own_checksum(facts)
         (directory / FACTS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
         (directory / CARD).write_text(model_card(exported), encoding="utf-8")
     except OSError as error:
@@ -108,8 +109,9 @@ def load_export(directory: str | Path) -> Export:
         targets = (*TARGETS, "lens")
         if not isinstance(facts, dict) or facts.get("format") != FORMAT or facts.get("target") not in targets:
             raise DataFileError(f"{directory / FACTS} does not describe a {FORMAT}: give a directory made by save.")
-        for name, expected in facts["checksums"].items():
-            if name in (CONFIG, WEIGHTS, TENSORS) and _checksum(directory / name) != expected:
+        for name in (CONFIG, WEIGHTS, TENSORS, FACTS):
+            found = _own_checksum(facts) if name == FACTS else _checksum(directory / name)
+            if found != facts["checksums"][name]:
                 raise DataFileError(
                     f"{directory / name} is not the file that was saved: it was damaged or edited, and nothing that "
                     f"{FACTS} says of the model would be known to hold. Export the model again, or open it without "
@@ -152,6 +154,12 @@ def _read_bridge(directory: Path, io: Interface) -> Any:
 def _checksum(path: Path) -> str:
     """Return the SHA-256 of a file."""
     return hashlib.sha256(read_regular(path)).hexdigest()
+
+
+def _own_checksum(facts: dict[str, Any]) -> str:
+    """Return the SHA-256 of all facts, the checksums of other files included."""
+    sums = {name: value for name, value in facts["checksums"].items() if name != FACTS}
+    return hashlib.sha256(json.dumps({**facts, "checksums": sums}, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
