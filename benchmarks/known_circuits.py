@@ -42,6 +42,7 @@ def main() -> None:
     torch.set_num_threads(1)
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     path = Path(__file__).parent / "results" / f"known_circuits_{seed}.jsonl"
+    path.parent.mkdir(exist_ok=True)
     sources, found = _sources(), dict[str, dict[str, Any]]()
     for line in path.read_text().splitlines() if path.exists() else ():
         record = json.loads(line)

@@ -18,7 +18,7 @@ from ridgeformer.language.roles import ANCHOR, SUPPORT, Role
 
 __all__ = ["distract"]
 
-DEAD = 5
+DEAD = 8
 """Dead channels that decoys and idle parts write, one after the other as the program goes on, each from those before
 it: nearly every part reads what every earlier part wrote, and values stay moderate. Two more are embedded."""
 

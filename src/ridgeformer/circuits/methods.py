@@ -120,9 +120,10 @@ class PatchedRuns:
         """
         first = self.embeds if start == 0 else self.clean[f"blocks.{start - 1}.hook_resid_post"]
         state = first.expand(rows, -1, -1)
+        skipped = self._silent - {int(name.split(".")[1]) for name, _ in hooks}
         with torch.no_grad(), self.lens.hooks(fwd_hooks=hooks):
             for layer, block in enumerate(self.lens.blocks[start:], start=start):
-                state = state + block.mlp(state) if layer in self._silent else block(state)[0]
+                state = state + block.mlp(state) if layer in skipped else block(state)[0]
             return state[:, self.queries] @ self.lens.original_model.head.weight[0]
 
     def moved(self, predictions: Tensor) -> float:
