@@ -239,6 +239,9 @@ def test_a_rotation_narrows_the_logits_that_masks_exceed():
         (lambda: to_hf(compiled("cg", 2), "opt"), "unknown target"),
         (lambda: to_hf(compiled("cg", 2, "float32"), "t5", rotate=0), "float32 then loses the small residuals"),
         (lambda: to_hf(compiled("cg", 2), max_tokens=0), "max_tokens"),
+        (lambda: to_hf(compiled("vanilla", 5), "bert", max_tokens=10**9), "at most 65,536"),
+        (lambda: exported("bert", "vanilla", 10)([task()[0]] * 2, [task()[1]], [task()[2]] * 2), "2, 1 and 2 tasks"),
+        (lambda: exported("bert", "vanilla", 10)([task()[0]] * 2, 1.0, [task()[2]] * 2), "2, 1 and 2 tasks"),
         (lambda: to_hf(rf.compile(
             rf.Exponential(1.0), rf.Richardson(steps=2), features=2, ridge=1.0, primitives="swiglu")),
          "logits of any size"),

@@ -114,7 +114,7 @@ class Interface:
         """
         tasks: list[tuple[Any, Any, Any]] = [(X, y, Xq)]
         if isinstance(X, list | tuple) and X and getattr(X[0], "ndim", 0) == 2:
-            counts = [len(part) for part in (X, y, Xq)]  # type: ignore[arg-type]
+            counts = [len(part) if hasattr(part, "__len__") else 1 for part in (X, y, Xq)]
             if len(set(counts)) > 1:
                 raise ShapeError(
                     f"X, y and Xq list {counts[0]}, {counts[1]} and {counts[2]} tasks: give as many of each."

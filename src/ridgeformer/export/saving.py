@@ -16,11 +16,12 @@ import torch
 import transformers
 
 from ridgeformer.compiler import Specification
+from ridgeformer.compiler.compile import assemble
 from ridgeformer.core.errors import DataFileError, InputError, RidgeformerError
 from ridgeformer.core.reading import explained, read_regular
 from ridgeformer.export.card import model_card
 from ridgeformer.export.circuit import Circuit
-from ridgeformer.export.hf import FACTS, TARGETS, Export
+from ridgeformer.export.hf import FACTS, TARGETS, Export, warn_untested
 from ridgeformer.export.interface import Direction, Interface, LayerRecord
 from ridgeformer.language.roles import Role
 
@@ -119,7 +120,10 @@ def load_export(directory: str | Path) -> Export:
                 )
         io = _interface(facts, safetensors.torch.load(read_regular(directory / TENSORS, MOST_BYTES)))
         model = _read_bridge(directory, io) if io.target == "lens" else _read_class(directory, io)
-    return Export(model.eval().requires_grad_(False), io)
+    exported = Export(model.eval().requires_grad_(False), io)
+    library = "transformer-lens" if io.target == "lens" else "transformers"
+    warn_untested(exported, lambda: assemble(io.spec, io.carried, io.unsketched), library, stacklevel=3)
+    return exported
 
 
 def _read_class(directory: Path, io: Interface) -> Any:
@@ -190,6 +194,10 @@ def _interface(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Inter
         for name, found in facts["directions"].items()
     }
     records = tuple(LayerRecord(**{**record, "role": Role(record["role"])}) for record in facts["records"])
+    read = {record.channel for record in records} | {f"role {role}" for role in facts["roles"]}
+    counts = {len(table) for table in parts("numbers").values()} | {facts["max_tokens"]}
+    if not any(record.name == "f" for record in records) or read - set(directions) or len(counts) > 1:
+        raise DataFileError(f"{FACTS} and {TENSORS} do not belong together: export the model again.")
     return Interface(
         Specification.from_dict(facts["specification"]), facts["target"], facts["max_tokens"], facts["hidden"],
         facts["causal"], facts["rotate"], tuple(Role(role) for role in facts["roles"]), parts("embed"),
