@@ -146,6 +146,10 @@ def _checked(
     model: CompiledTransformer, build: str, module: str, library: str, max_tokens: int, rotate: int | None
 ) -> Export:
     """Build an export; with another version of the library than tested, warn with the difference on a probe."""
+    if not isinstance(model, CompiledTransformer):
+        raise InputError(
+            f"a compiled transformer was expected, not {type(model).__name__}: give what compile returned."
+        )
     max_tokens = whole(max_tokens, "max_tokens", 4)
     if max_tokens > MOST_TOKENS:
         raise InputError(

@@ -1,7 +1,7 @@
 """T5's encoder and Llama: RMSNorm classes with gated SiLU layers, which hold every softmax route.
 
-RMSNorm computes g x / sqrt(mean x^2 + eps). With eps = 2^126 and g = 2^63 it is the identity, bit for bit, while the
-root mean square of x is below 2^51.
+RMSNorm computes g x / sqrt(mean x^2 + eps), the mean in float32 whatever x is. With eps = 2^126 and g = 2^63 it is the
+identity, bit for bit, while the root mean square of x is below 2^51; larger tokens are refused.
 """
 
 from __future__ import annotations
