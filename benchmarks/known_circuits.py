@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import asdict, replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def main() -> None:
 
 def _sources() -> str:
     """Return a digest of the sources that circuits, truth and scores come from."""
-    root, digest = Path(ridgeformer.__file__).parent, sha256(Path(__file__).read_bytes())
+    root, digest = Path(ridgeformer.__file__).parent, sha256()
     for room in ("circuits", "export", "compiler", "language"):
         for path in sorted((root / room).rglob("*.py")):
             digest.update(path.read_bytes())
@@ -101,12 +102,13 @@ def _tried(recipe: Recipe) -> dict[str, Any]:
 def _write(records: list[dict[str, Any]], seed: int, count: int) -> None:
     """Write the table of the circuits so far."""
     rows, largest = list[dict[str, object]](), max(records, key=lambda record: record["pairs"])
-    for hidden in (False, True):
-        half = [record for record in records if record["hidden"] is hidden]
-        for name in dict.fromkeys(name for record in half for name in record["scores"]):
-            means = mean_score([_score(record["scores"][name]) for record in half if name in record["scores"]])
+    for hidden, gated in product((False, True), (False, True)):
+        part = [r for r in records if r["hidden"] is hidden and ("-vanilla-" not in r["circuit"]) is gated]
+        for name in dict.fromkeys(name for record in part for name in record["scores"]):
+            means = mean_score([_score(record["scores"][name]) for record in part if name in record["scores"]])
             shown = {figure: "" if means[figure] is None else f"{means[figure]:.3f}" for figure in FIGURES}
-            rows.append({"method": name, "half": "rotated, distracted" if hidden else "plain", **shown})
+            half, kind = "rotated, distracted" if hidden else "plain", "gated" if gated else "attention alone"
+            rows.append({"half": half, "circuits": f"{len(part)} {kind}", "method": name, **shown})
     settings: dict[str, object] = {"circuits": f"{len(records)} of {count}", "seed": seed}
     settings |= {"precision and recall": "of as many as true"}
     settings |= {"largest": f"{largest['circuit']} ({largest['nodes']:,} nodes, {largest['pairs']:,} pairs)"}
