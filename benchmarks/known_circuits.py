@@ -107,10 +107,10 @@ def _write(records: list[dict[str, Any]], seed: int, count: int) -> None:
         for name in dict.fromkeys(name for record in part for name in record["scores"]):
             means = mean_score([_score(record["scores"][name]) for record in part if name in record["scores"]])
             shown = {figure: "" if means[figure] is None else f"{means[figure]:.3f}" for figure in FIGURES}
-            half, kind = "rotated, distracted" if hidden else "plain", "gated" if gated else "attention alone"
-            rows.append({"half": half, "circuits": f"{len(part)} {kind}", "method": name, **shown})
+            kind = f"{'hidden' if hidden else 'plain'}, {'gated' if gated else 'attention'}"
+            rows.append({"circuits": kind, "method": name, **shown})
     settings: dict[str, object] = {"circuits": f"{len(records)} of {count}", "seed": seed}
-    settings |= {"precision and recall": "of as many as true"}
+    settings |= {"precision": "of as many as true", "hidden": "rotated and distracted"}
     settings |= {"largest": f"{largest['circuit']} ({largest['nodes']:,} nodes, {largest['pairs']:,} pairs)"}
     for name in METHODS:
         settings[f"processor seconds of {name}"] = f"{sum(record['seconds'][name] for record in records):.0f}"
