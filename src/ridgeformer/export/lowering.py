@@ -50,7 +50,8 @@ MARK, FAINT = 8.0, 4.0
 
 In a rotated stream every column is rounded in proportion to the whole token: the larger the marks, the more the
 coefficients beside them lose. A key reads marks with a gain of `masked()` over their size: the smaller the marks, the
-more logits lose. These two were measured to be best; supports, whose coefficients count most, hold the smaller.
+more logits lose. Of the powers of two that were tried these lost least; supports, whose coefficients count most, hold
+the smaller.
 """
 
 ROTATED_WIDTH = 128
