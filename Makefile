@@ -70,6 +70,7 @@ figures: $(VENV)/docs.stamp  ## measure again what the docs show
 	@$(BIN)/python docs/measure_compiled.py
 	@$(BIN)/python docs/measure_claims.py
 	@$(BIN)/python docs/measure_cards.py
+	@$(BIN)/python docs/measure_exports.py
 	@$(BIN)/python docs/draw_gallery.py
 	@$(BIN)/python docs/draw_programs.py
 	@$(BIN)/python docs/draw_picture.py

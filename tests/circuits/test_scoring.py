@@ -55,12 +55,13 @@ def test_the_truth_itself_is_a_perfect_answer_and_its_opposite_the_worst(known):
     assert isnan(score(known, CircuitAnswer(nodes, threshold=2.0)).nodes.precision)
 
 
-def test_patching_finds_a_hidden_circuit_and_weight_norms_do_not(known):
+def test_patching_finds_a_hidden_circuit_and_weights_do_not_show_it(known):
     found = {name: score(known, method(known)) for name, method in METHODS.items()}
-    assert found["activation patching"].edges.auc == found["gradient attribution"].edges.auc == 1.0
+    assert found["activation patching"].edges.auc == pytest.approx(1.0)
+    assert found["gradient attribution"].edges.auc == pytest.approx(1.0)
     assert found["activation patching"].edges.precision == 1.0
-    assert max(found[name].nodes.auc for name in ("weight norm", "random")) < 0.7
-    assert max(found[name].edges.auc for name in ("weight norm", "random")) < 0.7
+    for name in ("random", "weight norm", "activity", "composition"):
+        assert max(found[name].nodes.auc, found[name].edges.auc) < 0.7, name
 
 
 def test_probes_and_patches(known):
@@ -83,7 +84,7 @@ def test_probes_and_patches(known):
         (CircuitAnswer(edges={("L0.H0", "L0.H1"): 1.0}), "has no"),
         (CircuitAnswer({"L0.H0": float("nan")}), "give finite scores"),
         (CircuitAnswer(probe=(1.0, 2.0)), "was expected"),
-        (CircuitAnswer(patch=(0.0,) * 34), "give a direction"),
+        (CircuitAnswer(patch=(0.0,) * 128), "give a direction"),
     ],
 )
 def test_answers_to_another_question_are_refused(known, answer, message):

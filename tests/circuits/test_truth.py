@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 import torch
 
-from ridgeformer.circuits import PatchedRuns, family, make
+from ridgeformer.circuits import CircuitAnswer, PatchedRuns, family, make, score
 from ridgeformer.circuits.truth import OUTPUT
 
 BY_NAME = {recipe.name: recipe for recipe in family()}
@@ -63,6 +63,20 @@ def test_what_the_truth_says_is_what_interventions_find(name):
 @pytest.mark.parametrize("name", LARGE)
 def test_what_the_truth_says_of_deep_circuits_is_what_interventions_find(name):
     holds(name)
+
+
+def test_a_run_that_starts_late_or_skips_silent_attention_is_the_run_of_the_library():
+    known = made(HIDDEN[0])
+    shown, question = PatchedRuns(known, 0, 1), known.truth.question
+    assert shown._silent
+    hook = (f"blocks.{question.state - 1}.hook_resid_post", lambda value, hook: 1.5 * value)
+    for hooks in ([], [hook]):
+        with torch.no_grad():
+            whole = shown.lens.run_with_hooks(shown.embeds, fwd_hooks=hooks)[:, shown.queries, 0]
+        for start in (0, question.state - 1):
+            torch.testing.assert_close(shown.run(hooks, 2, start), whole.expand(2, -1), rtol=1e-11, atol=1e-11)
+    exact = tuple(known.export.io.directions[question.channel].write[0].tolist())
+    assert score(known, CircuitAnswer(patch=exact)).patch == pytest.approx(1.0)
 
 
 def test_distractors_carry_data_and_leave_predictions_alone():

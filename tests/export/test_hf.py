@@ -201,19 +201,20 @@ def test_a_rotation_hides_the_channels_and_costs_little(target, route, steps, to
 
 
 @pytest.mark.slow
-def test_rotated_vanilla_of_500_layers_and_conjugate_gradients_of_6_steps():
-    """Rounding in a rotated stream is multiplied by the constant of the masks.
+@pytest.mark.parametrize("target", ["t5", "albert", "lens"])
+def test_rotated_vanilla_of_500_layers(target):
+    """Over 90 pairs of a rotation and a task, of all classes, the median was 1.6e-12 and the largest 7.5e-12."""
+    for rotate in range(3):
+        export = exported(target, "vanilla", 500, rotate=rotate)
+        for seed in range(3):
+            assert difference(export, compiled("vanilla", 500), *task(seed)) <= 1e-11
 
-    Over 18 pairs of a rotation and a task the median was 4e-12, 15 were below 1e-11 and all below 1.4e-11.
-    """
-    for target in ("t5", "albert"):
-        found = [
-            difference(exported(target, "vanilla", 500, rotate=seed), compiled("vanilla", 500), *task(seed))
-            for seed in (0, 1, 3)
-        ]
-        assert sorted(found)[1] <= 1e-11
-        assert max(found) <= 2e-11
-    assert difference(exported("t5", "cg", 6, rotate=0), compiled("cg", 6), *task()) <= 1e-10
+
+@pytest.mark.slow
+def test_rotated_conjugate_gradients_of_6_steps():
+    export = exported("t5", "cg", 6, rotate=0)
+    for seed in range(3):
+        assert difference(export, compiled("cg", 6), *task(seed)) <= 1e-9
 
 
 def test_a_rotation_narrows_the_logits_that_masks_exceed():
@@ -236,8 +237,12 @@ def test_a_rotation_narrows_the_logits_that_masks_exceed():
         (lambda: to_hf(compiled("cg", 2), "bert"), "bert has no gated layers"),
         (lambda: to_hf(compiled("cg", 2), "llama"), "Llama's norms compute in float32"),
         (lambda: to_hf(compiled("cg", 2), "opt"), "unknown target"),
+        (lambda: to_hf("model"), "a compiled transformer was expected, not str"),
         (lambda: to_hf(compiled("cg", 2, "float32"), "t5", rotate=0), "float32 then loses the small residuals"),
         (lambda: to_hf(compiled("cg", 2), max_tokens=0), "max_tokens"),
+        (lambda: to_hf(compiled("vanilla", 5), "bert", max_tokens=10**9), "at most 65,536"),
+        (lambda: exported("bert", "vanilla", 10)([task()[0]] * 2, [task()[1]], [task()[2]] * 2), "2, 1 and 2 tasks"),
+        (lambda: exported("bert", "vanilla", 10)([task()[0]] * 2, 1.0, [task()[2]] * 2), "2, 1 and 2 tasks"),
         (lambda: to_hf(rf.compile(
             rf.Exponential(1.0), rf.Richardson(steps=2), features=2, ridge=1.0, primitives="swiglu")),
          "logits of any size"),
@@ -258,6 +263,29 @@ def test_logits_beyond_the_mask_are_refused():
     X, y, Xq = task()
     with pytest.raises(errors.LogitRangeError, match="the masks in the weights hold for"):
         exported("t5", "cg", 2)(9 * X, y, Xq)
+
+
+@pytest.mark.parametrize(("target", "size"), [("bert", 1e10), ("t5", 1e15)])
+def test_targets_too_large_for_the_norms_are_refused_and_smaller_ones_are_exact(target, size):
+    """Beyond 2^36 and 2^51 the norms shrink tokens: predictions would be wrong without a word."""
+    export, model, (X, y, Xq) = exported(target, "vanilla", 10), compiled("vanilla", 10), task()
+    assert difference(export, model, X, size * y, Xq) <= 1e-12 * size
+    with pytest.raises(errors.InputError, match=f"the norms of {target} are the identity"):
+        export(X, 1e3 * size * y, Xq)
+    states = export.hidden_states(X, size * y, Xq)[-1]
+    with pytest.raises(errors.InputError, match="divide y by a constant"):  # as where coefficients outgrow targets
+        export.io.predictions(1e3 * states)
+
+
+def test_outputs_of_other_shapes_are_refused():
+    export = exported("bert", "vanilla", 10)
+    states = export.hidden_states(*task())
+    for wrong in (states[-1][0], states[-1][..., 1:], None):
+        with pytest.raises(errors.ShapeError, match="give what the exported class"):
+            export.io.predictions(wrong)
+    ragged = [list(part) for part in zip(task(), task(1, k=5), strict=True)]
+    with pytest.raises(errors.ShapeError, match="tasks of one size"):
+        export.io.trace(export.hidden_states(*ragged))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

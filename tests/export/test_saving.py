@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ridgeformer import errors
-from ridgeformer.export import load_export
+from ridgeformer.export import hf, load_export, saving
 from tests.export.exported_models import compiled, exported, task
 
 BARRED = """
@@ -119,9 +119,10 @@ def test_edited_files_are_refused(saved, tmp_path):
     """A configuration with other norms, more layers or other weights would load without a word."""
     for target, route, steps in (("albert", "vanilla", 10), ("lens", "vanilla", 10)):
         place = shutil.copytree(saved(target, route, steps), tmp_path / target)
-        for name in ("config.json", "model.safetensors", "io.safetensors"):
+        for name in ("config.json", "model.safetensors", "io.safetensors", "ridgeformer.json"):
             before = (place / name).read_bytes()
-            (place / name).write_bytes(before[:-20] + before[-20:].swapcase() + b" ")
+            edited = before.replace(b'"scale": 1.0', b'"scale": 2.0')  # a record of ridgeformer.json
+            (place / name).write_bytes(edited if edited != before else before[:-20] + before[-20:].swapcase() + b" ")
             with pytest.raises(errors.DataFileError, match="damaged or edited"):
                 load_export(place)
             (place / name).unlink()
@@ -137,6 +138,39 @@ def test_a_configuration_that_asks_for_more_than_the_weights_hold_is_refused(sav
     for key in ("n_layers", "n_ctx", "d_model", "n_heads"):
         (place / "config.json").write_text(json.dumps({**config, key: 10**6}))
         facts["checksums"]["config.json"] = hashlib.sha256((place / "config.json").read_bytes()).hexdigest()
+        facts["checksums"]["ridgeformer.json"] = saving._own_checksum(facts)
         (place / "ridgeformer.json").write_text(json.dumps(facts))
         with pytest.raises(errors.DataFileError, match="does not belong to"):
             load_export(place)
+
+
+@pytest.mark.parametrize(("key", "value"), [("max_tokens", 10**9), ("records", []), ("directions", {})])
+def test_facts_that_do_not_belong_to_their_tensors_are_refused(saved, tmp_path, key, value):
+    place = shutil.copytree(saved("albert", "vanilla", 10), tmp_path / "albert")
+    facts = json.loads((place / "ridgeformer.json").read_text()) | {key: value}
+    facts["checksums"]["ridgeformer.json"] = saving._own_checksum(facts)
+    (place / "ridgeformer.json").write_text(json.dumps(facts))
+    with pytest.raises(errors.DataFileError, match="do not belong together"):
+        load_export(place)
+
+
+@pytest.mark.parametrize("name", ["config.json", "io.safetensors", "ridgeformer.json"])
+def test_a_save_that_was_cut_off_is_refused(saved, tmp_path, name):
+    """A save over an older export, killed while it writes one of its files."""
+    place = shutil.copytree(saved("albert", "vanilla", 10), tmp_path / "albert")
+    newer = saved("albert", "vanilla", 50)
+    for file in ("config.json", "model.safetensors", "io.safetensors", "ridgeformer.json"):
+        content = (newer / file).read_bytes()
+        if file == name:
+            (place / file).write_bytes(content[: len(content) // 2])
+            break
+        (place / file).write_bytes(content)
+    with pytest.raises(errors.DataFileError):
+        load_export(place)
+
+
+def test_a_directory_opened_with_another_version_is_named_with_the_difference(saved, monkeypatch):
+    directory = saved("albert", "vanilla", 10)
+    monkeypatch.setitem(hf.TESTED, "transformers", "0.0.1")
+    with pytest.warns(UserWarning, match=r"on a probe of 8 tokens the predictions differ by \d\.\de[+-]\d+ from"):
+        load_export(directory)

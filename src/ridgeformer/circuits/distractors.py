@@ -18,8 +18,9 @@ from ridgeformer.language.roles import ANCHOR, SUPPORT, Role
 
 __all__ = ["distract"]
 
-DEAD = 4
-"""Dead channels that decoys write, each from lower ones only, so that values stay moderate; two more are embedded."""
+DEAD = 8
+"""Dead channels that decoys and idle parts write, one after the other as the program goes on, each from those before
+it: nearly every part reads what every earlier part wrote, and values stay moderate. Two more are embedded."""
 
 CARRIES = {"y": None, "r": None, "p": None, "alpha": SUPPORT, "copy": ANCHOR, "dead_x": None, "dead_y": None}
 """Channels of moderate size that decoys read, with the role that holds them where the embedding does not say."""
@@ -39,77 +40,88 @@ def distract(program: Program, steps: int, seed: int, decoys: int) -> Program:
     channels = dict(program.channels)
     channels["dead_x"] = Channel("dead_x", "features", "features nobody uses", "features", given["features"].on)
     channels["dead_y"] = Channel("dead_y", "outputs", "targets nobody uses", "targets", given["targets"].on)
-    for number in range(DEAD):
+    for number in range(1, DEAD + 1):
         channels[f"dead_{number}"] = Channel(f"dead_{number}", "outputs", "carries data that nobody uses")
     found = replace(program, channels=channels, uniform=False)
     real = [head for _, i in program.timeline() if isinstance(i, Attend) for head in i.heads]
     held = {name: (role,) if role else channels[name].on for name, role in CARRIES.items() if name in channels}
-    draw = _Draw(numpy_generator(seed, "distractors"), held, real)
-    gated = any(isinstance(instruction, Gate) for _, instruction in program.timeline())
-    found.prelude = draw.section(program.prelude, decoys, gated)
     alike = program.steps * steps if program.uniform else program.steps
-    found.steps = [draw.section(step, decoys, gated) for step in alike]
-    found.readout = draw.section(program.readout, decoys, gated)
+    sections = [program.prelude, *alike, program.readout]
+    gated = any(isinstance(i, Gate) for section in sections for i in section)
+    draw = _Draw(numpy_generator(seed, "distractors"), held, real, sum(len(section) for section in sections))
+    found.prelude, *found.steps, found.readout = (draw.section(section, decoys, gated) for section in sections)
     return found
 
 
 class _Draw:
-    """Random decoys, with the scores, masks and scales of real heads."""
+    """Random decoys, with the scores, masks and scales of real heads; `length` is the number of instructions."""
 
-    def __init__(self, generator: np.random.Generator, held: dict[str, tuple[Role, ...]], real: list[Head]) -> None:
-        self.generator, self.held, self.real = generator, held, real
+    def __init__(
+        self, generator: np.random.Generator, held: dict[str, tuple[Role, ...]], real: list[Head], length: int
+    ) -> None:
+        self.generator, self.held, self.real, self.length = generator, held, real, length
+        self.passed, self.sign, self.sizes = 0, 1.0, dict[tuple[str, str], float]()
+
+    @property
+    def _written(self) -> int:
+        """The number of the dead channel that is written at this point of the program."""
+        return 1 + min(self.passed * DEAD // self.length, DEAD - 1)
+
+    @property
+    def _earlier(self) -> list[str]:
+        """The dead channels that it is written from."""
+        return ["dead_y", *(f"dead_{number}" for number in range(1, self._written))]
 
     def section(self, section: list[Instruction], decoys: int, gated: bool) -> list[Instruction]:
         """Return a section with decoys beside its instructions and, where gates follow each other, between them."""
-        found: list[Instruction] = [self._beside(i, decoys) if isinstance(i, Attend | Gate) else i for i in section]
         free = [place for place, i in enumerate(section) if place and isinstance(i, Gate)]
-        if gated and free:
-            places = sorted((int(place) for place in self.generator.choice(free, decoys)), reverse=True)
-            for number, place in enumerate(places):
+        places = [int(place) for place in self.generator.choice(free, decoys)] if gated and free else []
+        found: list[Instruction] = []
+        for place, instruction in enumerate(section):
+            for number in range(places.count(place)):
                 heads = tuple(self._head(f"decoy {number}.{head}") for head in range(decoys))
-                target, terms = self._product()
-                gate = Gate(f"decoy gate {number}", f"{target} is not used", ((target, terms),))
-                found[place:place] = [Attend(f"decoy heads {number}", "not used", heads), gate]
+                assigned = self._product()
+                gate = Gate(f"decoy gate {place}.{number}", f"{assigned[0]} is not used", (assigned,))
+                found += [Attend(f"decoy heads {place}.{number}", "not used", heads), gate]
+            found.append(self._beside(instruction, decoys) if isinstance(instruction, Attend | Gate) else instruction)
+            self.passed += 1
         return found
 
     def _beside(self, instruction: Attend | Gate, decoys: int) -> Attend | Gate:
         """Add decoy heads to an attention sublayer, and idle parts to its heads and to gated sublayers."""
-        idle = self.generator.random() < 0.5
         if isinstance(instruction, Gate):
-            return (
-                replace(instruction, assignments=(*instruction.assignments, self._product())) if idle else instruction
-            )
-        heads = [self._entangled(head) if self.generator.random() < 0.5 else head for head in instruction.heads]
+            return replace(instruction, assignments=(*instruction.assignments, self._product()))
+        heads = [replace(head, values=(*head.values, *self._moved(head))) for head in instruction.heads]
         heads += [self._head(f"decoy {number}") for number in range(decoys)]
         order = self.generator.permutation(len(heads))
         return replace(instruction, heads=tuple(heads[place] for place in order))
 
     def _head(self, name: str) -> Head:
-        """Return a decoy: the scores and the mask of a real head, other values."""
+        """Return a decoy: the scores and the mask of a real head, other values, as many and as large."""
         like = self.real[int(self.generator.integers(len(self.real)))]
-        size = float(np.linalg.norm([scale for _, _, scale in like.values]))
-        source, target = self._dead()
         readers = {rule.reader for rule in like.mask.rules if rule.source == SUPPORT}
         sources = {rule.source for rule in like.mask.rules if rule.reader in readers}  # all heads read supports
-        carried = (target, self._carried(sources), self._scale(size))
+        target = f"dead_{self._written}"
+        carried = [(target, self._carried(sources), self._scale(scale)) for _, _, scale in like.values]
         scores = tuple((left, right, scale * self.generator.uniform(0.7, 1.4)) for left, right, scale in like.scores)
-        return replace(like, name=name, scores=scores, values=(carried, (target, source, self._scale())))
+        return replace(like, name=name, scores=scores, values=(*carried, *self._moved(like)))
 
-    def _entangled(self, head: Head) -> Head:
-        """Return a real head that also moves one dead channel into another."""
-        source, target = self._dead()
-        return replace(head, values=(*head.values, (target, source, self._scale())))
+    def _moved(self, like: Head) -> list[tuple[str, str, float]]:
+        """Return what a head, real or decoy, also moves: earlier dead channels into the present one."""
+        size = float(np.sqrt(np.mean([scale**2 for _, _, scale in like.values])))
+        return [(f"dead_{self._written}", source, self._scale(size)) for source in self._earlier]
 
     def _product(self) -> tuple[str, tuple[Term, ...]]:
-        """Return a dead channel, and what a decoy unit makes of it."""
-        source, target = self._dead()
-        factors = (self._carried(), source)
-        return target, (Term(1.0, (target,)), Term(self._scale(), factors), Term(self._scale(), (source,)))
+        """Return a dead channel, and what the units of a gated sublayer add to it.
 
-    def _dead(self) -> tuple[str, str]:
-        """Return two dead channels, the lower first."""
-        low, high = sorted(int(place) for place in self.generator.choice(DEAD, 2, replace=False))
-        return f"dead_{low}", f"dead_{high}"
+        There may be a hundred such sublayers, so the next one takes the linear part away again.
+        """
+        target, sources = f"dead_{self._written}", self._earlier
+        factors = (self._carried(), sources[int(self.generator.integers(len(sources)))])
+        self.sign = -self.sign
+        linear = [(source, self.sizes.setdefault((target, source), self._scale())) for source in sources]
+        added = tuple(Term(self.sign * size, (source,)) for source, size in linear)
+        return target, (Term(1.0, (target,)), Term(self._scale(), factors), *added)
 
     def _carried(self, sources: set[Role] | None = None) -> str:
         """Return a channel that holds data: of one column, or, read by a head, on one of its sources."""
@@ -120,4 +132,4 @@ class _Draw:
         return names[int(self.generator.integers(len(names)))]
 
     def _scale(self, size: float = 1.0) -> float:
-        return float(self.generator.choice([-1.0, 1.0]) * size * self.generator.uniform(0.4, 1.2))
+        return float(self.generator.choice([-1.0, 1.0]) * size * self.generator.uniform(0.4, 1.6))

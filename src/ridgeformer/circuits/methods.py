@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -23,6 +23,9 @@ __all__ = ["METHODS", "CircuitAnswer", "PatchedRuns", "probe_directions"]
 Edge = tuple[str, str]
 PAIRS = 2
 """Pairs of tasks that gradients are averaged over; patching every edge is dear, and takes the first."""
+
+BATCH = 128
+"""Patches that are run at once."""
 
 BROKEN = 1e30
 """The effect of a patch after which predictions are no longer finite."""
@@ -94,13 +97,34 @@ class PatchedRuns:
         nodes = (INPUT, *self.known.truth.nodes)
         return {node: self.output(node, self.other) - self.output(node, self.clean) for node in nodes}
 
+    @cached_property
+    def sources(self) -> dict[str, list[str]]:
+        """Every target with the sources that come before it."""
+        found: dict[str, list[str]] = {}
+        for source, target in self.known.truth.edges:
+            found.setdefault(target, []).append(source)
+        return found
+
     # -- patching ----------------------------------------------------------------------------------
 
-    def run(self, hooks: list[tuple[str, Callable[..., Tensor]]], rows: int) -> Tensor:
-        """Return the predictions of `rows` copies of the clean run under hooks, (rows, queries)."""
-        with torch.no_grad():
-            logits = self.lens.run_with_hooks(self.embeds.expand(rows, -1, -1), fwd_hooks=hooks)
-        return logits[:, self.queries, 0]
+    @cached_property
+    def _silent(self) -> frozenset[int]:
+        """Layers none of whose heads writes anything: their attention adds exact zeros."""
+        layers = enumerate(self.lens.original_model.layers)
+        return frozenset(number for number, layer in layers if not bool(layer.attn.o.weight.any()))
+
+    def run(self, hooks: list[tuple[str, Callable[..., Tensor]]], rows: int, start: int = 0) -> Tensor:
+        """Return the predictions of `rows` copies of the clean run under hooks, (rows, queries).
+
+        Layers before `start` are not run again: hooks are all in later ones, or in it.
+        """
+        first = self.embeds if start == 0 else self.clean[f"blocks.{start - 1}.hook_resid_post"]
+        state = first.expand(rows, -1, -1)
+        skipped = self._silent - {int(name.split(".")[1]) for name, _ in hooks}
+        with torch.no_grad(), self.lens.hooks(fwd_hooks=hooks):
+            for layer, block in enumerate(self.lens.blocks[start:], start=start):
+                state = state + block.mlp(state) if layer in skipped else block(state)[0]
+            return state[:, self.queries] @ self.lens.original_model.head.weight[0]
 
     def moved(self, predictions: Tensor) -> float:
         """Return the mean distance of predictions from those of the clean run.
@@ -111,45 +135,55 @@ class PatchedRuns:
 
     def replaced(self, *, by_zero: bool = False) -> dict[str, Tensor]:
         """Return the predictions when one node says what it says in the other run, or nothing, for every node."""
-        nodes = list(self.known.truth.nodes)
-        hooks = []
-        for row, node in enumerate(nodes):
-            layer, head = self.place(node)
-            name = f"blocks.{layer}.hook_mlp_out" if head is None else f"blocks.{layer}.attn.hook_z"
+        found: dict[str, Tensor] = {}
+        everyone = list(self.known.truth.nodes)
+        for at in range(0, len(everyone), BATCH):
+            nodes, hooks = everyone[at : at + BATCH], []
+            for row, node in enumerate(nodes):
+                layer, head = self.place(node)
+                name = f"blocks.{layer}.hook_mlp_out" if head is None else f"blocks.{layer}.attn.hook_z"
 
-            def swap(value: Tensor, hook: Any, row: int = row, head: int | None = head, name: str = name) -> Tensor:
-                value = value.clone()
-                said = torch.zeros_like(value[0]) if by_zero else self.other[name][0]
-                if head is None:
-                    value[row] = said
-                else:
-                    value[row, :, head] = said[:, head]
-                return value
+                def swap(value: Tensor, hook: Any, row: int = row, head: int | None = head, name: str = name) -> Tensor:
+                    value = value.clone()
+                    said = torch.zeros_like(value[0]) if by_zero else self.other[name][0]
+                    if head is None:
+                        value[row] = said
+                    else:
+                        value[row, :, head] = said[:, head]
+                    return value
 
-            hooks.append((name, swap))
-        return dict(zip(nodes, self.run(hooks, len(nodes)), strict=True))
+                hooks.append((name, swap))
+            found |= zip(nodes, self.run(hooks, len(nodes), self.place(nodes[0])[0]), strict=True)
+        return found
 
     def rerouted(self, target: str) -> dict[str, Tensor]:
         """Return the predictions when the target alone reads what a source says in the other run, for every source."""
-        sources = [source for source, reader in self.known.truth.edges if reader == target]
-        moved = torch.stack([self.differences[source] for source in sources])
-        if target == OUTPUT:
-            read = self.lens.original_model.head.weight[0]
-            return dict(zip(sources, self.predictions + moved[:, self.queries] @ read, strict=True))
+        found: dict[str, Tensor] = {}
+        for at in range(0, len(self.sources[target]), BATCH):
+            sources = self.sources[target][at : at + BATCH]
+            moved = torch.stack([self.differences[source] for source in sources])
+            if target == OUTPUT:
+                read = self.lens.original_model.head.weight[0]
+                predictions = self.predictions + moved[:, self.queries] @ read
+            else:
+                hooks = self._added(target, moved)
+                predictions = self.run(hooks, len(sources), self.place(target)[0])
+            found |= zip(sources, predictions, strict=True)
+        return found
+
+    def _added(self, target: str, moved: Tensor) -> list[tuple[str, Callable[..., Tensor]]]:
+        """Return the hooks that add something to what a target reads, and to nothing else."""
         layer, head = self.place(target)
         if head is None:
-            hooks = [(f"blocks.{layer}.mlp.hook_in", lambda value, hook: value + moved)]
-        else:
-            hooks = []
-            for letter, weight in zip("qkv", self.weights(target)[0], strict=True):
+            return [(f"blocks.{layer}.mlp.hook_in", lambda value, hook: value + moved)]
 
-                def add(value: Tensor, hook: Any, weight: Tensor = weight) -> Tensor:
-                    value = value.clone()
-                    value[:, :, head] += moved @ weight
-                    return value
+        def add(value: Tensor, hook: Any, weight: Tensor) -> Tensor:
+            value = value.clone()
+            value[:, :, head] += moved @ weight
+            return value
 
-                hooks.append((f"blocks.{layer}.attn.hook_{letter}", add))
-        return dict(zip(sources, self.run(hooks, len(sources)), strict=True))
+        reads = zip("qkv", self.weights(target)[0], strict=True)
+        return [(f"blocks.{layer}.attn.hook_{letter}", partial(add, weight=weight)) for letter, weight in reads]
 
     # -- gradients ---------------------------------------------------------------------------------
 
@@ -184,7 +218,7 @@ class PatchedRuns:
             nodes[node] = float((moved if head is None else moved[:, head]).sum().abs())
         for target in (*self.known.truth.nodes, OUTPUT):
             slope = self._slope(target, slopes, aim)
-            for source in (s for s, reader in self.known.truth.edges if reader == target):
+            for source in self.sources[target]:
                 edges[source, target] = float((self.differences[source] * slope).sum().abs())
         return nodes, edges
 
@@ -232,7 +266,10 @@ def _composition(known: KnownCircuit) -> CircuitAnswer:
     """Edges by the norm of what the source writes times what the target reads; nodes by the largest edge they send."""
     weights = _weights(known)
     edges = {(s, t): _norm(*(weights[s][1] @ read for read in weights[t][0])) for s, t in known.truth.edges}
-    nodes = {node: max(value for (s, _), value in edges.items() if s == node) for node in known.truth.nodes}
+    nodes = dict.fromkeys(known.truth.nodes, 0.0)
+    for (source, _), value in edges.items():
+        nodes[source] = max(nodes.get(source, 0.0), value)
+    del nodes[INPUT]
     return CircuitAnswer(nodes, edges)
 
 

@@ -16,6 +16,7 @@ from ridgeformer.compiler.compile import assemble
 from ridgeformer.core.checks import ArrayLike, positive
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.export.hf import Export, to_hf, to_transformer_lens
+from ridgeformer.export.interface import Interface
 
 __all__ = ["certify_export", "leakage"]
 
@@ -64,13 +65,29 @@ def _check_export(exported: Export) -> TaskCheck:
     found, expected = exported.model.state_dict(), again.model.state_dict()
     changed = [name for name in expected if name not in found or not torch.equal(found[name], expected[name])]
     changed += [name for name in found if name not in expected]
-    what = f"all {len(expected):,} tensors of the stock class are, bit by bit, those that the specification exports to"
+    changed += [name for name in ("embed", "numbers", "directions", "records") if _differs(io, again.io, name)]
+    what = (
+        f"all {len(expected):,} tensors of the stock class and its interface are, bit by bit, those that the "
+        "specification exports to"
+    )
     if changed:
         what = (
-            f"{len(changed):,} tensors of the stock class are NOT those that the specification exports to: {changed[0]}"
+            f"{len(changed):,} tensors of the stock class or its interface are NOT those that the specification "
+            f"exports to: {changed[0]}"
         )
     measured = np.asarray(float(len(changed)))
     return TaskCheck("weights", what, "none", measured, np.zeros_like(measured), kind="observed")
+
+
+def _differs(found: Interface, expected: Interface, part: str) -> bool:
+    """Return whether two interfaces embed or read otherwise."""
+    one, other = getattr(found, part), getattr(expected, part)
+    if part == "records":
+        return bool(one != other)
+    pairs = [(one.get(name), other.get(name)) for name in {*one, *other}]
+    if part == "directions":
+        pairs = [(a and getattr(a, side), b and getattr(b, side)) for a, b in pairs for side in ("read", "write")]
+    return not all(a is not None and b is not None and torch.equal(a, b) for a, b in pairs)
 
 
 def leakage(exported: Export, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> float:

@@ -20,7 +20,7 @@ from ridgeformer.export.interface import Interface
 from ridgeformer.export.lowering import lower
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["FACTS", "TARGETS", "TESTED", "Export", "to_hf", "to_transformer_lens"]
 
@@ -29,6 +29,9 @@ TARGETS = {"t5": "rms", "llama": "rms", "albert": "layernorm", "bert": "layernor
 
 FACTS = "ridgeformer.json"
 """The file that makes a model directory an export."""
+
+MOST_TOKENS = 2**16
+"""The longest sequence that a model is exported for; tables of positions and numbers grow with it."""
 
 TESTED = {"transformers": "5.23.0", "transformer-lens": "4.3.0"}
 """The versions that the tests run with."""
@@ -143,7 +146,15 @@ def _checked(
     model: CompiledTransformer, build: str, module: str, library: str, max_tokens: int, rotate: int | None
 ) -> Export:
     """Build an export; with another version of the library than tested, warn with the difference on a probe."""
+    if not isinstance(model, CompiledTransformer):
+        raise InputError(
+            f"a compiled transformer was expected, not {type(model).__name__}: give what compile returned."
+        )
     max_tokens = whole(max_tokens, "max_tokens", 4)
+    if max_tokens > MOST_TOKENS:
+        raise InputError(
+            f"max_tokens is {max_tokens:,}; at most {MOST_TOKENS:,} was expected: attention takes the square of it."
+        )
     rotate = None if rotate is None else whole(rotate, "rotate", 0)
     lowered = lower(model, max_tokens, rotated=rotate is not None)
     if rotate is not None and model.spec.dtype == "float32" and any(block.gated for block in lowered.blocks):
@@ -159,11 +170,13 @@ def _checked(
         extra = "lens" if library == "transformer-lens" else "hf"
         raise InputError(f"{library} is not installed ({error}): install ridgeformer[{extra}].") from None
     exported = Export(*getattr(family, build)(lowered, rotate))
-    warn_untested(exported, model, library)
+    warn_untested(exported, lambda: model, library, stacklevel=4)
     return exported
 
 
-def warn_untested(exported: Export, model: CompiledTransformer, library: str) -> None:
+def warn_untested(
+    exported: Export, compiled: Callable[[], CompiledTransformer], library: str, *, stacklevel: int
+) -> None:
     """Warn if the library has another version than the tested one, with the difference measured on a probe."""
     try:
         found = version(library)
@@ -171,7 +184,7 @@ def warn_untested(exported: Export, model: CompiledTransformer, library: str) ->
         found = "unknown"
     if found == TESTED[library]:
         return
-    generator = torch_generator(0, "probe of an export")
+    model, generator = compiled(), torch_generator(0, "probe of an export")
     rows = torch.randn(8, model.spec.features, generator=generator, dtype=torch.float64)
     rows = rows / rows.norm(dim=1, keepdim=True)
     y = torch.randn(6, model.spec.outputs, generator=generator, dtype=torch.float64)
@@ -180,5 +193,5 @@ def warn_untested(exported: Export, model: CompiledTransformer, library: str) ->
     warnings.warn(
         f"{library} is {found} and exports are tested with {TESTED[library]}; on a probe of 8 tokens the predictions "
         f"differ by {difference:.1e} from the compiled model's.",
-        stacklevel=4,
+        stacklevel=stacklevel,
     )

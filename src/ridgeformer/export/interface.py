@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,16 @@ from ridgeformer.compiler.specification import write_source
 from ridgeformer.core.checks import ArrayLike
 from ridgeformer.core.errors import InputError, LogitRangeError, ShapeError
 from ridgeformer.export.circuit import Circuit, draw_circuit
-from ridgeformer.export.lowering import MARK, UNDERFLOW, Basis, Lowered, masked
+from ridgeformer.export.lowering import UNDERFLOW, Basis, Lowered, mark, masked
 from ridgeformer.language.expansion import expand
 from ridgeformer.language.interpreter import excess, interpret, start
 from ridgeformer.language.program import Attend
 from ridgeformer.language.roles import AGGREGATOR, ANCHOR, NULL, QUERY, SUPPORT, Role, Tokens
 
 __all__ = ["Direction", "Interface", "LayerRecord", "describe"]
+
+NORMS_IDLE = {"t5": 2.0**51, "llama": 2.0**51, "bert": 2.0**36, "albert": 2.0**36, "gpt2": 2.0**36}
+"""Root mean square of a token up to which the norms of a class are the identity; LayerNorms compute in float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +116,12 @@ class Interface:
             InputError: what the compiled model refuses, too many tokens, or logits that a mask cannot exceed.
         """
         tasks: list[tuple[Any, Any, Any]] = [(X, y, Xq)]
-        if isinstance(X, list) and X and getattr(X[0], "ndim", 0) == 2:
+        if isinstance(X, list | tuple) and X and getattr(X[0], "ndim", 0) == 2:
+            counts = [len(part) if isinstance(part, Sized) else 1 for part in (X, y, Xq)]
+            if len(set(counts)) > 1:
+                raise ShapeError(
+                    f"X, y and Xq list {counts[0]}, {counts[1]} and {counts[2]} tasks: give as many of each."
+                )
             tasks = list(zip(X, list(y), list(Xq), strict=True))  # type: ignore[arg-type]
         streams = [stream for task in tasks for stream in self._streams(self._check(*task))]
         lengths = [len(stream) for stream in streams]
@@ -123,6 +131,7 @@ class Interface:
                 "it with a larger max_tokens, or give fewer rows."
             )
         embeds = torch.nn.utils.rnn.pad_sequence(streams, batch_first=True)
+        self._check_norms(embeds)
         given: dict[str, Tensor] = {"inputs_embeds": embeds}
         kept = torch.arange(embeds.shape[1]) < torch.tensor(lengths)[:, None]
         if self.causal:
@@ -133,6 +142,16 @@ class Interface:
         elif len(set(lengths)) > 1:
             given["attention_mask"] = kept.long()
         return given
+
+    def _check_norms(self, states: Tensor) -> None:
+        """Refuse hidden states so large that the norms of the class change them."""
+        limit = NORMS_IDLE.get(self.target, torch.inf)
+        largest = float(states.detach().double().square().mean(-1).max().sqrt())
+        if not largest <= limit:
+            raise InputError(
+                f"tokens reach a root mean square of {largest:.3g}, and the norms of {self.target} are the identity up "
+                f"to {limit:.3g}: divide y by a constant, and multiply the predictions by it."
+            )
 
     @property
     def _room(self) -> float:
@@ -196,14 +215,20 @@ class Interface:
 
         Args:
             output: What the class returned, or its last hidden state; of TransformerLens, the logits.
+
+        Raises:
+            InputError: another output, or hidden states beyond the range in which the norms are the identity.
         """
         hidden = getattr(output, "last_hidden_state", output)
-        if not isinstance(hidden, Tensor) or hidden.shape[-1] not in (self.hidden, self.spec.outputs + 1):
+        sizes = (self.hidden, self.spec.outputs + 1)
+        if not isinstance(hidden, Tensor) or hidden.ndim != 3 or hidden.shape[-1] not in sizes:
             raise ShapeError(
-                f"an output of {self.hidden} columns was expected: give what the exported class returned, unchanged."
+                f"an output of shape (tasks, tokens, {self.hidden}) was expected: give what the exported class "
+                "returned, unchanged."
             )
         if hidden.shape[-1] == self.spec.outputs + 1 and self.target == "lens":
             return [task[task[:, -1] > 0.5][:, :-1] for task in hidden]
+        self._check_norms(hidden)
         record = next(record for record in reversed(self.records) if record.name == "f")
         return self.read(record, hidden)
 
@@ -221,7 +246,10 @@ class Interface:
         """Return what every step computed, from all hidden states of one run on tasks of one size."""
         found: dict[str, dict[int, Tensor]] = {}
         for record in self.records:
-            value = torch.stack(self.read(record, hidden_states[record.state]))
+            read = self.read(record, hidden_states[record.state])
+            if len({len(task) for task in read}) > 1:
+                raise ShapeError("a trace has tasks of one size: run those of other sizes one by one.")
+            value = torch.stack(read)
             found.setdefault(record.name, {})[record.step] = value
         steps = self.spec.steps
         return Trace({name: torch.stack([by[step] for step in sorted(by)]) for name, by in found.items()}, steps)
@@ -234,7 +262,7 @@ def describe(lowered: Lowered, basis: Basis, target: str, *, causal: bool, rotat
     for role in model.program.roles:
         W = model.embed[role.value].detach().double()
         W = torch.cat([W, W.new_zeros(len(W), width - W.shape[1])], 1)
-        W[-1, lowered.role_columns[role]] = MARK
+        W[-1, lowered.role_columns[role]] = mark(role)
         embed[role] = (W @ basis.write).to(lowered.dtype)
         code = lowered.numbers(role)
         if code is not None:
@@ -245,7 +273,7 @@ def describe(lowered: Lowered, basis: Basis, target: str, *, causal: bool, rotat
         alive = [state for state in states if lowered.ends[state] in held]
         directions[name] = Direction(channel.meaning, basis.read[:, columns], basis.write[columns], _runs(alive))
     for role, column in lowered.role_columns.items():
-        vectors = basis.read[:, [column]] / MARK, basis.write[[column]] * MARK
+        vectors = basis.read[:, [column]] / mark(role), basis.write[[column]] * mark(role)
         directions[f"role {role.value}"] = Direction(f"1 on {role.value} tokens", *vectors, (states,))
     places = {}
     for number, (section, instruction, sublayer) in enumerate(model.sublayers, start=1):

@@ -1,7 +1,8 @@
 """BERT, ALBERT and GPT-2: LayerNorm classes without gated layers, which hold the vanilla route.
 
 A LayerNorm subtracts the mean, so every column of the stream has a negated twin, and the mean is 0 up to rounding. The
-rest of the norm is the identity for the same reason as RMSNorm, and the feed-forward layers are zero.
+rest of the norm is the identity for the same reason as RMSNorm, in float64 while the root mean square is below 2^36,
+and the feed-forward layers are zero.
 """
 
 from __future__ import annotations

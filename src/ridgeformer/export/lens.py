@@ -7,7 +7,7 @@ from transformer_lens.config import TransformerBridgeConfig
 from transformer_lens.model_bridge import TransformerBridge
 
 from ridgeformer.export.interface import Interface, describe
-from ridgeformer.export.lowering import Basis, Lowered, fill
+from ridgeformer.export.lowering import Basis, Lowered, fill, stream_width
 from ridgeformer.export.rms import power_of_four
 
 __all__ = ["SETTINGS", "boot", "bridge"]
@@ -34,8 +34,9 @@ def bridge(lowered: Lowered, rotate: int | None) -> tuple[TransformerBridge, Int
     Logits have one column more than there are outputs: 1 on queries.
     """
     size, gated = power_of_four(lowered.head_size), any(block.gated for block in lowered.blocks)
-    basis, outputs = Basis.choose(lowered.width, lowered.width, rotate), lowered.model.spec.outputs
-    sizes = (lowered.width, size, lowered.heads, len(lowered.blocks), lowered.max_tokens, lowered.units, 2, outputs + 1)
+    hidden, outputs = stream_width(lowered, rotate), lowered.model.spec.outputs
+    basis = Basis.choose(lowered.width, hidden, rotate)
+    sizes = (hidden, size, lowered.heads, len(lowered.blocks), lowered.max_tokens, lowered.units, 2, outputs + 1)
     switches = ("silu", gated, not gated, "bidirectional", None, "standard", False, False)
     model = boot(dict(zip(SETTINGS, sizes + switches, strict=True)), lowered.dtype)
     native = model.original_model

@@ -23,9 +23,21 @@ from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.language.program import Attend, Gate
-from ridgeformer.language.roles import AGGREGATOR, NULL, Mask, Role
+from ridgeformer.language.roles import AGGREGATOR, NULL, SUPPORT, Mask, Role
 
-__all__ = ["MARK", "UNDERFLOW", "Basis", "Block", "Lowered", "Matrices", "fill", "lower", "masked", "unshared"]
+__all__ = [
+    "UNDERFLOW",
+    "Basis",
+    "Block",
+    "Lowered",
+    "Matrices",
+    "fill",
+    "lower",
+    "mark",
+    "masked",
+    "stream_width",
+    "unshared",
+]
 
 MASKED = {torch.float64: 1024.0, torch.float32: 256.0}
 """What a logit loses where reading is not allowed."""
@@ -33,8 +45,17 @@ MASKED = {torch.float64: 1024.0, torch.float32: 256.0}
 MASKED_ROTATED = 784.0
 """The same in a rotated float64 stream, whose rounding is multiplied by it."""
 
-MARK = 8.0
-"""What a token holds in the columns of its role and number: as large as other channels, which rounding comes from."""
+MARK, FAINT = 8.0, 4.0
+"""What tokens hold in the columns of their role and number, and what supports hold there.
+
+In a rotated stream every column is rounded in proportion to the whole token: the larger the marks, the more the
+coefficients beside them lose. A key reads marks with a gain of `masked()` over their size: the smaller the marks, the
+more logits lose. Of the powers of two that were tried these lost least; supports, whose coefficients count most, hold
+the smaller.
+"""
+
+ROTATED_WIDTH = 128
+"""A rotated stream has at least as many columns: each then holds, and is rounded to, less."""
 
 UNDERFLOW = {torch.float64: 746.0, torch.float32: 104.0}
 """How far below the largest logit the exponential of another is exactly 0."""
@@ -46,6 +67,16 @@ LONE = (AGGREGATOR, NULL)
 def masked(dtype: torch.dtype, rotated: bool) -> float:
     """Return what a logit loses where reading is not allowed."""
     return MASKED_ROTATED if rotated and dtype == torch.float64 else MASKED[dtype]
+
+
+def stream_width(lowered: Lowered, rotate: int | None) -> int:
+    """Return the columns of a stream in a class that takes any number."""
+    return lowered.width if rotate is None else max(lowered.width, ROTATED_WIDTH)
+
+
+def mark(role: Role) -> float:
+    """Return what the tokens of a role hold in its column."""
+    return FAINT if role == SUPPORT else MARK
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +113,7 @@ class Lowered:
 
     @cached_property
     def role_columns(self) -> dict[Role, int]:
-        """The column that holds `MARK` on the tokens of a role."""
+        """The column that holds `mark(role)` on the tokens of a role."""
         return {role: self.model.layout.width + place for place, role in enumerate(self.model.program.roles)}
 
     @cached_property
@@ -114,10 +145,10 @@ class Lowered:
             return None
         digits = (torch.arange(self.max_tokens)[:, None] >> torch.arange(self.bits)) & 1
         found = torch.zeros(self.max_tokens, self.width, dtype=torch.float64)
-        for half, roles in enumerate(self.numbered):
+        for half, (roles, size) in enumerate(zip(self.numbered, (FAINT, MARK), strict=True)):
             if role in roles:
                 start = self._bits_from + half * self.bits
-                found[:, start : start + self.bits] = MARK * digits.double()
+                found[:, start : start + self.bits] = size * digits.double()
         return found
 
     def head_columns(self, mask: Mask) -> list[tuple[Tensor, Tensor]]:
@@ -141,14 +172,15 @@ class Lowered:
             (readers_of, sources_of), start = self.numbered, self._bits_from
             for bit in range(self.bits):
                 asked, held = torch.zeros(2, self.width, dtype=torch.float64)
-                asked[start + bit] = held[start + self.bits + bit] = 1 / MARK
+                asked[start + bit], held[start + self.bits + bit] = 1 / FAINT, 1 / MARK
                 found += [(asked, held - self._ones(sources_of)), (self._ones(readers_of) - asked, -held)]
         return [(query, key * masked(self.dtype, self.rotated)) for query, key in found]
 
     def _ones(self, roles: tuple[Role, ...]) -> Tensor:
         """Return the column that reads 1 on the tokens of these roles."""
         found = torch.zeros(self.width, dtype=torch.float64)
-        found[[self.role_columns[role] for role in roles]] = 1 / MARK
+        for role in roles:
+            found[self.role_columns[role]] = 1 / mark(role)
         return found
 
     # -- sizes -------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """T5's encoder and Llama: RMSNorm classes with gated SiLU layers, which hold every softmax route.
 
-RMSNorm computes g x / sqrt(mean x^2 + eps). With eps = 2^126 and g = 2^63 it is the identity, bit for bit, while the
-root mean square of x is below 2^51.
+RMSNorm computes g x / sqrt(mean x^2 + eps), the mean in float32 whatever x is. With eps = 2^126 and g = 2^63 it is the
+identity, bit for bit, while the root mean square of x is below 2^51; larger tokens are refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaModel, PreTrainedModel, T5Config, T5E
 
 from ridgeformer.core.errors import InputError
 from ridgeformer.export.interface import Interface, describe
-from ridgeformer.export.lowering import Basis, Lowered, fill
+from ridgeformer.export.lowering import Basis, Lowered, fill, stream_width
 
 __all__ = ["EPSILON", "GAIN", "llama", "power_of_four", "t5"]
 
@@ -29,14 +29,14 @@ def power_of_four(size: int) -> int:
 
 def t5(lowered: Lowered, rotate: int | None) -> tuple[PreTrainedModel, Interface]:
     """Return T5's encoder, called with `inputs_embeds` alone: its attention is bidirectional and does not scale."""
-    heads, size = lowered.heads, lowered.head_size
+    heads, size, hidden = lowered.heads, lowered.head_size, stream_width(lowered, rotate)
     config = T5Config(
-        d_model=lowered.width, d_kv=size, d_ff=lowered.units, num_layers=len(lowered.blocks), num_heads=heads,
+        d_model=hidden, d_kv=size, d_ff=lowered.units, num_layers=len(lowered.blocks), num_heads=heads,
         vocab_size=2, dropout_rate=0.0, layer_norm_epsilon=EPSILON, feed_forward_proj="gated-silu",
         use_cache=False,
     )  # fmt: skip
     config._attn_implementation = "eager"
-    model, basis = T5EncoderModel(config), Basis.choose(lowered.width, lowered.width, rotate)
+    model, basis = T5EncoderModel(config), Basis.choose(lowered.width, hidden, rotate)
     blank(model, lowered.dtype)
     with torch.no_grad():
         for layer, block in zip(model.encoder.block, lowered.blocks, strict=True):

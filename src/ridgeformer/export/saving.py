@@ -16,11 +16,12 @@ import torch
 import transformers
 
 from ridgeformer.compiler import Specification
+from ridgeformer.compiler.compile import assemble
 from ridgeformer.core.errors import DataFileError, InputError, RidgeformerError
 from ridgeformer.core.reading import explained, read_regular
 from ridgeformer.export.card import model_card
 from ridgeformer.export.circuit import Circuit
-from ridgeformer.export.hf import FACTS, TARGETS, Export
+from ridgeformer.export.hf import FACTS, TARGETS, Export, warn_untested
 from ridgeformer.export.interface import Direction, Interface, LayerRecord
 from ridgeformer.language.roles import Role
 
@@ -75,6 +76,7 @@ def save_export(exported: Export, directory: str | Path) -> Path:
         content = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
         (directory / TENSORS).write_bytes(content)
         facts["checksums"] = {name: _checksum(directory / name) for name in (CONFIG, WEIGHTS, TENSORS)}
+        facts["checksums"][FACTS] = _own_checksum(facts)
         (directory / FACTS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
         (directory / CARD).write_text(model_card(exported), encoding="utf-8")
     except OSError as error:
@@ -108,8 +110,9 @@ def load_export(directory: str | Path) -> Export:
         targets = (*TARGETS, "lens")
         if not isinstance(facts, dict) or facts.get("format") != FORMAT or facts.get("target") not in targets:
             raise DataFileError(f"{directory / FACTS} does not describe a {FORMAT}: give a directory made by save.")
-        for name, expected in facts["checksums"].items():
-            if name in (CONFIG, WEIGHTS, TENSORS) and _checksum(directory / name) != expected:
+        for name in (CONFIG, WEIGHTS, TENSORS, FACTS):
+            found = _own_checksum(facts) if name == FACTS else _checksum(directory / name)
+            if found != facts["checksums"][name]:
                 raise DataFileError(
                     f"{directory / name} is not the file that was saved: it was damaged or edited, and nothing that "
                     f"{FACTS} says of the model would be known to hold. Export the model again, or open it without "
@@ -117,7 +120,10 @@ def load_export(directory: str | Path) -> Export:
                 )
         io = _interface(facts, safetensors.torch.load(read_regular(directory / TENSORS, MOST_BYTES)))
         model = _read_bridge(directory, io) if io.target == "lens" else _read_class(directory, io)
-    return Export(model.eval().requires_grad_(False), io)
+    exported = Export(model.eval().requires_grad_(False), io)
+    library = "transformer-lens" if io.target == "lens" else "transformers"
+    warn_untested(exported, lambda: assemble(io.spec, io.carried, io.unsketched), library, stacklevel=3)
+    return exported
 
 
 def _read_class(directory: Path, io: Interface) -> Any:
@@ -154,6 +160,12 @@ def _checksum(path: Path) -> str:
     return hashlib.sha256(read_regular(path)).hexdigest()
 
 
+def _own_checksum(facts: dict[str, Any]) -> str:
+    """Return the SHA-256 of all facts, the checksums of other files included."""
+    sums = {name: value for name, value in facts["checksums"].items() if name != FACTS}
+    return hashlib.sha256(json.dumps({**facts, "checksums": sums}, sort_keys=True).encode()).hexdigest()
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Let the library show no progress bar."""
@@ -182,6 +194,10 @@ def _interface(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Inter
         for name, found in facts["directions"].items()
     }
     records = tuple(LayerRecord(**{**record, "role": Role(record["role"])}) for record in facts["records"])
+    read = {record.channel for record in records} | {f"role {role}" for role in facts["roles"]}
+    counts = {len(table) for table in parts("numbers").values()} | {facts["max_tokens"]}
+    if not any(record.name == "f" for record in records) or read - set(directions) or len(counts) > 1:
+        raise DataFileError(f"{FACTS} and {TENSORS} do not belong together: export the model again.")
     return Interface(
         Specification.from_dict(facts["specification"]), facts["target"], facts["max_tokens"], facts["hidden"],
         facts["causal"], facts["rotate"], tuple(Role(role) for role in facts["roles"]), parts("embed"),
