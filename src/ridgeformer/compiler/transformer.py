@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literally
 from ridgeformer.compiler.execution.fast import Plans
-from ridgeformer.compiler.execution.plans import fingerprint
 from ridgeformer.compiler.inputs import TokenInput, check_task
 from ridgeformer.compiler.layout import Layout
 from ridgeformer.compiler.lowering import Weights
@@ -166,13 +165,15 @@ class CompiledTransformer(nn.Module):
 
     def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
         """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
-        tokens, stream = self.tokens(X.shape[-2], Xq.shape[-2]), self.stream(X, y, Xq)
-        weights = list(self.parameters())
-        wants_gradient = stream.requires_grad or any(weight.requires_grad for weight in weights)
+        tokens, weights = self.tokens(X.shape[-2], Xq.shape[-2]), list(self.parameters())
+        wants_gradient = any(tensor.requires_grad for tensor in (X, y, Xq, *weights))
         if torch.is_grad_enabled() and wants_gradient:
-            return run_literally(self, stream, tokens, wanted=wanted)
-        self._plans.refresh(self, fingerprint(weights))
-        return run_fast(self, stream.detach(), tokens, self._plans, wanted)
+            return run_literally(self, self.stream(X, y, Xq), tokens, wanted=wanted)
+        self._plans.refresh(self, weights)
+        table = self._plans.table(self, tokens, wanted) if X.ndim == 2 and X.device.type == "cpu" else None
+        if table is not None:
+            return table.run(self.stream(X, y, Xq, table.columns).detach())
+        return run_fast(self, self.stream(X, y, Xq).detach(), tokens, self._plans, wanted)
 
     def answer(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
         """Run as `readings` does, for the last prediction alone."""
@@ -189,8 +190,8 @@ class CompiledTransformer(nn.Module):
         counts = {SUPPORT: supports, ANCHOR: supports, AGGREGATOR: 1, NULL: 1, QUERY: queries}
         return Tokens({role: counts[role] for role in self.program.roles})
 
-    def stream(self, X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        """Return the stream the first sublayer sees: every token through the embedding of its role."""
+    def stream(self, X: Tensor, y: Tensor, Xq: Tensor, columns: Sequence[int] | None = None) -> Tensor:
+        """Return the stream the first sublayer sees, or columns of it: every token through the embedding of its role."""
         batch, k, q = X.shape[:-2], X.shape[-2], Xq.shape[-2]
 
         def given(rows: Tensor, targets: Tensor | None) -> Tensor:
@@ -206,7 +207,8 @@ class CompiledTransformer(nn.Module):
             NULL: (nothing, None),
             QUERY: (Xq, None),
         }
-        parts = [given(*inputs[role]) @ self.embed[role.value] for role in self.tokens(k, q).counts]
+        chosen = slice(None) if columns is None else list(columns)
+        parts = [given(*inputs[role]) @ self.embed[role.value][:, chosen] for role in self.tokens(k, q).counts]
         return torch.cat(parts, dim=-2)
 
     @cached_property

@@ -4,7 +4,7 @@ import torch
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential, Gaussian
 from ridgeformer.solving.engines import fused
-from ridgeformer.solving.engines.compiled import compiled
+from ridgeformer.core.compiled import compiled
 
 pytestmark = pytest.mark.skipif(not compiled(), reason="Numba is not there")
 

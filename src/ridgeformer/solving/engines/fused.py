@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.kernels import LogitKernel
-from ridgeformer.solving.engines.compiled import compile_it, compiled
+from ridgeformer.core.compiled import compile_it, compiled
 
 __all__ = ["FusedRows", "fuses"]
 
