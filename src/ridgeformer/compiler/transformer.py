@@ -19,7 +19,7 @@ from ridgeformer.compiler.reports import Budget, Trace, collect, count, explain
 from ridgeformer.compiler.specification import Specification, write_source
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.checks import ArrayLike
-from ridgeformer.core.errors import DtypeError, unknown_name
+from ridgeformer.core.errors import DtypeError, InputError, unknown_name
 from ridgeformer.language.interpreter import run as interpret_program
 from ridgeformer.language.interpreter import unroll
 from ridgeformer.language.program import Attend, Gate, Instruction, Program, Record
@@ -131,6 +131,34 @@ class CompiledTransformer(nn.Module):
             for (layer, n), weight in zip(found, saved, strict=True):
                 layer.W_O[n].detach().copy_(weight)
 
+    @contextmanager
+    def frozen(self) -> Iterator[CompiledTransformer]:
+        """Promise that no weight changes within a `with` block, for many passes in a row.
+
+        Every pass compares all weights with those that it was planned for; in here none does, and short passes too run
+        in one kernel where Numba is installed, which takes half a second to start.
+
+        Raises:
+            InputError: a weight has changed meanwhile, so that passes since then ran with the old one; or one wants
+                a gradient.
+
+        Example:
+            >>> from ridgeformer import ConjugateGradients, DotProduct, compile
+            >>> with compile(DotProduct(), ConjugateGradients(steps=1), features=1, ridge=1.0).frozen() as model:
+            ...     float(model([[1.0]], [2.0], [[1.0]]))
+            1.0
+        """
+        if any(weight.requires_grad for weight in self.parameters()):
+            raise InputError("a weight wants a gradient, which a frozen model cannot give: run it without frozen.")
+        self._plans.refresh(self, list(self.parameters()))
+        before, self._plans.frozen = self._plans.frozen, True
+        try:
+            yield self
+        finally:
+            self._plans.frozen = before
+        if not self._plans.holds(list(self.parameters())):
+            raise InputError("a weight was changed while the model was frozen: run again what ran since.")
+
     @property
     def budget(self) -> Budget:
         """What it costs."""
@@ -165,11 +193,12 @@ class CompiledTransformer(nn.Module):
 
     def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
         """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
-        tokens, weights = self.tokens(X.shape[-2], Xq.shape[-2]), list(self.parameters())
-        wants_gradient = any(tensor.requires_grad for tensor in (X, y, Xq, *weights))
-        if torch.is_grad_enabled() and wants_gradient:
+        tokens, weights = self.tokens(X.shape[-2], Xq.shape[-2]), () if self._plans.frozen else self.parameters()
+        given = list(weights)
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (X, y, Xq, *given)):
             return run_literally(self, self.stream(X, y, Xq), tokens, wanted=wanted)
-        self._plans.refresh(self, weights)
+        if not self._plans.frozen:
+            self._plans.refresh(self, given)
         table = self._plans.table(self, tokens, wanted) if X.ndim == 2 and X.device.type == "cpu" else None
         if table is not None:
             return table.run(self.stream(X, y, Xq, table.columns).detach())

@@ -51,22 +51,24 @@ class Plans:
         self.weights: list[Tensor] = []
         self.ones: frozenset[int] = frozenset()
         self.moves: dict[Tokens, list[Move]] = {}
-        self.tables: dict[tuple[Tokens, frozenset[int] | None], Table | None] = {}
+        self.tables: dict[tuple[object, ...], Table | None] = {}
         self.frozen = False
 
     def refresh(self, model: CompiledTransformer, weights: Sequence[Tensor]) -> None:
         """Forget the plans if any of the model's weights has changed."""
-        if self.frozen and self.weights:
-            return
-        if len(weights) != len(self.weights) or not all(map(torch.equal, weights, self.weights)):
+        if not self.holds(weights):
             self.weights = [weight.detach().clone() for weight in weights]
             self.moves, self.tables, self.ones = {}, {}, always_one(model)
 
+    def holds(self, weights: Sequence[Tensor]) -> bool:
+        """Whether these are the weights that the plans were made for."""
+        return len(weights) == len(self.weights) and all(map(torch.equal, weights, self.weights))
+
     def table(self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None) -> Table | None:
         """Return the schedule as one table of instructions; None where torch is to carry out the plans."""
-        key = (tokens, wanted)
+        key = (tokens, wanted, self.frozen)
         if key not in self.tables:
-            worth = self.frozen or work(self.of(model, tokens)) * tokens.total >= LEAST_WORK
+            worth = self.frozen or work(self.of(model, tokens), tokens.total) >= LEAST_WORK
             tracing = trace_weights(model, self.of(model, tokens), tokens, wanted) if worth and compiled() else None
             while len(self.tables) >= SEQUENCES:
                 self.tables.pop(next(iter(self.tables)), None)
@@ -96,19 +98,30 @@ class Plans:
         return Plans, ()  # a copied or pickled model makes its own
 
 
-LEAST_WORK = 2**20
-"""Numbers that the operations of a pass write from which on Numba, half a second once in a process, is started."""
+LEAST_WORK = 2**21
+"""Products that a pass takes from which on Numba is started: half a second once in a process."""
 
 
-def work(moves: Sequence[Move]) -> int:
-    """Return the number of operations on rows that a schedule's plans have."""
+def work(moves: Sequence[Move], total: int) -> int:
+    """Return about how many products the plans of a schedule take on a sequence of `total` tokens.
+
+    Example:
+        >>> from ridgeformer import ConjugateGradients, DotProduct, compile
+        >>> model = compile(DotProduct(), ConjugateGradients(steps=2), features=2, ridge=1.0)
+        >>> moves = Plans().of(model, model.tokens(3, 1))
+        >>> work(moves, 8) == 2 * work(moves, 4)
+        True
+    """
     found = 0
     for _, _, _, plan in moves:
         if isinstance(plan, GatedPlan) and plan.operations is not None:
             found += len(plan.operations.added)
         elif isinstance(plan, AttentionPlan):
-            found += len(plan.own.added) + sum(len(head.values) for head in plan.heads)
-    return found
+            found += len(plan.own.added)
+            for head in plan.heads:
+                each = {"pattern": total, "sum": 2 * head.key[1].shape[1]}.get(head.kind, 1)
+                found += each * len(head.values)
+    return found * total
 
 
 def run_fast(

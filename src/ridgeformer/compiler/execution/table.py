@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.compiler.execution.kernel import Code, carry_out
+from ridgeformer.compiler.execution.kernel import carry_out
 from ridgeformer.compiler.execution.literal import Reading
 from ridgeformer.compiler.execution.tracing import Formed, Made, Moved, Recorded, Tracing
 from ridgeformer.core.compiled import compile_it
@@ -118,7 +118,9 @@ def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> Table | None:
     for value, number in tracing.constants.items():
         scalars[places.where[value]] = number
     counts = places.counts["row"], places.matrices
-    return Table(tuple(columns), tuple(stretches), tuple(tracing.recorded), tracing.stored, *counts, scalars, tracing.total)
+    return Table(
+        tuple(columns), tuple(stretches), tuple(tracing.recorded), tracing.stored, *counts, scalars, tracing.total
+    )
 
 
 def _needed(tracing: Tracing) -> list[Made | Formed | Moved]:
