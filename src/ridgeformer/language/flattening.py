@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, str] = {
     "min": "min(a, b): b - relu(b - a)",
     "clip": "clip(a, low, high): low + relu(a - low) - relu(a - high)",
     "soft": "soft(a, t): soft-threshold, relu(a - t) - relu(-a - t)",
-    "above": "above(a, b, margin): 0 for a <= b, 1 for a >= b + margin, linear between",
+    "above": "above(a, b, margin): 1 - relu(1 - relu(a - b) / margin), 0 for a <= b and 1 for a >= b + margin",
     "dot": "dot(a, b): inner product over the features, in one gated sublayer",
     "mean": "mean(a): mean over the supports, one softmax head with equal weights",
     "sum": "sum(a): sum over the supports, one linear head",
@@ -351,9 +351,10 @@ def _above(f: Flattening, a: list[Part], b: list[Part], margin: list[Part]) -> l
     width = sum(part.term.coefficient for part in margin)
     if any(part.term.channels for part in margin) or not width > 0:
         raise InputError("above(a, b, margin) takes a number > 0 as its margin.")
-    over = _folded(_simple(f, a) + _scaled(_simple(f, b), -1.0))
-    steps = f.rectified(over), f.rectified(_folded([*over, Part(Term(-width))]))
-    return _scaled(steps[0], 1 / width) + _scaled(steps[1], -1 / width)
+    over = f.rectified(_folded(_simple(f, a) + _scaled(_simple(f, b), -1.0)))
+    c, name = f.atom(over, "how far above")
+    short = f.rectified([Part(Term(1.0)), Part(Term(_finite(-c / width, "1 / margin"), (name,)))])
+    return [Part(Term(1.0)), *_scaled(short, -1.0)]  # exactly 0 and 1 at both ends, however large a is
 
 
 PIECEWISE: dict[str, Callable[..., list[Part]]] = {

@@ -98,7 +98,7 @@ class Plans:
         return Plans, ()  # a copied or pickled model makes its own
 
 
-LEAST_WORK = 2**21
+LEAST_WORK = 2**20
 """Products that a pass takes from which on Numba is started: half a second once in a process."""
 
 
