@@ -30,6 +30,9 @@ def compare(net, X, y, Xq, tolerance=1e-11):
         assert (section, record) == (other, same)
         scale = max(1.0, float(expected.abs().max()))
         torch.testing.assert_close(value, expected, rtol=0, atol=tolerance * scale, msg=f"{section} {record.name}")
+    ((_, _, answer),) = net.answer(*given)  # needs no more than the queries' rows
+    last = [value for _, record, value in literal if record.name == "f"][-1]
+    torch.testing.assert_close(answer, last, rtol=0, atol=tolerance * max(1.0, float(last.abs().max())))
 
 
 def program(name, **options):

@@ -15,9 +15,10 @@ __all__ = ["Code", "carry_out"]
 
 
 class Code(IntEnum):
-    """What an instruction (code, to, base, a, b, from, until) with its number c does; F are rows and S scalars.
+    """What an instruction (code, to, base, a, b, from, until, first, last) with its number c does.
 
-    On tokens from `from` to `until` rows become base + ..., or ... where base is -1; other tokens keep the base.
+    F are rows and S scalars. Rows are made for the tokens from `first` to `last`: base + ..., or ... where base is -1,
+    on those from `from` to `until`, and the base on others.
     """
 
     FILL = 0  # F[to] = base + c S[a]
@@ -44,7 +45,7 @@ def carry_out(table: Any, numbers: Any, rows: Any, scalars: Any, matrices: Any, 
     unbounded = np.inf
     for n in range(table.shape[0]):
         code, to, base, a, b = table[n, 0], table[n, 1], table[n, 2], table[n, 3], table[n, 4]
-        low, high, c = table[n, 5], table[n, 6], numbers[n]
+        low, high, first, last, c = table[n, 5], table[n, 6], table[n, 7], table[n, 8], numbers[n]
         if code >= 11 and code <= 14:
             if code == 11:
                 scalars[to] = scalars[base] + c * scalars[a] * scalars[b]
@@ -75,9 +76,9 @@ def carry_out(table: Any, numbers: Any, rows: Any, scalars: Any, matrices: Any, 
                     out[to + t] = c * (rows[a, low + t] if code == 15 else scalars[a])
             continue
         if base >= 0 and base != to:
-            rows[to] = rows[base]
+            rows[to, first:last] = rows[base, first:last]
         elif base < 0:
-            rows[to] = scalars[0]
+            rows[to, first:last] = scalars[0]
         y = rows[to, low:high]
         if code == 0:
             k = c * scalars[a]
@@ -107,7 +108,7 @@ def carry_out(table: Any, numbers: Any, rows: Any, scalars: Any, matrices: Any, 
                 y[t] += 1 / (1 + np.exp(-x[t]))
         else:
             x, size = rows[a, low:high], high - low
-            for t in range(rows.shape[1]):
+            for t in range(first, last):
                 p, total = matrices[b + t * size : b + (t + 1) * size], scalars[0]
                 for s in range(size):
                     total += p[s] * x[s]

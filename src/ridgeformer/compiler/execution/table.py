@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.compiler.execution.kernel import carry_out
+from ridgeformer.compiler.execution.kernel import Code, carry_out
 from ridgeformer.compiler.execution.literal import Reading
 from ridgeformer.compiler.execution.tracing import Formed, Made, Moved, Recorded, Tracing
 from ridgeformer.core.compiled import compile_it
@@ -35,9 +35,14 @@ class Room:
     scalars: NDArray[Any]
     matrices: NDArray[Any]
 
-    def tensor(self, places: Sequence[int]) -> Tensor:
-        """Return rows as columns: (tokens, rows)."""
-        return torch.from_numpy(self.rows[list(places)]).mT
+    def tensor(self, places: Sequence[int], tokens: slice) -> Tensor:
+        """Return rows, on some tokens, as columns: (tokens, rows)."""
+        return torch.from_numpy(self.rows[list(places), tokens]).mT
+
+    def matrix(self, start: int, size: int, tokens: slice) -> Tensor:
+        """Return rows of the matrix with `size` columns that begins at a place."""
+        part = self.matrices[start + tokens.start * size : start + tokens.stop * size]
+        return torch.from_numpy(part).view(-1, size)
 
 
 @dataclass(frozen=True)
@@ -98,11 +103,12 @@ class Table:
 def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> Table | None:
     """Return instructions with places for their values; None if the matrices are too large."""
     needed = _needed(tracing)
+    spans = _spans(needed)
     last: dict[int, int] = {}
     for number, made in enumerate(needed):
         last.update(dict.fromkeys(made.reads, number))
     columns = [column for column, value in tracing.inputs.items() if value in last]
-    places = _Places(tracing, columns, last)
+    places = _Places(tracing, columns, last, spans)
     stretches, codes, numbers = list[Stretch](), list[tuple[int, ...]](), list[float]()
     for number, made in enumerate(needed):
         if isinstance(made, Made):
@@ -134,17 +140,51 @@ def _needed(tracing: Tracing) -> list[Made | Formed | Moved]:
     return found[::-1]
 
 
+def _spans(needed: Sequence[Made | Formed | Moved]) -> dict[int, slice]:
+    """Return the tokens on which something reads each row, or each row of a matrix: queries need no support's answer.
+
+    It is one span that holds all of them.
+    """
+    found: dict[int, slice] = {}
+
+    def read(values: Sequence[int], low: int, high: int) -> None:
+        for value in values if low < high else ():
+            held = found.get(value, slice(low, high))
+            found[value] = slice(min(held.start, low), max(held.stop, high))
+
+    for made in reversed(needed):
+        own = [found[value] for value in made.writes if value in found]
+        first, last = min((s.start for s in own), default=0), max((s.stop for s in own), default=0)
+        if isinstance(made, Formed):
+            read(made.queries, first, last)
+            read(made.keys, made.sources.start, made.sources.stop)
+        elif isinstance(made, Moved):
+            read((made.pattern,), first, last)
+            read(made.values, made.sources.start, made.sources.stop)
+        elif made.code == Code.WEIGH:
+            read((made.a,), made.low, made.high)
+            read((made.base, made.b), first, last)
+        elif made.code < Code.SUM:
+            read((made.a, made.b), max(made.low, first), min(made.high, last))
+            read((made.base,), first, last)
+        else:
+            read((made.base, made.a, made.b), made.low, made.high)
+    return found
+
+
 def _stretch(
     codes: list[tuple[int, ...]], numbers: list[float], dtype: np.dtype[Any], then: Callable[[Room], None] | None
 ) -> Stretch:
-    return Stretch(np.array(codes, np.int64).reshape(-1, 7), np.array(numbers, dtype), then)
+    return Stretch(np.array(codes, np.int64).reshape(-1, 9), np.array(numbers, dtype), then)
 
 
 class _Places:
     """Which row, scalar or stretch of the matrices every value stands in."""
 
-    def __init__(self, tracing: Tracing, columns: Sequence[int], last: dict[int, int]) -> None:
-        self.tracing, self.last = tracing, last
+    def __init__(
+        self, tracing: Tracing, columns: Sequence[int], last: dict[int, int], spans: dict[int, slice]
+    ) -> None:
+        self.tracing, self.last, self.spans = tracing, last, spans
         self.where: dict[int, int] = {}
         self.counts = {"row": 0, "scalar": 0}
         self.free: dict[object, list[int]] = {"row": [], "scalar": []}
@@ -194,7 +234,10 @@ class _Places:
         self.release(made.reads, number, kept)
         if made.writes:
             self.release(made.writes, number)
-        return code, place, *read, low, high
+        own = self.spans.get(to, slice(0, 0)) if made.writes else slice(0, 0)
+        if code < Code.WEIGH:
+            low, high = max(low, own.start), max(min(high, own.stop), low, own.start)
+        return code, place, *read, low, high, own.start, own.stop
 
     def _ends(self, value: int, number: int) -> bool:
         return self.last[value] <= number
@@ -208,20 +251,20 @@ class _Places:
         into = [self.take(value) for value in made.writes]
         self.release(made.reads, number)
         self.release(made.writes, number)
-        total, sizes = self.tracing.total, self.tracing.sizes
+        own = [self.spans[value] for value in made.writes if value in self.spans]
+        some = slice(min((span.start for span in own), default=0), max((span.stop for span in own), default=0))
         if isinstance(made, Formed):
             queries, keys = ([read[value] for value in side] for side in (made.queries, made.keys))
-            start, size = into[0], sizes[made.to]
+            start, size, everyone = into[0], self.tracing.sizes[made.to], slice(0, self.tracing.total)
 
             def form(room: Room) -> None:
-                P = torch.from_numpy(room.matrices[start : start + total * size]).view(total, size)
-                made.form(room.tensor(queries), room.tensor(keys), P)
+                made.form(room.tensor(queries, some), room.tensor(keys, everyone), room.matrix(start, size, some), some)
 
             return form
-        start, size, values = read[made.pattern], sizes[made.pattern], [read[value] for value in made.values]
+        start, size = read[made.pattern], self.tracing.sizes[made.pattern]
+        values = [read[value] for value in made.values]
 
         def move(room: Room) -> None:
-            P = torch.from_numpy(room.matrices[start : start + total * size]).view(total, size)
-            room.rows[into] = (P @ room.tensor(values)[made.sources]).mT.numpy()
+            room.rows[into, some] = (room.matrix(start, size, some) @ room.tensor(values, made.sources)).mT.numpy()
 
         return move

@@ -80,21 +80,22 @@ class Formed:
         """Values it makes."""
         return (self.to,)
 
-    def form(self, Q: Tensor, K: Tensor, into: Tensor) -> None:
-        """Write the pattern of these queries (tokens, m) and keys (tokens, n) into (tokens, sources)."""
+    def form(self, Q: Tensor, K: Tensor, into: Tensor, readers: slice) -> None:
+        """Write the pattern of some readers' queries (r, m) and keys (tokens, n) into (r, sources)."""
         scores = (Q @ self.W_Q) @ (K[self.sources] @ self.W_K).mT
+        allowed = None if self.allowed is None else self.allowed[readers]
         if not self.softmax:
-            assert self.allowed is not None
-            torch.where(self.allowed, scores, scores.new_zeros(()), out=into)
+            assert allowed is not None
+            torch.where(allowed, scores, scores.new_zeros(()), out=into)
             return
-        if self.allowed is None:
+        if allowed is None:
             torch.softmax(scores, -1, out=into)
         else:
-            anyone = self.allowed.any(-1, keepdim=True)
-            shut = torch.where(anyone, ~self.allowed, False)
+            anyone = allowed.any(-1, keepdim=True)
+            shut = torch.where(anyone, ~allowed, False)
             torch.mul(scores.masked_fill(shut, -torch.inf).softmax(-1), anyone, out=into)
         for span in self.idle:
-            into[span] = 0.0
+            into[max(span.start - readers.start, 0) : max(span.stop - readers.start, 0)] = 0.0
 
 
 @dataclass(frozen=True)
