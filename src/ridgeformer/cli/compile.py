@@ -11,7 +11,8 @@ import typer
 
 from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
-from ridgeformer.core.errors import ShapeError
+from ridgeformer.cli.programs import given_program
+from ridgeformer.core.errors import InputError, ShapeError
 
 if TYPE_CHECKING:
     from ridgeformer.compiler import CompiledTransformer, Specification
@@ -27,6 +28,7 @@ STEPS = 20
 
 
 def compile_(
+    context: typer.Context,
     features: Annotated[int, typer.Option(help="Features of a row.", min=1)],
     directory: Annotated[Path, typer.Option("--out", help="Where the model goes.")],
     kernel: Annotated[str, typer.Option(help="exponential, gaussian or dot_product.")] = "exponential",
@@ -34,8 +36,14 @@ def compile_(
     ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 0.1,
     algorithm: Annotated[
         str,
-        typer.Option(help="cg, richardson, neumann, chebyshev, heavy_ball, nesterov or nadaraya_watson (one head)."),
+        typer.Option(
+            help="cg, richardson, neumann, chebyshev, heavy_ball, nesterov, nadaraya_watson (one head), or a program: "
+            "see `ridgeformer programs`."
+        ),
     ] = "cg",
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="Of a program, such as penalty=0.05; any number.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Iterations: blocks of layers, 20 by default.", min=1)] = None,
     preconditioner: Annotated[str | None, typer.Option(help="jacobi, for cg with dot_product.")] = None,
     spectrum: Annotated[
@@ -72,7 +80,18 @@ def compile_(
         from ridgeformer import datasets
         from ridgeformer.algorithms import NadarayaWatson, resolve
         from ridgeformer.compiler.compile import compile
+        from ridgeformer.programs import PROGRAMS
 
+    if algorithm in PROGRAMS:
+        program = given_program(algorithm, steps or STEPS, option or [], _chosen(context))
+        model = compile(
+            program, features=features, outputs=outputs, share_channels=share_channels, tied=tied,
+            primitives=primitives, dtype=precision.value,
+        )  # fmt: skip
+        _finish(model, directory, json)
+        return
+    if option:
+        raise InputError(f"--option belongs to a program, and {algorithm!r} is none: see `ridgeformer programs`.")
     one_step = algorithm == NadarayaWatson.name
     chosen = resolve(
         algorithm, steps=steps or (None if one_step else STEPS), preconditioner=preconditioner,
@@ -85,6 +104,16 @@ def compile_(
         through_aggregator=through_aggregator, share_channels=share_channels, tied=tied, primitives=primitives,
         dtype=precision.value, seed=seed,
     )  # fmt: skip
+    _finish(model, directory, json)
+
+
+def _chosen(context: typer.Context) -> dict[str, object]:
+    """Return the options that were given on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {n: context.params[n] for n, source in sources.items() if source and source.name == "COMMANDLINE"}
+
+
+def _finish(model: CompiledTransformer, directory: Path, json: bool) -> None:
     model.save(directory)
     facts = {"directory": str(directory), **_facts(model)}
     ui.print_json(facts) if json else _show(model, facts)
@@ -122,15 +151,21 @@ def _facts(model: CompiledTransformer) -> dict[str, Any]:
     return {"program": model.program.name, "specification": model.spec.as_dict(), "budget": asdict(model.budget)}
 
 
-def explain(directory: Directory, json: ui.Json = False) -> None:
-    """Explain a compiled model: its cost, the meaning of each channel, the work of each layer.
+def explain(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="A model saved by `ridgeformer compile`, or a program.")],
+    json: ui.Json = False,
+) -> None:
+    """Explain a compiled model, or a program that ships: its cost, each channel's meaning, each layer's work.
 
     Example: ridgeformer explain model
     """
     with importing():
         from ridgeformer.compiler import load_model
+        from ridgeformer.compiler.compile import compile
+        from ridgeformer.programs import PROGRAMS
 
-    model = load_model(directory)
+    shipped = directory in PROGRAMS and not Path(directory).exists()
+    model = compile(given_program(directory, 1, []), features=2) if shipped else load_model(directory)
     if json:
         channels = {name: channel.meaning for name, channel in model.program.channels.items()}
         columns = {name: list(places) for name, places in model.layout.columns.items()}

@@ -206,8 +206,12 @@ class CompiledTransformer(nn.Module):
 
     def answer(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
         """Run as `readings` does, for the last prediction alone."""
-        last = max(place for place, (_, record, _) in enumerate(self.schedule) if record.name == "f")
-        return self.readings(X, y, Xq, frozenset({last}))
+        return self.readings(X, y, Xq, self._last)
+
+    @cached_property
+    def _last(self) -> frozenset[int]:
+        """The place of the last prediction in the schedule."""
+        return frozenset({max(place for place, (_, record, _) in enumerate(self.schedule) if record.name == "f")})
 
     def _refusing_overflow(self, readings: Iterator[Reading]) -> Iterator[Reading]:
         from ridgeformer.compiler.primitives.ranges import refuse_overflow  # ranges knows this class
@@ -220,7 +224,7 @@ class CompiledTransformer(nn.Module):
         return Tokens({role: counts[role] for role in self.program.roles})
 
     def stream(self, X: Tensor, y: Tensor, Xq: Tensor, columns: Sequence[int] | None = None) -> Tensor:
-        """Return the stream that the first sublayer sees, or columns of it: tokens through the embedding of their role."""
+        """Return the stream before the first sublayer, or columns of it: every token through the embedding of its role."""
         batch, k, q = X.shape[:-2], X.shape[-2], Xq.shape[-2]
 
         def given(rows: Tensor, targets: Tensor | None) -> Tensor:

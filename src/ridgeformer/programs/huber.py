@@ -13,7 +13,7 @@ __all__ = ["huber"]
 
 @algorithm
 def huber(net: ProgramWriter, delta: float = 1.0, ridge: float = 0.01, inner: int = 4) -> None:
-    """Huber regression by iteratively reweighted least squares.
+    """Robust regression with Huber's loss, by iteratively reweighted least squares.
 
     Minimises mean h(x'w - y) + ridge |w|^2 / 2, h(r) = r^2 / 2 up to delta and delta |r| - delta^2 / 2 beyond. Every
     step gives the supports the weights min(1, delta / |r|) and solves the weighted ridge regression by `inner` steps of

@@ -49,7 +49,7 @@ class Room:
 class Stretch:
     """Instructions for one call of the kernel, then what torch does."""
 
-    table: NDArray[np.int64]
+    table: NDArray[np.int32]
     numbers: NDArray[Any]
     then: Callable[[Room], None] | None
 
@@ -175,7 +175,7 @@ def _spans(needed: Sequence[Made | Formed | Moved]) -> dict[int, slice]:
 def _stretch(
     codes: list[tuple[int, ...]], numbers: list[float], dtype: np.dtype[Any], then: Callable[[Room], None] | None
 ) -> Stretch:
-    return Stretch(np.array(codes, np.int64).reshape(-1, 9), np.array(numbers, dtype), then)
+    return Stretch(np.array(codes, np.int32).reshape(-1, 9), np.array(numbers, dtype), then)
 
 
 class _Places:
