@@ -83,12 +83,7 @@ def compile_(
         from ridgeformer.programs import PROGRAMS
 
     if algorithm in PROGRAMS:
-        program = given_program(algorithm, steps or STEPS, option or [], _chosen(context))
-        model = compile(
-            program, features=features, outputs=outputs, share_channels=share_channels, tied=tied,
-            primitives=primitives, dtype=precision.value,
-        )  # fmt: skip
-        _finish(model, directory, json)
+        _finish(_compile_program(context), directory, json)
         return
     if option:
         raise InputError(f"--option belongs to a program, and {algorithm!r} is none: see `ridgeformer programs`.")
@@ -107,10 +102,16 @@ def compile_(
     _finish(model, directory, json)
 
 
-def _chosen(context: typer.Context) -> dict[str, object]:
-    """Return the options that were given on the command line."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {n: context.params[n] for n, source in sources.items() if source and source.name == "COMMANDLINE"}
+def _compile_program(context: typer.Context) -> CompiledTransformer:
+    """Return the program that `--algorithm` names, compiled with the options that were given on the command line."""
+    from ridgeformer.compiler.compile import compile
+
+    given = context.params
+    sources = {name: context.get_parameter_source(name) for name in given}
+    chosen = {name: given[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    program = given_program(given["algorithm"], given["steps"] or STEPS, given["option"] or [], chosen)
+    general = {name: given[name] for name in ("features", "outputs", "share_channels", "tied", "primitives")}
+    return compile(program, dtype=given["precision"].value, **general)
 
 
 def _finish(model: CompiledTransformer, directory: Path, json: bool) -> None:
@@ -152,7 +153,9 @@ def _facts(model: CompiledTransformer) -> dict[str, Any]:
 
 
 def explain(
-    directory: Annotated[str, typer.Argument(metavar="DIR", help="A model saved by `ridgeformer compile`, or a program.")],
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="A model saved by `ridgeformer compile`, or a program.")
+    ],
     json: ui.Json = False,
 ) -> None:
     """Explain a compiled model, or a program that ships: its cost, each channel's meaning, each layer's work.
@@ -224,16 +227,22 @@ def _prepare_for(
 
 
 def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
-    """Run the model and compare its predictions with the exact ones."""
+    """Run the model and compare its predictions with the exact ones, or a program's with its interpreter's."""
     import torch
 
+    from ridgeformer.algorithms.written import WrittenAlgorithm
     from ridgeformer.compiler.certificate.problem import all_features, pose
+
+    written = isinstance(model.spec.algorithm, WrittenAlgorithm)
 
     begin = time.perf_counter()
     with torch.no_grad():
         outputs = model(data.X, data.y, data.Xt).to(torch.float64)
     seconds = time.perf_counter() - begin
-    exact = pose(model.spec, all_features(model), data.X, data.y, data.Xt).f
+    if written:
+        exact = model.interpret(data.X, data.y, data.Xt).f[-1].to(torch.float64)
+    else:
+        exact = pose(model.spec, all_features(model), data.X, data.y, data.Xt).f
     same = None  # for regression
     if data.labels is not None:
         same = float((data.decide(outputs) == data.decide(exact)).double().mean())
@@ -242,6 +251,7 @@ def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
         "notes": list(data.notes),
         "task": data.dataset.task,
         "program": model.program.name,
+        "compared_with": "its interpreter" if written else "the direct solve",
         "steps": model.spec.steps,
         "supports": len(data.X),
         "queries": len(data.Xt),
@@ -260,14 +270,14 @@ def _show_answers(facts: dict[str, Any]) -> None:
     score = show_score(facts["held_out_score"], facts["task"])
     ui.out().print(f"\n[bold]The transformer reaches {score} on held-out rows.[/bold]")
     lines = {
-        "the direct solve reaches": show_score(facts["direct_score"], facts["task"]),
+        f"{facts['compared_with']} reaches": show_score(facts["direct_score"], facts["task"]),
         "largest difference between them": f"{facts['largest_difference']:.1e}; outputs are about "
         f"{facts['typical_output']:.2g}",
         "supports and queries": f"{facts['supports']} and {facts['queries']}",
         "steps": f"{facts['steps']} of {facts['program']}, {facts['seconds']:.2f} s",
     }
     if facts["same_decisions"] is not None:
-        lines["same class as the direct solve"] = f"{100 * facts['same_decisions']:.1f} %"
+        lines[f"same class as {facts['compared_with']}"] = f"{100 * facts['same_decisions']:.1f} %"
     ui.print_facts(lines, 34)
     ui.print_notes(facts["notes"], "  ")
     if "page" in facts:
@@ -284,8 +294,12 @@ def certify(
     max_rows: ui.MaxRows = 300,
     seed: ui.Seed = 0,
     tolerance: Annotated[
-        float, typer.Option(help="Largest proved distance that counts as accurate, relative to the largest prediction.")
-    ] = 0.01,
+        float | None,
+        typer.Option(
+            help="Largest proved distance that counts as accurate, relative to the largest prediction: 0.01 by "
+            "default. For a program: from its interpreter, 1e-10 in float64."
+        ),
+    ] = None,
     curves: Annotated[bool, typer.Option(help="With --json: add the measurements of every step.")] = False,
     json: ui.Json = False,
 ) -> None:

@@ -224,7 +224,7 @@ class CompiledTransformer(nn.Module):
         return Tokens({role: counts[role] for role in self.program.roles})
 
     def stream(self, X: Tensor, y: Tensor, Xq: Tensor, columns: Sequence[int] | None = None) -> Tensor:
-        """Return the stream before the first sublayer, or columns of it: every token through the embedding of its role."""
+        """Return the stream before the first sublayer, or columns of it: tokens through the embedding of their role."""
         batch, k, q = X.shape[:-2], X.shape[-2], Xq.shape[-2]
 
         def given(rows: Tensor, targets: Tensor | None) -> Tensor:

@@ -202,8 +202,8 @@ def _follow(run: Run) -> Run:
             _solve_iteratively(run, algorithm)
         else:
             raise InputError(
-                f"algorithm {algorithm.name!r} does not iterate on a kernel matrix: use its own interpret(X, y, Xq), or "
-                "compile it."
+                f"algorithm {algorithm.name!r} does not iterate on a kernel matrix: use interpret(X, y, Xq) of its "
+                "value, or compile it."
                 if isinstance(algorithm, WrittenAlgorithm)
                 else f"algorithm {algorithm.name!r} has no iteration: it cannot solve."
             )

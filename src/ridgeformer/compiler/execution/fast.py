@@ -23,7 +23,7 @@ from ridgeformer.compiler.execution.plans import (
     plan_attention,
     plan_gated,
 )
-from ridgeformer.compiler.execution.table import Table, tabulate
+from ridgeformer.compiler.execution.table import InstructionTable, tabulate
 from ridgeformer.compiler.execution.tracing import trace_weights
 from ridgeformer.compiler.sublayers import GATES, AttentionSublayer, GatedMLP
 from ridgeformer.core.compiled import compiled
@@ -51,7 +51,7 @@ class Plans:
         self.weights: list[Tensor] = []
         self.ones: frozenset[int] = frozenset()
         self.moves: dict[Tokens, list[Move]] = {}
-        self.tables: dict[tuple[object, ...], Table | None] = {}
+        self.tables: dict[tuple[object, ...], InstructionTable | None] = {}
         self.frozen = False
 
     def refresh(self, model: CompiledTransformer, weights: Sequence[Tensor]) -> None:
@@ -64,7 +64,9 @@ class Plans:
         """Whether these are the weights that the plans were made for."""
         return len(weights) == len(self.weights) and all(map(torch.equal, weights, self.weights))
 
-    def table(self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None) -> Table | None:
+    def table(
+        self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None
+    ) -> InstructionTable | None:
         """Return the schedule as one table of instructions; None where torch is to carry out the plans."""
         key = (tokens, wanted, self.frozen)
         if key not in self.tables:

@@ -7,11 +7,18 @@ nothing" and "times nothing else" need no case of their own.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["Code", "carry_out"]
+
+
+INFINITE = np.inf
+
+Codes: TypeAlias = NDArray[np.int32]
+Floats: TypeAlias = NDArray[Any]
 
 
 class Code(IntEnum):
@@ -40,9 +47,9 @@ class Code(IntEnum):
     SPREAD = 16  # out[to], ... = c S[a]
 
 
-def carry_out(table: Any, numbers: Any, rows: Any, scalars: Any, matrices: Any, out: Any, least: Any) -> None:
+def carry_out(table: Codes, numbers: Floats, rows: Floats, scalars: Floats, matrices: Floats, out: Floats,
+              least: float) -> None:  # fmt: skip
     """Carry out instructions; a divisor that is at most `least` is infinite, as `guarded` has it."""
-    unbounded = np.inf
     for n in range(table.shape[0]):
         code, to, base, a, b = table[n, 0], table[n, 1], table[n, 2], table[n, 3], table[n, 4]
         low, high, first, last, c = table[n, 5], table[n, 6], table[n, 7], table[n, 8], numbers[n]
@@ -50,64 +57,62 @@ def carry_out(table: Any, numbers: Any, rows: Any, scalars: Any, matrices: Any, 
             if code == 11:
                 scalars[to] = scalars[base] + c * scalars[a] * scalars[b]
             elif code == 12:
-                divisor = scalars[b]
-                scalars[to] = scalars[base] + c * scalars[a] / (unbounded if divisor <= least else divisor)
+                scalars[to] = scalars[base] + c * scalars[a] / (INFINITE if scalars[b] <= least else scalars[b])
             elif code == 13:
-                value = scalars[a]
-                scalars[to] = scalars[base] + c * (scalars[0] if value < 0 else value)
+                scalars[to] = scalars[base] + c * (scalars[0] if scalars[a] < 0 else scalars[a])
             else:
                 scalars[to] = 1 / (1 + np.exp(-scalars[a]))
             continue
         if code >= 8:
-            if code == 10:
-                scalars[to] = rows[a, low]
-            elif code == 8:
-                x, total = rows[a, low:high], scalars[0]
+            x, total = rows[a if code < 16 else 0, low:high], scalars[0]
+            if code == 8:
                 for t in range(high - low):
                     total += x[t]
                 scalars[to] = scalars[base] + c * scalars[b] * total
             elif code == 9:
-                x, z, total = rows[a, low:high], rows[b, low:high], scalars[0]
+                z = rows[b, low:high]
                 for t in range(high - low):
                     total += x[t] * z[t]
                 scalars[to] = scalars[base] + c * total
+            elif code == 10:
+                scalars[to] = x[0]
             else:
                 for t in range(high - low):
-                    out[to + t] = c * (rows[a, low + t] if code == 15 else scalars[a])
+                    out[to + t] = c * (x[t] if code == 15 else scalars[a])
             continue
         if base >= 0 and base != to:
             rows[to, first:last] = rows[base, first:last]
         elif base < 0:
             rows[to, first:last] = scalars[0]
-        y = rows[to, low:high]
+        y, x = rows[to, low:high], rows[to if code == 0 or code == 4 else a, low:high]
         if code == 0:
             k = c * scalars[a]
             for t in range(high - low):
                 y[t] += k
         elif code == 1:
-            k, x = c * scalars[b], rows[a, low:high]
+            k = c * scalars[b]
             for t in range(high - low):
                 y[t] += k * x[t]
         elif code == 2:
-            x, z = rows[a, low:high], rows[b, low:high]
+            z = rows[b, low:high]
             for t in range(high - low):
                 y[t] += c * x[t] * z[t]
-        elif code == 3 or code == 4:
-            z, k = rows[b, low:high], c * scalars[a if code == 4 else 1]
-            x = rows[a if code == 3 else b, low:high]
+        elif code == 3:
+            z = rows[b, low:high]
             for t in range(high - low):
-                divisor = unbounded if z[t] <= least else z[t]
-                y[t] += (k if code == 4 else c * x[t]) / divisor
+                y[t] += c * x[t] / (INFINITE if z[t] <= least else z[t])
+        elif code == 4:
+            z, k = rows[b, low:high], c * scalars[a]
+            for t in range(high - low):
+                y[t] += k / (INFINITE if z[t] <= least else z[t])
         elif code == 5:
-            x = rows[a, low:high]
             for t in range(high - low):
                 y[t] += c * (scalars[0] if x[t] < 0 else x[t])
         elif code == 6:
-            x = rows[a, low:high]
             for t in range(high - low):
                 y[t] += 1 / (1 + np.exp(-x[t]))
         else:
-            x, size = rows[a, low:high], high - low
+            size = high - low
             for t in range(first, last):
                 p, total = matrices[b + t * size : b + (t + 1) * size], scalars[0]
                 for s in range(size):

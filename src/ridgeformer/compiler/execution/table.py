@@ -21,7 +21,7 @@ from ridgeformer.compiler.execution.tracing import Formed, Made, Moved, Recorded
 from ridgeformer.core.compiled import compile_it
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
 
-__all__ = ["Table", "tabulate"]
+__all__ = ["InstructionTable", "tabulate"]
 
 LARGEST_MATRICES = 2**28
 """Numbers that the attention patterns of a table may have at once."""
@@ -55,7 +55,7 @@ class Stretch:
 
 
 @dataclass(eq=False)
-class Table:
+class InstructionTable:
     """Instructions in place.
 
     Attributes:
@@ -100,7 +100,7 @@ class Table:
             yield section, record, found[start : start + columns * length].view(columns, length).mT.contiguous()
 
 
-def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> Table | None:
+def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> InstructionTable | None:
     """Return instructions with places for their values; None if the matrices are too large."""
     needed = _needed(tracing)
     spans = _spans(needed)
@@ -124,7 +124,7 @@ def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> Table | None:
     for value, number in tracing.constants.items():
         scalars[places.where[value]] = number
     counts = places.counts["row"], places.matrices
-    return Table(
+    return InstructionTable(
         tuple(columns), tuple(stretches), tuple(tracing.recorded), tracing.stored, *counts, scalars, tracing.total
     )
 
@@ -181,9 +181,7 @@ def _stretch(
 class _Places:
     """Which row, scalar or stretch of the matrices every value stands in."""
 
-    def __init__(
-        self, tracing: Tracing, columns: Sequence[int], last: dict[int, int], spans: dict[int, slice]
-    ) -> None:
+    def __init__(self, tracing: Tracing, columns: Sequence[int], last: dict[int, int], spans: dict[int, slice]) -> None:
         self.tracing, self.last, self.spans = tracing, last, spans
         self.where: dict[int, int] = {}
         self.counts = {"row": 0, "scalar": 0}

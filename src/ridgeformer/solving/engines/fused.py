@@ -18,8 +18,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.kernels import LogitKernel
 from ridgeformer.core.compiled import compile_it, compiled
+from ridgeformer.kernels import LogitKernel
 
 __all__ = ["FusedRows", "fuses"]
 
