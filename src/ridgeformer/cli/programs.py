@@ -88,7 +88,7 @@ def given_program(
             chosen[key] = int(number) if isinstance(known[key], int) else float(number)
         except ValueError:
             raise InputError(f"--option {text!r}: a number was expected, such as {key}={known[key]}.") from None
-    return kind(steps=steps, **chosen)  # type: ignore[arg-type]
+    return kind(steps=steps, **chosen)
 
 
 def _options(kind: type[WrittenAlgorithm]) -> str:

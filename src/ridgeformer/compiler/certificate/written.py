@@ -6,7 +6,7 @@ on plain tensors, functions and all, and shares no code with the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -107,9 +107,9 @@ def certify_program(
     tokens = model.tokens(tasks[0].shape[-2], tasks[2].shape[-2])
     embedding = model.carried.detach().double()
 
-    def carried(parts: list[Tensor]) -> list[Tensor]:
+    def carried(parts: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Return tasks as the stream carries them."""
-        return [parts[0] @ embedding, parts[1], parts[2] @ embedding]
+        return parts[0] @ embedding, parts[1], parts[2] @ embedding
 
     shown = carried(doubled)
     exact = interpret_program(algorithm.program, tokens, *shown, spec.steps)
@@ -186,7 +186,7 @@ def _floor(plain: Mapping[str, Tensor], moved: Mapping[str, Tensor], allowed: fl
 
 
 def _stationary(
-    algorithm: WrittenAlgorithm, residual: Any, tasks: list[Tensor], i: int, run: Mapping[str, Tensor]
+    algorithm: WrittenAlgorithm, residual: Any, tasks: Sequence[Tensor], i: int, run: Mapping[str, Tensor]
 ) -> TaskCheck:
     found = residual(algorithm, tasks[0][i], tasks[1][i], run)
     return TaskCheck(
@@ -200,7 +200,7 @@ def _stationary(
 
 
 def _promised(
-    algorithm: WrittenAlgorithm, number: int, tasks: list[Tensor], i: int, run: Mapping[str, Tensor]
+    algorithm: WrittenAlgorithm, number: int, tasks: Sequence[Tensor], i: int, run: Mapping[str, Tensor]
 ) -> TaskCheck:
     theorem = type(algorithm).theorems[number]
     measured, bound = theorem.check(algorithm, tasks[0][i], tasks[1][i], tasks[2][i], run)

@@ -121,8 +121,8 @@ def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> InstructionTable | None:
     if places.matrices > LARGEST_MATRICES:
         return None
     scalars = np.zeros(places.counts["scalar"], dtype)
-    for value, number in tracing.constants.items():
-        scalars[places.where[value]] = number
+    for value, constant in tracing.constants.items():
+        scalars[places.where[value]] = constant
     counts = places.counts["row"], places.matrices
     return InstructionTable(
         tuple(columns), tuple(stretches), tuple(tracing.recorded), tracing.stored, *counts, scalars, tracing.total

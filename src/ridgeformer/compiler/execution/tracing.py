@@ -243,7 +243,8 @@ class Tracing:
 
     def _operate(self, base: int, op: Operation, before: Sequence[int]) -> int:
         if op.rectified:
-            inside = self.combine(*zip(*op.rectified, strict=True), before)
+            columns, weights = [column for column, _ in op.rectified], [weight for _, weight in op.rectified]
+            inside = self.combine(columns, weights, before)
             if self.is_row(inside):
                 return self.onto(Code.RECTIFY, op.coefficient, base, inside, -1, op.where)
             if op.where is None and not self.is_row(base):
