@@ -88,6 +88,11 @@ class WrittenAlgorithm(Compilable):
         rows = as_matrix(X)
         targets, queries = as_targets(y, rows), as_query(Xq, rows)
         targets = targets[:, None] if targets.ndim == 1 else targets
+        if targets.shape[1] > 1 and self.program.one_output:
+            raise InputError(
+                f"y has {targets.shape[1]} columns and this program takes one ({self.program.one_output}): run it for "
+                "each of them."
+            )
         tokens = Tokens({SUPPORT: len(rows), AGGREGATOR: 1, QUERY: len(queries)})
         return run(self.program, tokens, rows, targets, queries, self.steps)
 

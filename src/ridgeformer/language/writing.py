@@ -231,9 +231,11 @@ class ProgramWriter:
             name: Of the sublayer, in caches and traces.
         """
         work, pairs = self._flattening(), list[tuple[str, str, float]]()
+        scored, sizes = set[Size](), set[Size]()
         for (left, right), scale in (scores or {}).items():
-            sizes = {self._lookup(side).size for side in (left, right)}
-            if "features" in sizes and len(sizes) > 1:
+            pair = {self._lookup(side).size for side in (left, right)}
+            scored |= pair
+            if "features" in pair and len(pair) > 1:
                 raise InputError(f"the score ({left}, {right}) pairs a channel of the features with one of one column.")
             if not isfinite(scale):
                 raise InputError(f"the scale of ({left}, {right}) is {scale!r}; a finite number was expected.")
@@ -245,8 +247,11 @@ class ProgramWriter:
         mask, moved = checked_mask(readers, sources, relation, ROLES), list[tuple[str, str, float]]()
         for target, text in values.items():
             scale, source = work.atom(list(work.read(text).parts), text)
-            self._target(target, work.channel_size(source), text)
+            sizes.add(self._target(target, work.channel_size(source), text))
+            sizes.add(work.channel_size(source))
             moved.append((target, source, scale))
+        if "outputs" in scored and (kind == "softmax" or sizes | scored != {"outputs"}):
+            work.one_output = work.one_output or "its scores read targets, and other channels take part in the head"
         self._note_outputs(work)
         shown = " + ".join(f"{scale:.4g} {left}.{right}" for left, right, scale in pairs) or "0"
         caption = ", ".join(f"{target} <- {text}" for target, text in values.items()) + f" by {kind}({shown})"
