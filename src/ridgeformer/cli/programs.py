@@ -31,7 +31,7 @@ def programs(
 ) -> None:
     """List programs that can be compiled, or count what one of them will cost before it is.
 
-    Example: ridgeformer programs ista --features 16 --steps 50
+    Example: ridgeformer programs --json
     """
     with importing():
         from ridgeformer.compiler.cost import budget

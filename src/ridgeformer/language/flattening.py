@@ -30,11 +30,14 @@ FUNCTIONS: dict[str, str] = {
     "mean": "mean(a): mean over the supports, one softmax head with equal weights",
     "sum": "sum(a): sum over the supports, one linear head",
     "sigmoid": "sigmoid(a): one softmax head over the token itself and the aggregator; exact to rounding",
-    "exp": "exp(a): the two weights of that head divided; as exact as the division",
+    "exp": "exp(a): the two weights of that head divided, for a up to 690 (float32: 69); beyond, the division gives 0",
     "sqrt": "sqrt(a, low, high): Newton sweeps, right to rounding for low <= a <= high",
     "rsqrt": "rsqrt(a, low, high): 1 / sqrt(a) in the same way",
 }
 """Functions that formulas may call, with what each is made of and its error."""
+
+LONGEST = 80
+"""Characters of a formula that an error shows."""
 
 SPAN = (1e-4, 1e4)
 """Between which square roots are right unless told."""
@@ -95,11 +98,15 @@ class Flattening:
         Raises:
             InputError: a formula outside the language, with the piece that is.
         """
+        if not isinstance(text, str):
+            raise InputError(f"{text!r} is no formula: text was expected, such as 'dot(x, w) - y'.")
+        shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
         try:
-            tree = ast.parse(text, mode="eval").body
+            parts = self._sum(ast.parse(text, mode="eval").body)
         except SyntaxError as error:
-            raise InputError(f"{text!r} is not a formula ({error.msg}).") from None
-        parts = self._sum(tree)
+            raise InputError(f"{shown!r} is not a formula ({error.msg}).") from None
+        except (RecursionError, MemoryError):
+            raise InputError(f"{shown!r} is nested too deeply: split it over several channels.") from None
         return Flattened(tuple(parts), self.size(parts))
 
     def fitted(self, formula: Flattened, size: Size, target: str) -> Expression:

@@ -38,4 +38,4 @@ def nystrom_regression(
         net.let(f="f + gamma * v", r="r - gamma * u")
         net.let(beta="mean(r * r) / rho", rho="mean(r * r)")
         net.let(q="r + beta * q")
-        net.record("f"), net.predict("f")
+        net.predict("f")
