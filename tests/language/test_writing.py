@@ -3,6 +3,7 @@
 import inspect
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -357,7 +358,7 @@ def compiled(body, steps=2, **options):
     ],
 )
 def test_odd_statements_are_refused_with_their_line(body, why):
-    with pytest.raises(errors.ProgramError, match=rf"test_writing\.py, line \d+: .*{why}"):
+    with pytest.raises(ProgramError, match=rf"test_writing\.py, line \d+: .*{why}"):
         compiled(body)
 
 
@@ -418,11 +419,11 @@ def test_programs_that_are_none_are_refused():
     def ista(net):
         pass
 
-    with pytest.raises(errors.InputError, match="calls itself without end"):
+    with pytest.raises(InputError, match="calls itself without end"):
         rf.algorithm(endless)(steps=1).program  # noqa: B018
     for function, why in ((generator, "without yield"), (3, "is no function"), (steps, "every program has 'steps'"),
                           (ista, "there is an algorithm 'ista' in the library")):  # fmt: skip
-        with pytest.raises(errors.InputError, match=why):
+        with pytest.raises(InputError, match=why):
             rf.algorithm(function)
 
 
@@ -433,7 +434,7 @@ def test_a_loop_over_steps_runs_to_its_end():
             net.predict("mean(y)")
             break
 
-    with pytest.raises(errors.ProgramError, match="step 1 was left before its end"):
+    with pytest.raises(ProgramError, match="step 1 was left before its end"):
         rf.algorithm(hasty)(steps=3).program  # noqa: B018
 
 
@@ -443,9 +444,9 @@ def test_scores_that_read_targets_take_one_target_column():
         net.predict("dot(x, r)")
 
     value = compiled(body).spec.algorithm
-    with pytest.raises(errors.InputError, match="its scores read targets.*run it for each target column"):
+    with pytest.raises(InputError, match="its scores read targets.*run it for each target column"):
         rf.compile(value, features=3, outputs=2)
-    with pytest.raises(errors.InputError, match="y has 2 columns and this program takes one"):
+    with pytest.raises(InputError, match="y has 2 columns and this program takes one"):
         value.interpret([[1.0, 2, 3]], [[1.0, 2.0]], [[1.0, 2, 3]])
 
 
