@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -223,7 +223,7 @@ class CompiledTransformer(nn.Module):
         counts = {SUPPORT: supports, ANCHOR: supports, AGGREGATOR: 1, NULL: 1, QUERY: queries}
         return Tokens({role: counts[role] for role in self.program.roles})
 
-    def stream(self, X: Tensor, y: Tensor, Xq: Tensor, columns: Sequence[int] | None = None) -> Tensor:
+    def stream(self, X: Tensor, y: Tensor, Xq: Tensor, columns: list[int] | None = None) -> Tensor:
         """Return the stream before the first sublayer, or columns of it: tokens through the embedding of their role."""
         batch, k, q = X.shape[:-2], X.shape[-2], Xq.shape[-2]
 
@@ -232,16 +232,12 @@ class CompiledTransformer(nn.Module):
             squares = [(rows @ self.carried).square().sum(-1, keepdim=True) / 2] if self.program.takes_squares else []
             return torch.cat([rows, targets, *squares, rows.new_ones(*rows.shape[:-1], 1)], dim=-1)
 
-        nothing = X.new_zeros(*batch, 1, self.spec.features)
-        inputs = {
-            SUPPORT: (X, y),
-            ANCHOR: (X, y),
-            AGGREGATOR: (nothing, None),
-            NULL: (nothing, None),
-            QUERY: (Xq, None),
-        }
-        chosen = slice(None) if columns is None else list(columns)
-        parts = [given(*inputs[role]) @ self.embed[role.value][:, chosen] for role in self.tokens(k, q).counts]
+        inputs = {SUPPORT: (X, y), ANCHOR: (X, y), QUERY: (Xq, None)}
+        parts = []
+        for role in self.tokens(k, q).counts:
+            W = self.embed[role.value] if columns is None else self.embed[role.value][:, columns]
+            alone = role not in inputs  # a token without features or targets
+            parts.append(W[-1].expand(*batch, 1, -1) if alone else given(*inputs[role]) @ W)
         return torch.cat(parts, dim=-2)
 
     @cached_property

@@ -68,7 +68,7 @@ class InstructionTable:
         total: Tokens.
     """
 
-    columns: tuple[int, ...]
+    columns: list[int]
     stretches: tuple[Stretch, ...]
     recorded: tuple[Recorded, ...]
     stored: int
@@ -125,7 +125,7 @@ def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> InstructionTable | None:
         scalars[places.where[value]] = constant
     counts = places.counts["row"], places.matrices
     return InstructionTable(
-        tuple(columns), tuple(stretches), tuple(tracing.recorded), tracing.stored, *counts, scalars, tracing.total
+        columns, tuple(stretches), tuple(tracing.recorded), tracing.stored, *counts, scalars, tracing.total
     )
 
 
