@@ -1,11 +1,14 @@
 """One kernel for all sublayers gives what the literal run gives, for every program, and notices when weights change."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 import ridgeformer as rf
 from ridgeformer import errors
 from ridgeformer.compiler.execution import fast, run_fast, run_literally, tracing
+from ridgeformer.compiler.execution import table as table_module
 from ridgeformer.compiler.execution.fast import LEAST_WORK, Plans, work
 from ridgeformer.programs import PROGRAMS
 from tests.compiler.tasks import MODELS, model, task
@@ -144,3 +147,30 @@ class TestFrozen:
         net = rf.compile(program("ista"), features=4).requires_grad_(True)
         with pytest.raises(errors.InputError, match="wants a gradient"), net.frozen():
             pass
+
+
+def test_large_workspaces_are_let_go_and_small_ones_used_again(monkeypatch):
+    net = rf.compile(program("power_iteration", temperature=2.0), features=4)
+    net(*task(p=4))
+    (table,) = tables(net)
+    kept = table.rooms[0]
+    net(*task(p=4))
+    assert table.rooms == [kept]
+    monkeypatch.setattr(table_module, "LARGEST_KEPT", 10)
+    net(*task(p=4))
+    assert table.rooms == []
+
+
+def test_threads_have_workspaces_of_their_own():
+    net = rf.compile(program("logistic_newton"), features=4)
+    tasks = [(X, (y > 0).to(y), Xq) for X, y, Xq in (task(p=4, seed=seed) for seed in range(6))]
+    alone = [net(*given) for given in tasks]
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(lambda given: net(*given), tasks * 5))
+    assert all(torch.equal(found, expected) for found, expected in zip(together, alone * 5, strict=True))
+
+
+def test_what_overflows_is_refused_as_by_torch():
+    X, y, Xq = task(p=4)
+    with pytest.raises(errors.InputError, match="w is not finite in step"):
+        rf.compile(PROGRAMS["whitened_descent"](steps=400, step_size=1e3), features=4).trace(X, y, Xq)

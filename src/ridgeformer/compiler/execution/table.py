@@ -23,6 +23,9 @@ from ridgeformer.language.expressions import SMALLEST_DIVISOR
 
 __all__ = ["InstructionTable", "tabulate"]
 
+LARGEST_KEPT = 2**22
+"""Numbers that a workspace may have to be kept for the next run: 32 MB."""
+
 LARGEST_MATRICES = 2**28
 """Numbers that the attention patterns of a table may have at once."""
 
@@ -94,7 +97,8 @@ class InstructionTable:
             kernel(stretch.table, stretch.numbers, room.rows, room.scalars, room.matrices, out, least)
             if stretch.then is not None:
                 stretch.then(room)
-        self.rooms.append(room)
+        if room.rows.size + room.matrices.size <= LARGEST_KEPT:
+            self.rooms.append(room)
         found = torch.from_numpy(out)
         for section, record, start, columns, length in self.recorded:
             yield section, record, found[start : start + columns * length].view(columns, length).mT.contiguous()
