@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from math import isfinite
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import ClassVar, Concatenate, NamedTuple, ParamSpec
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from ridgeformer.algorithms.base import Compilable
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, as_targets
 from ridgeformer.core.errors import InputError
+from ridgeformer.language.flattening import is_number
 from ridgeformer.language.interpreter import run
 from ridgeformer.language.places import Place
 from ridgeformer.language.program import KernelAttention, Program
@@ -58,7 +59,7 @@ class WrittenAlgorithm(Compilable):
             value = getattr(self, option.name)
             if option.name == "steps" or value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+            if not (is_number(value) and isfinite(value)):
                 raise InputError(f"{option.name} of {self.name!r} is {value!r}; a finite number was expected.")
             plain = int(value) if isinstance(value, Integral) else float(value)  # of numpy too
             object.__setattr__(self, option.name, plain)

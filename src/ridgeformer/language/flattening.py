@@ -10,13 +10,14 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from numbers import Real
 from typing import Literal, NamedTuple
 
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.language.expressions import Expression, Term
 from ridgeformer.language.program import Channel, Function, Size
 
-__all__ = ["FUNCTIONS", "Flattened", "Flattening", "Part", "Work"]
+__all__ = ["FUNCTIONS", "Flattened", "Flattening", "Part", "Work", "is_number"]
 
 FUNCTIONS: dict[str, str] = {
     "relu": "relu(a): max(0, a), one gated unit; SwiGLU units are off by at most 0.279 / 2^40",
@@ -292,6 +293,16 @@ class Flattening:
             parts = [Part(Term(c, (name,)))]
         inside = tuple(p.term if p.term.channels else Term(p.term.coefficient, ("one",)) for p in parts)
         return [Part(Term(1.0, (), None, inside))]
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a real number, of numpy too; True and False are none.
+
+    Example:
+        >>> [is_number(value) for value in (1, 2.5, True, "3")]
+        [True, True, False, False]
+    """
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _finite(value: float, text: str) -> float:

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import count as count_from
 from math import exp, isfinite
-from numbers import Real
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from ridgeformer.core.errors import InputError, ProgramError, unknown_name
 from ridgeformer.language.expansion import TOKEN
 from ridgeformer.language.expressions import Expression
-from ridgeformer.language.flattening import Flattening
+from ridgeformer.language.flattening import Flattening, is_number
 from ridgeformer.language.places import Place, here, refused
 from ridgeformer.language.program import Apply, Attend, Channel, Gate, Head, Instruction, Program, Record, Size
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Role, checked_mask
@@ -128,7 +127,7 @@ class ProgramWriter:
         for name, value in values.items():
             if name in self._program.channels:
                 raise InputError(f"{name!r} is a channel already: choose another name for the constant.")
-            if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+            if not (is_number(value) and isfinite(value)):
                 raise InputError(f"the constant {name!r} is {value!r}; a finite number was expected.")
             self._program.constants = {**self._program.constants, name: float(value)}
 
@@ -212,7 +211,7 @@ class ProgramWriter:
         if not isinstance(values, Mapping) or not isinstance(scores or {}, Mapping):
             raise InputError("values are {target: source} and scores {(reader's channel, source's channel): number}.")
         for between, scale in (scores or {}).items():
-            if not (isinstance(between, tuple) and len(between) == 2 and isinstance(scale, Real)):
+            if not (isinstance(between, tuple) and len(between) == 2 and is_number(scale)):
                 raise InputError(f"the score {between!r}: {scale!r} is no pair of channels with a number.")
             left, right = between
             pair = {self._lookup(side).size for side in (left, right)}
