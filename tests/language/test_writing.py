@@ -457,3 +457,16 @@ def test_above_is_exact_at_both_ends_however_far():
 
     found = compiled(body, steps=1)([[0.0, 0, 0]] * 2, [1.0, -1.0], [[0.0, 0, 0]])
     assert float(found) == 0.5
+
+
+def test_a_gaussian_kernel_product_in_steps_with_weights_of_their_own():
+    def smooth(net):
+        net.features("x"), net.targets("y")
+        for number in net.each_step():
+            net.kernel_product("u", "y", temperature=float(number), gaussian=True)
+            net.predict("u")
+
+    X, y = torch.tensor([[0.0], [1.0]]).double(), torch.tensor([1.0, 2.0]).double()
+    model = rf.compile(rf.algorithm(smooth)(steps=2), features=1)
+    expected = [torch.exp(-((X - X.T) ** 2) / (2 * number)) @ y for number in (1, 2)]
+    torch.testing.assert_close(model.trace(X, y, X).f[..., 0], torch.stack(expected))

@@ -269,7 +269,7 @@ class ProgramWriter:
         scores = {(features, features): 1 / temperature, ("one", AGGREGATOR.value): logit}
         if gaussian:
             half = self._helper(f"half_square_of_{features}")
-            if half not in self._known:
+            if half not in self._known or self._known[half].section not in (None, self._section()):
                 self.let(**{half: f"0.5 * dot({features}, {features})"})
             scores |= {("one", half): -1 / temperature, (half, AGGREGATOR.value): 1 / temperature}
         weighted, rest = self._helper(f"{target}_weighted"), self._helper(f"{target}_sink")

@@ -105,7 +105,9 @@ class InstructionTable:
 
 
 def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> InstructionTable | None:
-    """Return instructions with places for their values; None if the matrices are too large."""
+    """Return instructions with places for their values; None if matrices or records are too large."""
+    if tracing.stored > np.iinfo(np.int32).max:
+        return None
     needed = _needed(tracing)
     spans = _spans(needed)
     last: dict[int, int] = {}
