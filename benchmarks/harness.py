@@ -61,8 +61,8 @@ def gemm_speed() -> str:
 TURNS = "`make bench`; best of several runs that take turns in one process"
 
 
-def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]], how: str = TURNS) -> None:
-    """Print a table, write the same as JSON into benchmarks/results and as a page into docs/benchmarks."""
+def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]], how: str = TURNS, notes: str = "") -> None:
+    """Print a table, write the same as JSON into benchmarks/results and as a page, with notes, into docs/benchmarks."""
     print(f"\n{name}: {', '.join(f'{key} {value}' for key, value in settings.items())}")
     heads = list(rows[0])
     widths = [max(len(head), *(len(str(row[head])) for row in rows)) for head in heads]
@@ -70,12 +70,12 @@ def report(name: str, settings: dict[str, Any], rows: list[dict[str, Any]], how:
         print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
     results = Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
-    _page(name, settings, rows, how)
+    _page(name, settings, rows, how, notes)
     record = {"benchmark": name, "machine": machine(), "settings": settings, "rows": rows}
     (results / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
 
 
-def _page(name: str, settings: dict[str, Any], rows: list[dict[str, Any]], how: str) -> None:
+def _page(name: str, settings: dict[str, Any], rows: list[dict[str, Any]], how: str, notes: str) -> None:
     """Write the table as Markdown, with what it depends on."""
     heads = list(rows[0])
     lines = [
@@ -89,6 +89,7 @@ def _page(name: str, settings: dict[str, Any], rows: list[dict[str, Any]], how: 
         f"| {' | '.join(heads)} |",
         f"|{'---|' * len(heads)}",
         *(f"| {' | '.join(str(row[head]) for head in heads)} |" for row in rows),
+        *(["", notes] if notes else []),
         "",
     ]
     pages = Path(__file__).parents[1] / "docs" / "benchmarks"

@@ -28,10 +28,11 @@ from harness import gemm_speed, race, report
 from scale_rivals import RIVALS, Task
 
 from ridgeformer import datasets, solve
+from ridgeformer.core import compiled
 from ridgeformer.core.errors import DataFileError
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import Exponential
-from ridgeformer.solving.engines import Tiles, compiled, strips
+from ridgeformer.solving.engines import Tiles, strips
 from ridgeformer.solving.engines.tiles import symmetric_product
 from ridgeformer.solving.engines.triangle import tile_size
 

@@ -17,7 +17,10 @@ from ridgeformer.algorithms.written import WrittenAlgorithm
 from ridgeformer.programs import PROGRAMS
 
 HERE = Path(__file__).parent
-STEPS = {"nearest_neighbour": 1, "least_mean_squares": 20, "recursive_least_squares": 4, "process_variance": 4}
+STEPS = {
+    "nearest_neighbour": 1, "nearest_neighbours": 20, "least_mean_squares": 20, "recursive_least_squares": 4,
+    "process_variance": 4, "nystrom_regression": 4,
+}  # fmt: skip
 HEAD = """\
 # Programs
 

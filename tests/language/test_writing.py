@@ -3,6 +3,7 @@
 import inspect
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -328,3 +329,144 @@ def test_supports_are_counted_and_kernels_multiplied():
     torch.testing.assert_close(found.n, torch.full_like(found.n, 9.0))
     expected = torch.exp(-torch.cdist(Xq, X).square() / 4) @ y
     torch.testing.assert_close(found.f[-1, :, 0], expected, rtol=1e-12, atol=1e-12)
+
+
+def compiled(body, steps=2, **options):
+    """A program of features x, targets y and coefficients w with this body, compiled for three features."""
+
+    def odd(net, rate: float = 0.5):
+        net.features("x"), net.targets("y"), net.state("w", "features")
+        with net.step():
+            body(net)
+
+    return rf.compile(rf.algorithm(odd)(steps=steps, **options), features=3)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (lambda net: net.let(v=3), r"3 is no formula: text was expected"),
+        (lambda net: net.predict(3), r"3 is no formula: text was expected"),
+        (lambda net: net.let(v="(" * 300 + "y" + ")" * 300), r"\.\.\.' is not a formula"),
+        (lambda net: net.attend({"v": "y"}, scores={("x", "x"): "2"}), r"is no pair of channels with a number"),
+        (lambda net: net.attend({"v": "y"}, scores={"x": 1.0}), r"is no pair of channels with a number"),
+        (lambda net: net.attend("y"), r"values are \{target: source\}"),
+        (lambda net: net.record("w", role="nobody"), r"unknown role 'nobody'"),
+        (lambda net: [net.record("w"), net.record("w")], r"'w' is recorded twice in a step"),
+        (lambda net: net.record("f", "w"), r"'f' is what the answers are recorded as"),
+        (lambda net: [net.let(w="w + mean(y * x)"), net.let(t1="y")], r"'t1' is a temporary of an earlier statement"),
+    ],
+)
+def test_odd_statements_are_refused_with_their_line(body, why):
+    with pytest.raises(ProgramError, match=rf"test_writing\.py, line \d+: .*{why}"):
+        compiled(body)
+
+
+@pytest.mark.parametrize(
+    ("names", "formula"),
+    [("v_own", "exp(dot(x, x))"), ("v_rest", "exp(dot(x, x))"), ("v_missing", "sqrt(dot(x, x))")],
+)
+def test_channels_of_functions_do_not_meet_those_of_the_program(names, formula):
+    """A channel of the program that has the name a function would give its own is left alone."""
+
+    def body(net):
+        net.let(**{names: "y"})
+        net.let(v=formula)
+        net.let(w=f"w + mean({names} * x)")
+        net.predict("dot(x, w) + 0 * v")
+
+    X, y, Xq = (torch.randn(*shape, generator=torch.Generator().manual_seed(1)) for shape in ((6, 3), (6,), (2, 3)))
+    model = compiled(body)
+    X, y, Xq = X.double(), y.double(), Xq.double()
+    torch.testing.assert_close(model(X, y, Xq), 2 * Xq @ (X.T @ y / 6))
+
+
+def test_a_channel_with_the_name_of_a_kernel_product_s_own_is_left_alone():
+    def body(net):
+        net.let(u_weighted="2 * y")
+        net.kernel_product("u", "y", temperature=3.0)
+        net.let(w="w + mean(u_weighted * x)")
+        net.predict("dot(x, w)")
+
+    X, y, Xq = (torch.randn(*shape, dtype=torch.float64) for shape in ((6, 3), (6,), (2, 3)))
+    torch.testing.assert_close(compiled(body, steps=1)(X, y, Xq), 2 * Xq @ (X.T @ y / 6))
+
+
+def test_numbers_of_numpy_are_numbers():
+    def body(net):
+        net.constant(two=np.int64(2))
+        net.let(w="w + rate * two * mean(y * x)")
+        net.predict("dot(x, w)")
+
+    model = compiled(body, steps=1, rate=np.float32(0.5))
+    assert type(model.spec.algorithm.rate) is float
+    assert float(model([[1.0, 0, 0]], [3.0], [[1.0, 0, 0]])) == 3.0
+
+
+def test_programs_that_are_none_are_refused():
+    def endless(net):
+        endless_body(net)
+
+    def endless_body(net):
+        endless_body(net)
+
+    def generator(net):
+        yield net
+
+    def steps(net, steps: int = 3):
+        pass
+
+    def ista(net):
+        pass
+
+    with pytest.raises(InputError, match="calls itself without end"):
+        rf.algorithm(endless)(steps=1).program  # noqa: B018
+    for function, why in ((generator, "without yield"), (3, "is no function"), (steps, "every program has 'steps'"),
+                          (ista, "there is an algorithm 'ista' in the library")):  # fmt: skip
+        with pytest.raises(InputError, match=why):
+            rf.algorithm(function)
+
+
+def test_a_loop_over_steps_runs_to_its_end():
+    def hasty(net):
+        net.features("x"), net.targets("y")
+        for _ in net.each_step():
+            net.predict("mean(y)")
+            break
+
+    with pytest.raises(ProgramError, match="step 1 was left before its end"):
+        rf.algorithm(hasty)(steps=3).program  # noqa: B018
+
+
+def test_scores_that_read_targets_take_one_target_column():
+    def body(net):
+        net.attend({"r": "x"}, scores={("one", "y"): 1.0}, kind="linear")
+        net.predict("dot(x, r)")
+
+    value = compiled(body).spec.algorithm
+    with pytest.raises(InputError, match=r"its scores read targets.*run it for each target column"):
+        rf.compile(value, features=3, outputs=2)
+    with pytest.raises(InputError, match="y has 2 columns and this program takes one"):
+        value.interpret([[1.0, 2, 3]], [[1.0, 2.0]], [[1.0, 2, 3]])
+
+
+def test_above_is_exact_at_both_ends_however_far():
+    def body(net):
+        net.let(c="above(1e9 * y, 0, 1e-9)")
+        net.predict("mean(c)")
+
+    found = compiled(body, steps=1)([[0.0, 0, 0]] * 2, [1.0, -1.0], [[0.0, 0, 0]])
+    assert float(found) == 0.5
+
+
+def test_a_gaussian_kernel_product_in_steps_with_weights_of_their_own():
+    def smooth(net):
+        net.features("x"), net.targets("y")
+        for number in net.each_step():
+            net.kernel_product("u", "y", temperature=float(number), gaussian=True)
+            net.predict("u")
+
+    X, y = torch.tensor([[0.0], [1.0]]).double(), torch.tensor([1.0, 2.0]).double()
+    model = rf.compile(rf.algorithm(smooth)(steps=2), features=1)
+    expected = [torch.exp(-((X - X.T) ** 2) / (2 * number)) @ y for number in (1, 2)]
+    torch.testing.assert_close(model.trace(X, y, X).f[..., 0], torch.stack(expected))

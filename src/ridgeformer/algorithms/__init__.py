@@ -12,6 +12,7 @@ from ridgeformer.algorithms.nesterov import Nesterov
 from ridgeformer.algorithms.neumann import Neumann
 from ridgeformer.algorithms.numerical import Auto, Centres, Direct, MixedConjugateGradients, MixedDirect
 from ridgeformer.algorithms.richardson import Richardson
+from ridgeformer.algorithms.written import WRITTEN
 from ridgeformer.core.errors import InputError, unknown_name
 
 __all__ = [
@@ -70,7 +71,8 @@ SHORTHANDS: dict[str, tuple[type[Algorithm], dict[str, object]]] = {
 def resolve(given: object, **options: object) -> Algorithm:
     """Return the algorithm of a value or a shorthand; the only place where a name becomes a value.
 
-    Options are those of the algorithm, where a name is given; None leaves one out.
+    Options are those of the algorithm, where a name is given; None leaves one out. Programs of this session have names
+    too, those that ship once `ridgeformer.programs` is imported.
 
     Example:
         >>> resolve("cg", steps=12)
@@ -78,9 +80,10 @@ def resolve(given: object, **options: object) -> Algorithm:
     """
     if isinstance(given, Algorithm):
         return given
-    if not isinstance(given, str) or given not in SHORTHANDS:
-        raise unknown_name("algorithm", given, SHORTHANDS)
-    kind, preset = SHORTHANDS[given]
+    known = {**SHORTHANDS, **{name: (kind, {}) for name, kind in WRITTEN.items()}}
+    if not isinstance(given, str) or given not in known:
+        raise unknown_name("algorithm", given, known)
+    kind, preset = known[given]
     chosen = {name: value for name, value in options.items() if value is not None}
     odd = next((name for name in chosen if name not in kind.__dataclass_fields__), None)
     if odd is not None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from math import isfinite
+from numbers import Integral
+from pathlib import Path
 from typing import ClassVar, Concatenate, NamedTuple, ParamSpec
 
 from torch import Tensor
@@ -14,7 +16,9 @@ from torch import Tensor
 from ridgeformer.algorithms.base import Compilable
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, as_targets
 from ridgeformer.core.errors import InputError
+from ridgeformer.language.flattening import is_number
 from ridgeformer.language.interpreter import run
+from ridgeformer.language.places import Place
 from ridgeformer.language.program import KernelAttention, Program
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Tokens
 from ridgeformer.language.writing import ProgramWriter
@@ -55,8 +59,10 @@ class WrittenAlgorithm(Compilable):
             value = getattr(self, option.name)
             if option.name == "steps" or value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            if not (is_number(value) and isfinite(value)):
                 raise InputError(f"{option.name} of {self.name!r} is {value!r}; a finite number was expected.")
+            plain = int(value) if isinstance(value, Integral) else float(value)  # of numpy too
+            object.__setattr__(self, option.name, plain)
 
     @property
     def uniform(self) -> bool:  # type: ignore[override]
@@ -88,6 +94,11 @@ class WrittenAlgorithm(Compilable):
         rows = as_matrix(X)
         targets, queries = as_targets(y, rows), as_query(Xq, rows)
         targets = targets[:, None] if targets.ndim == 1 else targets
+        if targets.shape[1] > 1 and self.program.one_output:
+            raise InputError(
+                f"y has {targets.shape[1]} columns and this program takes one ({self.program.one_output}): run it for "
+                "each of them."
+            )
         tokens = Tokens({SUPPORT: len(rows), AGGREGATOR: 1, QUERY: len(queries)})
         return run(self.program, tokens, rows, targets, queries, self.steps)
 
@@ -112,8 +123,13 @@ class WrittenAlgorithm(Compilable):
 def _program(value: WrittenAlgorithm) -> Program:
     options = {option.name: getattr(value, option.name) for option in fields(value) if option.name != "steps"}
     constants = {name: given for name, given in options.items() if given is not None}
-    net = ProgramWriter(value.family, value.steps or 1, constants)
-    type(value).written(net, **options)
+    code = getattr(inspect.unwrap(type(value).written), "__code__", None)
+    place = None if code is None else Place(Path(code.co_filename).name, code.co_firstlineno)
+    net = ProgramWriter(value.family, value.steps or 1, constants, place)
+    try:
+        type(value).written(net, **options)
+    except RecursionError:
+        raise InputError(f"{value.name!r} calls itself without end: a program is written once, step by step.") from None
     return net.finish()
 
 
@@ -143,15 +159,18 @@ def algorithm(function: Callable[Concatenate[ProgramWriter, P], None]) -> type[W
     """
     from ridgeformer.algorithms import ALGORITHMS
 
+    if not inspect.isfunction(function) or inspect.isgeneratorfunction(function):
+        raise InputError(f"{function!r} is no function that writes a program: def name(net, ...) without yield.")
     name = function.__name__
-    taken = WRITTEN.get(name)
-    ours = taken is not None and taken.__module__.startswith("ridgeformer.programs")
-    if name in ALGORITHMS or (ours and taken is not None and taken.__module__ != function.__module__):
+    ours = (Path(__file__).parents[1] / "programs" / f"{name}.py").exists()
+    if name in ALGORITHMS or (ours and not function.__module__.startswith("ridgeformer.programs")):
         raise InputError(f"there is an algorithm {name!r} in the library: choose another name for the function.")
     options = []
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         if parameter.default is inspect.Parameter.empty:
             raise InputError(f"option {parameter.name!r} of {name!r} has no default: give it one, a number.")
+        if hasattr(WrittenAlgorithm, parameter.name) or parameter.name == "steps":
+            raise InputError(f"every program has {parameter.name!r} already: choose another name for the option.")
         options.append((parameter.name, object, field(default=parameter.default)))
     called = (inspect.getdoc(function) or name).splitlines()[0].rstrip(".")
     members = {

@@ -20,6 +20,7 @@ from ridgeformer.cli.diagnose import influence, regime
 from ridgeformer.cli.export import export
 from ridgeformer.cli.fitted import fit, predict
 from ridgeformer.cli.identify import identify
+from ridgeformer.cli.programs import programs
 from ridgeformer.cli.solve import solve
 from ridgeformer.cli.studies import reproduce, studies
 from ridgeformer.core.errors import RidgeformerError
@@ -59,7 +60,7 @@ app.command("fit")(fit)
 app.command("predict")(predict)
 app.command("solve")(solve)
 app.command("compile")(compile_)
-for command in (run, explain, certify, export, claims, regime, influence, identify, explore, reproduce):
+for command in (programs, run, explain, certify, export, claims, regime, influence, identify, explore, reproduce):
     app.command()(command)
 app.add_typer(attribution, name="attribution")
 app.add_typer(circuits, name="circuits")

@@ -11,7 +11,8 @@ import typer
 
 from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
-from ridgeformer.core.errors import ShapeError
+from ridgeformer.cli.programs import given_program
+from ridgeformer.core.errors import InputError, ShapeError
 
 if TYPE_CHECKING:
     from ridgeformer.compiler import CompiledTransformer, Specification
@@ -27,6 +28,7 @@ STEPS = 20
 
 
 def compile_(
+    context: typer.Context,
     features: Annotated[int, typer.Option(help="Features of a row.", min=1)],
     directory: Annotated[Path, typer.Option("--out", help="Where the model goes.")],
     kernel: Annotated[str, typer.Option(help="exponential, gaussian or dot_product.")] = "exponential",
@@ -34,8 +36,14 @@ def compile_(
     ridge: Annotated[float, typer.Option(help="Regularisation, > 0.")] = 0.1,
     algorithm: Annotated[
         str,
-        typer.Option(help="cg, richardson, neumann, chebyshev, heavy_ball, nesterov or nadaraya_watson (one head)."),
+        typer.Option(
+            help="cg, richardson, neumann, chebyshev, heavy_ball, nesterov, nadaraya_watson (one head), or a program: "
+            "see `ridgeformer programs`."
+        ),
     ] = "cg",
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=NUMBER", help="Of a program, such as penalty=0.05; any number.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Iterations: blocks of layers, 20 by default.", min=1)] = None,
     preconditioner: Annotated[str | None, typer.Option(help="jacobi, for cg with dot_product.")] = None,
     spectrum: Annotated[
@@ -72,7 +80,13 @@ def compile_(
         from ridgeformer import datasets
         from ridgeformer.algorithms import NadarayaWatson, resolve
         from ridgeformer.compiler.compile import compile
+        from ridgeformer.programs import PROGRAMS
 
+    if algorithm in PROGRAMS:
+        _finish(_compile_program(context), directory, json)
+        return
+    if option:
+        raise InputError(f"--option belongs to a program, and {algorithm!r} is none: see `ridgeformer programs`.")
     one_step = algorithm == NadarayaWatson.name
     chosen = resolve(
         algorithm, steps=steps or (None if one_step else STEPS), preconditioner=preconditioner,
@@ -85,6 +99,22 @@ def compile_(
         through_aggregator=through_aggregator, share_channels=share_channels, tied=tied, primitives=primitives,
         dtype=precision.value, seed=seed,
     )  # fmt: skip
+    _finish(model, directory, json)
+
+
+def _compile_program(context: typer.Context) -> CompiledTransformer:
+    """Return the program that `--algorithm` names, compiled with the options that were given on the command line."""
+    from ridgeformer.compiler.compile import compile
+
+    given = context.params
+    sources = {name: context.get_parameter_source(name) for name in given}
+    chosen = {name: given[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    program = given_program(given["algorithm"], given["steps"] or STEPS, given["option"] or [], chosen)
+    general = {name: given[name] for name in ("features", "outputs", "share_channels", "tied", "primitives")}
+    return compile(program, dtype=given["precision"].value, **general)
+
+
+def _finish(model: CompiledTransformer, directory: Path, json: bool) -> None:
     model.save(directory)
     facts = {"directory": str(directory), **_facts(model)}
     ui.print_json(facts) if json else _show(model, facts)
@@ -122,15 +152,23 @@ def _facts(model: CompiledTransformer) -> dict[str, Any]:
     return {"program": model.program.name, "specification": model.spec.as_dict(), "budget": asdict(model.budget)}
 
 
-def explain(directory: Directory, json: ui.Json = False) -> None:
-    """Explain a compiled model: its cost, the meaning of each channel, the work of each layer.
+def explain(
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="A model saved by `ridgeformer compile`, or a program.")
+    ],
+    json: ui.Json = False,
+) -> None:
+    """Explain a compiled model, or a program that ships: its cost, each channel's meaning, each layer's work.
 
     Example: ridgeformer explain model
     """
     with importing():
         from ridgeformer.compiler import load_model
+        from ridgeformer.compiler.compile import compile
+        from ridgeformer.programs import PROGRAMS
 
-    model = load_model(directory)
+    shipped = directory in PROGRAMS and not Path(directory).exists()
+    model = compile(given_program(directory, 1, []), features=2) if shipped else load_model(directory)
     if json:
         channels = {name: channel.meaning for name, channel in model.program.channels.items()}
         columns = {name: list(places) for name, places in model.layout.columns.items()}
@@ -189,16 +227,22 @@ def _prepare_for(
 
 
 def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
-    """Run the model and compare its predictions with the exact ones."""
+    """Run the model and compare its predictions with the exact ones, or a program's with its interpreter's."""
     import torch
 
+    from ridgeformer.algorithms.written import WrittenAlgorithm
     from ridgeformer.compiler.certificate.problem import all_features, pose
+
+    written = isinstance(model.spec.algorithm, WrittenAlgorithm)
 
     begin = time.perf_counter()
     with torch.no_grad():
         outputs = model(data.X, data.y, data.Xt).to(torch.float64)
     seconds = time.perf_counter() - begin
-    exact = pose(model.spec, all_features(model), data.X, data.y, data.Xt).f
+    if written:
+        exact = model.interpret(data.X, data.y, data.Xt).f[-1].to(torch.float64)
+    else:
+        exact = pose(model.spec, all_features(model), data.X, data.y, data.Xt).f
     same = None  # for regression
     if data.labels is not None:
         same = float((data.decide(outputs) == data.decide(exact)).double().mean())
@@ -207,6 +251,7 @@ def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
         "notes": list(data.notes),
         "task": data.dataset.task,
         "program": model.program.name,
+        "compared_with": "its interpreter" if written else "the direct solve",
         "steps": model.spec.steps,
         "supports": len(data.X),
         "queries": len(data.Xt),
@@ -225,14 +270,14 @@ def _show_answers(facts: dict[str, Any]) -> None:
     score = show_score(facts["held_out_score"], facts["task"])
     ui.out().print(f"\n[bold]The transformer reaches {score} on held-out rows.[/bold]")
     lines = {
-        "the direct solve reaches": show_score(facts["direct_score"], facts["task"]),
+        f"{facts['compared_with']} reaches": show_score(facts["direct_score"], facts["task"]),
         "largest difference between them": f"{facts['largest_difference']:.1e}; outputs are about "
         f"{facts['typical_output']:.2g}",
         "supports and queries": f"{facts['supports']} and {facts['queries']}",
         "steps": f"{facts['steps']} of {facts['program']}, {facts['seconds']:.2f} s",
     }
     if facts["same_decisions"] is not None:
-        lines["same class as the direct solve"] = f"{100 * facts['same_decisions']:.1f} %"
+        lines[f"same class as {facts['compared_with']}"] = f"{100 * facts['same_decisions']:.1f} %"
     ui.print_facts(lines, 34)
     ui.print_notes(facts["notes"], "  ")
     if "page" in facts:
@@ -249,8 +294,12 @@ def certify(
     max_rows: ui.MaxRows = 300,
     seed: ui.Seed = 0,
     tolerance: Annotated[
-        float, typer.Option(help="Largest proved distance that counts as accurate, relative to the largest prediction.")
-    ] = 0.01,
+        float | None,
+        typer.Option(
+            help="Largest proved distance that counts as accurate, relative to the largest prediction: 0.01 by "
+            "default. For a program: from its interpreter, 1e-10 in float64."
+        ),
+    ] = None,
     curves: Annotated[bool, typer.Option(help="With --json: add the measurements of every step.")] = False,
     json: ui.Json = False,
 ) -> None:

@@ -33,6 +33,7 @@ def compile(
     *,
     features: int,
     ridge: float | None = None,
+    projection: ArrayLike | None = None,
     attention: str | None = None,
     outputs: int = 1,
     width: int | None = None,
@@ -62,6 +63,8 @@ def compile(
             need their spectrum. `NadarayaWatson` is one softmax head, for comparison.
         features: Features of a row.
         ridge: lambda > 0; needed with a kernel.
+        projection: For a program: the matrix (projected, features) that its embedding multiplies rows by. Kernels have
+            their own.
         attention: None is the kernel's own: "linear" for `DotProduct`, "softmax" for the others. "vanilla" is
             stock softmax attention and no other sublayer (`Richardson`), "imitation" softmax heads that imitate linear
             attention on features centred over the supports (`DotProduct`, `ConjugateGradients`).
@@ -93,7 +96,12 @@ def compile(
         tensor([0.9091, 0.9091, 0.9091], dtype=torch.float64)
     """
     written = kernel if isinstance(kernel, WrittenAlgorithm) else None
-    bare, projection = (None, None) if isinstance(kernel, WrittenAlgorithm) else _without_projection(kernel)
+    if isinstance(kernel, WrittenAlgorithm):
+        bare, applied = None, None if projection is None else as_matrix(projection, "projection")
+    else:
+        if projection is not None:
+            raise InputError("projection belongs to a program; a kernel has its own: DotProduct(projection).")
+        bare, applied = _without_projection(kernel)
     runs = _runs(written, algorithm)
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
@@ -107,7 +115,7 @@ def compile(
     else:
         ridge = positive(ridge, "ridge", "without it the system may be singular")
         realised = choose_attention(bare, ridge, attention, **options)
-    U = _projection(projection, features)
+    U = _projection(applied, features)
     units = choose(primitives, reciprocal_range=reciprocal_range, relu_bound=relu_bound, relu_knots=relu_knots)
 
     def specify(carried: int, stream: int | None, named: str | None) -> Specification:
@@ -117,7 +125,7 @@ def compile(
             primitives=primitives, embedding_digest=named, **units.options,
         )  # fmt: skip
 
-    as_given = projection is None
+    as_given = applied is None
     carried = _carried(specify(U.shape[0], None, None if as_given else digest(U.T, U.T)), width)
     kept = sketch_matrix(sketch, U, carried, reference, seed) if carried < U.shape[0] else U
     named = None if as_given and kept is U else digest(kept.T, U.T)

@@ -8,6 +8,7 @@ from math import inf
 import torch
 from torch import Tensor
 
+from ridgeformer.algorithms.written import WrittenAlgorithm
 from ridgeformer.compiler.specification import Specification
 from ridgeformer.core.checks import as_tensor, cast
 from ridgeformer.core.errors import InputError, ShapeError
@@ -59,9 +60,10 @@ def check_task(spec: Specification, X: object, y: object, Xq: object, embedding:
     _refuse(largest[lost], targets.dtype, f"all digits of numbers from {least:.1g} on")
     if spec.algorithm.inner_products:
         check_squares(targets.detach())
-    rows = supports.detach() @ embedding
-    spec.attention.check_rows(rows, queries.detach() @ embedding)
-    _check_convergence(spec, rows)
+    if not isinstance(spec.algorithm, WrittenAlgorithm):  # a program has scores of its own
+        rows = supports.detach() @ embedding
+        spec.attention.check_rows(rows, queries.detach() @ embedding)
+        _check_convergence(spec, rows)
     return TokenInput(supports, targets, queries, flat)
 
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literally
 from ridgeformer.compiler.execution.fast import Plans
-from ridgeformer.compiler.execution.plans import fingerprint
 from ridgeformer.compiler.inputs import TokenInput, check_task
 from ridgeformer.compiler.layout import Layout
 from ridgeformer.compiler.lowering import Weights
@@ -20,7 +19,7 @@ from ridgeformer.compiler.reports import Budget, Trace, collect, count, explain
 from ridgeformer.compiler.specification import Specification, write_source
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.checks import ArrayLike
-from ridgeformer.core.errors import DtypeError, unknown_name
+from ridgeformer.core.errors import DtypeError, InputError, unknown_name
 from ridgeformer.language.interpreter import run as interpret_program
 from ridgeformer.language.interpreter import unroll
 from ridgeformer.language.program import Attend, Gate, Instruction, Program, Record
@@ -132,6 +131,34 @@ class CompiledTransformer(nn.Module):
             for (layer, n), weight in zip(found, saved, strict=True):
                 layer.W_O[n].detach().copy_(weight)
 
+    @contextmanager
+    def frozen(self) -> Iterator[CompiledTransformer]:
+        """Promise that no weight changes within a `with` block, for many passes in a row.
+
+        Every pass compares all weights with those that it was planned for; in here none does, and short passes too run
+        in one kernel where Numba is installed, which takes half a second to start.
+
+        Raises:
+            InputError: a weight has changed meanwhile, so that passes since then ran with the old one; or one wants
+                a gradient.
+
+        Example:
+            >>> from ridgeformer import ConjugateGradients, DotProduct, compile
+            >>> with compile(DotProduct(), ConjugateGradients(steps=1), features=1, ridge=1.0).frozen() as model:
+            ...     float(model([[1.0]], [2.0], [[1.0]]))
+            1.0
+        """
+        if any(weight.requires_grad for weight in self.parameters()):
+            raise InputError("a weight wants a gradient, which a frozen model cannot give: run it without frozen.")
+        self._plans.refresh(self, list(self.parameters()))
+        before, self._plans.frozen = self._plans.frozen, True
+        try:
+            yield self
+        finally:
+            self._plans.frozen = before
+        if not self._plans.holds(list(self.parameters())):
+            raise InputError("a weight was changed while the model was frozen: run again what ran since.")
+
     @property
     def budget(self) -> Budget:
         """What it costs."""
@@ -166,18 +193,25 @@ class CompiledTransformer(nn.Module):
 
     def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
         """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
-        tokens, stream = self.tokens(X.shape[-2], Xq.shape[-2]), self.stream(X, y, Xq)
-        weights = list(self.parameters())
-        wants_gradient = stream.requires_grad or any(weight.requires_grad for weight in weights)
-        if torch.is_grad_enabled() and wants_gradient:
-            return run_literally(self, stream, tokens, wanted=wanted)
-        self._plans.refresh(self, fingerprint(weights))
-        return run_fast(self, stream.detach(), tokens, self._plans, wanted)
+        tokens, weights = self.tokens(X.shape[-2], Xq.shape[-2]), () if self._plans.frozen else self.parameters()
+        given = list(weights)
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (X, y, Xq, *given)):
+            return run_literally(self, self.stream(X, y, Xq), tokens, wanted=wanted)
+        if not self._plans.frozen:
+            self._plans.refresh(self, given)
+        table = self._plans.table(self, tokens, wanted) if X.ndim == 2 and X.device.type == "cpu" else None
+        if table is not None:
+            return table.run(self.stream(X, y, Xq, table.columns).detach())
+        return run_fast(self, self.stream(X, y, Xq).detach(), tokens, self._plans, wanted)
 
     def answer(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
         """Run as `readings` does, for the last prediction alone."""
-        last = max(place for place, (_, record, _) in enumerate(self.schedule) if record.name == "f")
-        return self.readings(X, y, Xq, frozenset({last}))
+        return self.readings(X, y, Xq, self._last)
+
+    @cached_property
+    def _last(self) -> frozenset[int]:
+        """The place of the last prediction in the schedule."""
+        return frozenset({max(place for place, (_, record, _) in enumerate(self.schedule) if record.name == "f")})
 
     def _refusing_overflow(self, readings: Iterator[Reading]) -> Iterator[Reading]:
         from ridgeformer.compiler.primitives.ranges import refuse_overflow  # ranges knows this class
@@ -189,8 +223,8 @@ class CompiledTransformer(nn.Module):
         counts = {SUPPORT: supports, ANCHOR: supports, AGGREGATOR: 1, NULL: 1, QUERY: queries}
         return Tokens({role: counts[role] for role in self.program.roles})
 
-    def stream(self, X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        """Return the stream the first sublayer sees: every token through the embedding of its role."""
+    def stream(self, X: Tensor, y: Tensor, Xq: Tensor, columns: list[int] | None = None) -> Tensor:
+        """Return the stream before the first sublayer, or columns of it: tokens through the embedding of their role."""
         batch, k, q = X.shape[:-2], X.shape[-2], Xq.shape[-2]
 
         def given(rows: Tensor, targets: Tensor | None) -> Tensor:
@@ -198,15 +232,12 @@ class CompiledTransformer(nn.Module):
             squares = [(rows @ self.carried).square().sum(-1, keepdim=True) / 2] if self.program.takes_squares else []
             return torch.cat([rows, targets, *squares, rows.new_ones(*rows.shape[:-1], 1)], dim=-1)
 
-        nothing = X.new_zeros(*batch, 1, self.spec.features)
-        inputs = {
-            SUPPORT: (X, y),
-            ANCHOR: (X, y),
-            AGGREGATOR: (nothing, None),
-            NULL: (nothing, None),
-            QUERY: (Xq, None),
-        }
-        parts = [given(*inputs[role]) @ self.embed[role.value] for role in self.tokens(k, q).counts]
+        inputs = {SUPPORT: (X, y), ANCHOR: (X, y), QUERY: (Xq, None)}
+        parts = []
+        for role in self.tokens(k, q).counts:
+            W = self.embed[role.value] if columns is None else self.embed[role.value][:, columns]
+            alone = role not in inputs  # a token without features or targets
+            parts.append(W[-1].expand(*batch, 1, -1) if alone else given(*inputs[role]) @ W)
         return torch.cat(parts, dim=-2)
 
     @cached_property

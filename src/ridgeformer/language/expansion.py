@@ -7,6 +7,7 @@ y <- y + y m / 2 with m = 1 - b y^2, which becomes m^2 (3 + m) / 4.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import sqrt
 
@@ -49,7 +50,7 @@ def expand(program: Program) -> Program:
             if not isinstance(instruction, Apply):
                 found.append(instruction)
                 continue
-            made, needed = _EXPANSIONS[instruction.function](instruction, channels)
+            made, needed = _EXPANSIONS[instruction.function](instruction, channels, _Names(program.channels))
             channels.update({channel.name: channel for channel in needed})
             found += [*made[:-1], replace(made[-1], clear=(*made[-1].clear, *_rest(instruction, made)))]
         return found
@@ -60,6 +61,19 @@ def expand(program: Program) -> Program:
 
 
 Expanded = tuple[list[Attend | Gate], list[Channel]]
+
+
+class _Names:
+    """Names for the channels that a function needs, beside those of the program."""
+
+    def __init__(self, taken: Mapping[str, Channel]) -> None:
+        self.taken = taken
+
+    def __call__(self, name: str) -> str:
+        """Return this name, with underscores where the program has it."""
+        while name in self.taken:
+            name += "_"
+        return name
 
 
 def _rest(instruction: Apply, made: list[Attend | Gate]) -> tuple[str, ...]:
@@ -76,14 +90,14 @@ def _two_tokens(instruction: Apply, values: tuple[tuple[str, str, float], ...], 
     return Attend(instruction.name, instruction.caption, (head,), clear)
 
 
-def _sigmoid(instruction: Apply, channels: dict[str, Channel]) -> Expanded:
+def _sigmoid(instruction: Apply, channels: dict[str, Channel], free: _Names) -> Expanded:
     held = (instruction.target,) if instruction.target in instruction.clear else ()
     return [_two_tokens(instruction, ((instruction.target, TOKEN, 1.0),), held)], []
 
 
-def _exp(instruction: Apply, channels: dict[str, Channel]) -> Expanded:
+def _exp(instruction: Apply, channels: dict[str, Channel], free: _Names) -> Expanded:
     target, size = instruction.target, channels[instruction.target].size
-    own, rest = f"{target}_own", f"{target}_rest"
+    own, rest = free(f"{target}_own"), free(f"{target}_rest")
     attend = _two_tokens(instruction, ((own, TOKEN, 1.0), (rest, "aggregator", 1.0)), ())
     quotient = ((target, (Term(1.0, (own,), rest),)),)
     gate = Gate(f"{instruction.name}: quotient", f"{target} = {own} / {rest}", quotient, (own, rest))
@@ -95,9 +109,10 @@ def _exp(instruction: Apply, channels: dict[str, Channel]) -> Expanded:
     return [replace(attend, caption=f"{own}, {rest} = softmax of {source} and 0"), gate], needed
 
 
-def _rsqrt(instruction: Apply, channels: dict[str, Channel]) -> Expanded:
+def _rsqrt(instruction: Apply, channels: dict[str, Channel], free: _Names) -> Expanded:
     y, b, (low, high) = instruction.target, instruction.source, instruction.span
-    m, n, name, size = f"{y}_missing", f"{y}_square", instruction.name, channels[instruction.target].size
+    m, n, name = free(f"{y}_missing"), free(f"{y}_square"), instruction.name
+    size = channels[instruction.target].size
     moved = (y, (Term(1.0, (y,)), Term(0.5, (y, m))))
     squared = (n, (Term(1.0, (m, m)),))
     next_m = (m, (Term(0.75, (n,)), Term(0.25, (n, m))))
@@ -123,11 +138,11 @@ def _rsqrt(instruction: Apply, channels: dict[str, Channel]) -> Expanded:
     return [*gates, *measure(sweeps), last], needed
 
 
-def _sqrt(instruction: Apply, channels: dict[str, Channel]) -> Expanded:
+def _sqrt(instruction: Apply, channels: dict[str, Channel], free: _Names) -> Expanded:
     target, b = instruction.target, instruction.source
-    inverse = Channel(f"{target}_inverse", channels[target].size, f"1 / sqrt({b})")
+    inverse = Channel(free(f"{target}_inverse"), channels[target].size, f"1 / sqrt({b})")
     inner = replace(instruction, target=inverse.name, clear=())
-    gates, needed = _rsqrt(inner, {**channels, inverse.name: inverse})
+    gates, needed = _rsqrt(inner, {**channels, inverse.name: inverse}, free)
     times = Gate(f"{instruction.name}: root", f"{target} = {b} * {inverse.name}",
                  ((target, (Term(1.0, (b, inverse.name)),)),), (inverse.name,))  # fmt: skip
     return [*gates, times], [inverse, *needed]

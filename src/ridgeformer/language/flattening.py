@@ -10,13 +10,14 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from numbers import Real
 from typing import Literal, NamedTuple
 
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.language.expressions import Expression, Term
 from ridgeformer.language.program import Channel, Function, Size
 
-__all__ = ["FUNCTIONS", "Flattened", "Flattening", "Part", "Work"]
+__all__ = ["FUNCTIONS", "Flattened", "Flattening", "Part", "Work", "is_number"]
 
 FUNCTIONS: dict[str, str] = {
     "relu": "relu(a): max(0, a), one gated unit; SwiGLU units are off by at most 0.279 / 2^40",
@@ -25,16 +26,19 @@ FUNCTIONS: dict[str, str] = {
     "min": "min(a, b): b - relu(b - a)",
     "clip": "clip(a, low, high): low + relu(a - low) - relu(a - high)",
     "soft": "soft(a, t): soft-threshold, relu(a - t) - relu(-a - t)",
-    "above": "above(a, b, margin): 0 for a <= b, 1 for a >= b + margin, linear between",
+    "above": "above(a, b, margin): 1 - relu(1 - relu(a - b) / margin), 0 for a <= b and 1 for a >= b + margin",
     "dot": "dot(a, b): inner product over the features, in one gated sublayer",
     "mean": "mean(a): mean over the supports, one softmax head with equal weights",
     "sum": "sum(a): sum over the supports, one linear head",
     "sigmoid": "sigmoid(a): one softmax head over the token itself and the aggregator; exact to rounding",
-    "exp": "exp(a): the two weights of that head divided; as exact as the division",
+    "exp": "exp(a): the two weights of that head divided, for a up to 690 (float32: 69); beyond, the division gives 0",
     "sqrt": "sqrt(a, low, high): Newton sweeps, right to rounding for low <= a <= high",
     "rsqrt": "rsqrt(a, low, high): 1 / sqrt(a) in the same way",
 }
 """Functions that formulas may call, with what each is made of and its error."""
+
+LONGEST = 80
+"""Characters of a formula that an error shows."""
 
 SPAN = (1e-4, 1e4)
 """Between which square roots are right unless told."""
@@ -95,11 +99,15 @@ class Flattening:
         Raises:
             InputError: a formula outside the language, with the piece that is.
         """
+        if not isinstance(text, str):
+            raise InputError(f"{text!r} is no formula: text was expected, such as 'dot(x, w) - y'.")
+        shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
         try:
-            tree = ast.parse(text, mode="eval").body
+            parts = self._sum(ast.parse(text, mode="eval").body)
         except SyntaxError as error:
-            raise InputError(f"{text!r} is not a formula ({error.msg}).") from None
-        parts = self._sum(tree)
+            raise InputError(f"{shown!r} is not a formula ({error.msg}).") from None
+        except (RecursionError, MemoryError):
+            raise InputError(f"{shown!r} is nested too deeply: split it over several channels.") from None
         return Flattened(tuple(parts), self.size(parts))
 
     def fitted(self, formula: Flattened, size: Size, target: str) -> Expression:
@@ -287,6 +295,16 @@ class Flattening:
         return [Part(Term(1.0, (), None, inside))]
 
 
+def is_number(value: object) -> bool:
+    """Whether this is a real number, of numpy too; True and False are none.
+
+    Example:
+        >>> [is_number(value) for value in (1, 2.5, True, "3")]
+        [True, True, False, False]
+    """
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _finite(value: float, text: str) -> float:
     if not isfinite(value):
         raise InputError(f"the constant {text!r} is {value}; a finite number was expected.")
@@ -351,9 +369,10 @@ def _above(f: Flattening, a: list[Part], b: list[Part], margin: list[Part]) -> l
     width = sum(part.term.coefficient for part in margin)
     if any(part.term.channels for part in margin) or not width > 0:
         raise InputError("above(a, b, margin) takes a number > 0 as its margin.")
-    over = _folded(_simple(f, a) + _scaled(_simple(f, b), -1.0))
-    steps = f.rectified(over), f.rectified(_folded([*over, Part(Term(-width))]))
-    return _scaled(steps[0], 1 / width) + _scaled(steps[1], -1 / width)
+    over = f.rectified(_folded(_simple(f, a) + _scaled(_simple(f, b), -1.0)))
+    c, name = f.atom(over, "how far above")
+    short = f.rectified([Part(Term(1.0)), Part(Term(_finite(-c / width, "1 / margin"), (name,)))])
+    return [Part(Term(1.0)), *_scaled(short, -1.0)]  # exactly 0 and 1 at both ends, however large a is
 
 
 PIECEWISE: dict[str, Callable[..., list[Part]]] = {

@@ -5,20 +5,19 @@ Every statement remembers the line it stands on, and a statement that is refused
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import count as count_from
 from math import exp, isfinite
-from pathlib import Path
-from typing import Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from ridgeformer.core.errors import InputError, ProgramError, unknown_name
 from ridgeformer.language.expansion import TOKEN
 from ridgeformer.language.expressions import Expression
-from ridgeformer.language.flattening import Flattening
+from ridgeformer.language.flattening import Flattening, is_number
+from ridgeformer.language.places import Place, here, refused
 from ridgeformer.language.program import Apply, Attend, Channel, Gate, Head, Instruction, Program, Record, Size
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Role, checked_mask
 from ridgeformer.language.staging import stage, tidy, used
@@ -26,34 +25,8 @@ from ridgeformer.language.staging import stage, tidy, used
 __all__ = ["ProgramWriter"]
 
 ROLES = (SUPPORT, AGGREGATOR, QUERY)
-INSIDE = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "algorithms"))
-WRAPPERS = ("contextlib.py", "beartype", "jaxtyping")
-"""Files that are no program: the line of a statement is the nearest one outside of them."""
-
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Place(NamedTuple):
-    """A line of a program."""
-
-    file: str
-    line: int
-
-
-def _here() -> Place:
-    """Return the nearest line outside the language."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        file = frame.f_code.co_filename
-        if not (file.startswith(INSIDE) or any(wrapper in file for wrapper in WRAPPERS)):
-            break
-        frame = frame.f_back
-    return Place(Path(frame.f_code.co_filename).name, frame.f_lineno)
-
-
-def _refused(reason: object, place: Place) -> ProgramError:
-    return ProgramError(str(reason), place.file, place.line)
 
 
 def _statement(
@@ -68,7 +41,7 @@ def _statement(
         except ProgramError:
             raise
         except InputError as error:
-            raise _refused(error, _here()) from None
+            raise refused(error, here()) from None
 
     return located
 
@@ -104,11 +77,14 @@ class ProgramWriter:
         ['r = dot(x, w) - y', 't1 = r * x', 't2 = mean(r * x)', 'w = w - 0.5 * mean(r * x)', 'f = dot(x, w)']
     """
 
-    def __init__(self, name: str, steps: int = 1, constants: Mapping[str, float] | None = None) -> None:
-        self.steps, self._place = steps, _here()
+    def __init__(
+        self, name: str, steps: int = 1, constants: Mapping[str, float] | None = None, place: Place | None = None
+    ) -> None:
+        self.steps, self._place = steps, place or here()
         self._program = Program(name, "softmax", ROLES, {})
         self._known: dict[str, _Known] = {}
         self._temporaries: dict[str, Size] = {}
+        self._helpers = set[str]()
         self._stage: Literal["prelude", "step", "between", "readout"] = "prelude"
         self._done = False
         given = {"one": ROLES, TOKEN: (SUPPORT, QUERY)} | {role.value: (role,) for role in ROLES}
@@ -151,7 +127,7 @@ class ProgramWriter:
         for name, value in values.items():
             if name in self._program.channels:
                 raise InputError(f"{name!r} is a channel already: choose another name for the constant.")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            if not (is_number(value) and isfinite(value)):
                 raise InputError(f"the constant {name!r} is {value!r}; a finite number was expected.")
             self._program.constants = {**self._program.constants, name: float(value)}
 
@@ -164,18 +140,18 @@ class ProgramWriter:
         Raises:
             ProgramError: a block that records nothing, or a second one.
         """
-        place = _here()
+        place = here()
         if self._stage != "prelude":
-            raise _refused("a program has one kind of step: write all of it in one block, or use each_step.", place)
+            raise refused("a program has one kind of step: write all of it in one block, or use each_step.", place)
         self._begin()
         yield
         self._end(place)
 
     def each_step(self) -> Iterator[int]:
         """Yield 1, 2, ..., steps: the body of a `for` loop is written once a step, with its own weights each time."""
-        place = _here()
+        place = here()
         if self._stage != "prelude":
-            raise _refused("a program has one kind of step: use step or each_step once.", place)
+            raise refused("a program has one kind of step: use step or each_step once.", place)
         self._program.uniform = False
         for number in range(1, self.steps + 1):
             self._begin()
@@ -205,7 +181,7 @@ class ProgramWriter:
         if clear and self._program._into and not isinstance(last := self._program._into[-1], Record):
             self._program._into[-1] = replace(last, clear=(*last.clear, *clear.split()))
         for name in clear.split():
-            self._known[name].cleared = _here()
+            self._known[name].cleared = here()
 
     @_statement
     def attend(
@@ -231,9 +207,16 @@ class ProgramWriter:
             name: Of the sublayer, in caches and traces.
         """
         work, pairs = self._flattening(), list[tuple[str, str, float]]()
-        for (left, right), scale in (scores or {}).items():
-            sizes = {self._lookup(side).size for side in (left, right)}
-            if "features" in sizes and len(sizes) > 1:
+        scored, sizes = set[Size](), set[Size]()
+        if not isinstance(values, Mapping) or not isinstance(scores or {}, Mapping):
+            raise InputError("values are {target: source} and scores {(reader's channel, source's channel): number}.")
+        for between, scale in (scores or {}).items():
+            if not (isinstance(between, tuple) and len(between) == 2 and is_number(scale)):
+                raise InputError(f"the score {between!r}: {scale!r} is no pair of channels with a number.")
+            left, right = between
+            pair = {self._lookup(side).size for side in (left, right)}
+            scored |= pair
+            if "features" in pair and len(pair) > 1:
                 raise InputError(f"the score ({left}, {right}) pairs a channel of the features with one of one column.")
             if not isfinite(scale):
                 raise InputError(f"the scale of ({left}, {right}) is {scale!r}; a finite number was expected.")
@@ -245,8 +228,11 @@ class ProgramWriter:
         mask, moved = checked_mask(readers, sources, relation, ROLES), list[tuple[str, str, float]]()
         for target, text in values.items():
             scale, source = work.atom(list(work.read(text).parts), text)
-            self._target(target, work.channel_size(source), text)
+            sizes.add(self._target(target, work.channel_size(source), text))
+            sizes.add(work.channel_size(source))
             moved.append((target, source, scale))
+        if "outputs" in scored and (kind == "softmax" or sizes | scored != {"outputs"}):
+            work.one_output = work.one_output or "its scores read targets, and other channels take part in the head"
         self._note_outputs(work)
         shown = " + ".join(f"{scale:.4g} {left}.{right}" for left, right, scale in pairs) or "0"
         caption = ", ".join(f"{target} <- {text}" for target, text in values.items()) + f" by {kind}({shown})"
@@ -282,10 +268,11 @@ class ProgramWriter:
         logit = sink if sink is not None else 0.0 if gaussian else 1 / temperature
         scores = {(features, features): 1 / temperature, ("one", AGGREGATOR.value): logit}
         if gaussian:
-            if "half_square" not in self._known:
-                self.let(half_square=f"0.5 * dot({features}, {features})")
-            scores |= {("one", "half_square"): -1 / temperature, ("half_square", AGGREGATOR.value): 1 / temperature}
-        weighted, rest = f"{target}_weighted", f"{target}_sink"
+            half = self._helper(f"half_square_of_{features}")
+            if half not in self._known or self._known[half].section not in (None, self._section()):
+                self.let(**{half: f"0.5 * dot({features}, {features})"})
+            scores |= {("one", half): -1 / temperature, (half, AGGREGATOR.value): 1 / temperature}
+        weighted, rest = self._helper(f"{target}_weighted"), self._helper(f"{target}_sink")
         values = {weighted: f"({source}) * {SUPPORT.value}", rest: AGGREGATOR.value}  # the sink has no value
         self.attend(values, scores=scores, sources="support aggregator", name=f"{target}: softmax")
         self._program.channels[rest] = replace(self._program.channels[rest], most=1.0)
@@ -294,7 +281,7 @@ class ProgramWriter:
     @_statement
     def count(self, name: str = "n") -> None:
         """Add name = the number of supports, counted in context by one softmax head and one division."""
-        share = f"{name}_share"
+        share = self._helper(f"{name}_share")
         self.attend({share: AGGREGATOR.value}, sources="support aggregator", name=f"{name}: share")
         self._program.channels[share] = replace(self._program.channels[share], most=1.0)
         self.let(**{name: f"1 / {share} - 1"})
@@ -304,21 +291,28 @@ class ProgramWriter:
         self, name: str, channel: str | None = None, *, role: Literal["support", "query", "aggregator"] = "support"
     ) -> None:
         """Let the trace read a channel here, on the tokens of a role."""
+        if name == "f":
+            raise InputError("'f' is what the answers are recorded as: use net.predict, or another name.")
+        if role not in {known.value for known in ROLES}:
+            raise unknown_name("role", role, [known.value for known in ROLES])
+        self._record(name, self._lookup(channel or name).name, Role(role))
+
+    def _record(self, name: str, channel: str, role: Role) -> None:
         if self._section() is None:
-            raise InputError("a record before the first step belongs to no step: put it into the step.")
-        self._program.record(name, self._lookup(channel or name).name, Role(role))
+            raise InputError(f"{name!r} before the first step belongs to no step: put it into the step.")
+        if any(isinstance(i, Record) and i.name == name for i in self._program._into):
+            raise InputError(f"{name!r} is recorded twice in a step: give the second one another name.")
+        self._program.record(name, channel, role)
 
     @_statement
     def predict(self, formula: str) -> None:
         """Let the queries answer with a channel or a formula; inside a step, after every one."""
-        if self._section() is None:
-            raise InputError("an answer before the first step belongs to no step: put it into the step.")
-        if not formula.isidentifier():
+        if not (isinstance(formula, str) and formula.isidentifier()):
             self.let(f=formula)
             formula = "f"
         if self._lookup(formula).size == "features":
             raise InputError(f"{formula!r} has one column a feature, and an answer has one an output: use dot(a, b).")
-        self._program.record("f", formula, QUERY)
+        self._record("f", formula, QUERY)
 
     def finish(self) -> Program:
         """Return the program.
@@ -327,11 +321,13 @@ class ProgramWriter:
             ProgramError: it has no step, or never answers.
         """
         if not self._program.steps:
-            raise _refused("the program has no step: write one in a block `with net.step():`.", self._place)
+            raise refused("the program has no step: write one in a block `with net.step():`.", self._place)
+        if self._stage == "step":
+            raise refused(f"step {len(self._program.steps)} was left before its end: let every step run.", self._place)
         if not any(i.name == "f" for _, i in self._program.timeline() if isinstance(i, Record)):
-            raise _refused("the program never answers at its queries: add net.predict.", self._place)
+            raise refused("the program never answers at its queries: add net.predict.", self._place)
         if not any(channel.source == "features" for channel in self._program.channels.values()):
-            raise _refused("the program reads no features: declare them with net.features.", self._place)
+            raise refused("the program reads no features: declare them with net.features.", self._place)
         if not self._done:
             self._close(self._program.readout)
             needed = used(self._program) | {"one"}
@@ -348,11 +344,13 @@ class ProgramWriter:
             raise InputError(f"{name!r} is no name for a channel: use letters, digits and underscores.")
         if name in self._program.constants or name in self._program.channels:
             raise InputError(f"there is a channel or constant {name!r} already: choose another name.")
-        self._known[name] = _Known(_here(), None)
+        self._known[name] = _Known(here(), None)
 
     def _target(self, name: str, size: Size, text: str) -> Size:
         """Return the size of a channel that is about to be written; a new name defines it."""
         section, known = self._section(), self._known.get(name)
+        if name in self._temporaries:
+            raise InputError(f"{name!r} is a temporary of an earlier statement: choose another name.")
         if known is None or (known.section is not None and known.section != section):
             old = self._program.channels.get(name)
             if old is not None and old.size != size:
@@ -360,7 +358,7 @@ class ProgramWriter:
             if old is None:
                 self._declare(name)
                 self._program.channels[name] = Channel(name, size, text)
-            self._known[name] = _Known(_here(), section)
+            self._known[name] = _Known(here(), section)
         elif self._program.channels[name].source is not None:
             raise InputError(f"{name!r} is filled by the embedding and stays: assign to another channel.")
         self._known[name].cleared = None
@@ -399,9 +397,16 @@ class ProgramWriter:
 
         return Flattening(self._lookup, self._program.constants, fresh)
 
+    def _helper(self, name: str) -> str:
+        """Return a name like this one for a channel that a statement needs: one's own, or one that is free."""
+        while name not in self._helpers and (name in self._program.channels or name in self._program.constants):
+            name += "_"
+        self._helpers.add(name)
+        return name
+
     def _note_outputs(self, work: Flattening) -> None:
         if work.one_output and not self._program.one_output:
-            place = _here()
+            place = here()
             self._program.one_output = f"{place.file}, line {place.line}: {work.one_output}"
 
     def _add(self, sublayers: list[Attend | Gate | Apply]) -> None:
@@ -429,7 +434,7 @@ class ProgramWriter:
     def _end(self, place: Place) -> None:
         step = self._program.steps[-1]
         if not any(isinstance(instruction, Record) for instruction in step):
-            raise _refused("the step records nothing, so no trace can show it: add net.record or net.predict.", place)
+            raise refused("the step records nothing, so no trace can show it: add net.record or net.predict.", place)
         self._close(step)
         self._stage = "between"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ridgeformer.algorithms.written import algorithm
+from torch import Tensor
+
+from ridgeformer.algorithms.written import Values, WrittenAlgorithm, algorithm
 from ridgeformer.language.writing import ProgramWriter
 
 __all__ = ["barzilai_borwein"]
@@ -25,3 +27,10 @@ def barzilai_borwein(net: ProgramWriter, ridge: float = 0.1, step_size: float = 
         net.let(eta="dot(s, s) / dot(s, d)")
         net.record("w"), net.record("eta")
         net.predict("dot(x, w)")
+
+
+@barzilai_borwein.fixed_point
+def gradient(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return the gradient mean (x'w - y) x + ridge w, which is zero at the ridge regression and nowhere else."""
+    w = values["w"][-1, 0]
+    return X.T @ (X @ w - y[:, 0]) / len(X) + getattr(value, "ridge") * w  # noqa: B009

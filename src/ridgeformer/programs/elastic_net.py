@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ridgeformer.algorithms.written import algorithm
+from torch import Tensor
+
+from ridgeformer.algorithms.written import Values, WrittenAlgorithm, algorithm
 from ridgeformer.language.writing import ProgramWriter
 
 __all__ = ["elastic_net"]
@@ -21,3 +23,11 @@ def elastic_net(net: ProgramWriter, penalty: float = 0.1, ridge: float = 0.1, st
         net.let(w="soft(w - step_size * g, step_size * penalty) / (1 + step_size * ridge)")
         net.record("w")
         net.predict("dot(x, w)")
+
+
+@elastic_net.fixed_point
+def residual(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return w minus the next w, which is zero at the solution of the elastic net and nowhere else."""
+    w, eta, penalty, ridge = values["w"][-1, 0], *(getattr(value, n) for n in ("step_size", "penalty", "ridge"))
+    moved = w - eta * X.T @ (X @ w - y[:, 0]) / len(X)
+    return w - moved.sign() * (moved.abs() - eta * penalty).clamp_min(0) / (1 + eta * ridge)

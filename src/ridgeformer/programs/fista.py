@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import sqrt
 
-from ridgeformer.algorithms.written import algorithm
+from torch import Tensor
+
+from ridgeformer.algorithms.written import Values, WrittenAlgorithm, algorithm
 from ridgeformer.language.writing import ProgramWriter
 
 __all__ = ["fista"]
@@ -29,3 +31,11 @@ def fista(net: ProgramWriter, penalty: float = 0.1, step_size: float = 0.5) -> N
         net.let(z="v + momentum * (v - w)", w="v")
         net.record("w")
         net.predict("dot(x, w)")
+
+
+@fista.fixed_point
+def residual(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return w - soft(w - step_size g, step_size penalty), which is zero at the lasso's solution and nowhere else."""
+    w, eta, penalty = values["w"][-1, 0], *(getattr(value, name) for name in ("step_size", "penalty"))
+    moved = w - eta * X.T @ (X @ w - y[:, 0]) / len(X)
+    return w - moved.sign() * (moved.abs() - eta * penalty).clamp_min(0)

@@ -30,6 +30,13 @@ def least_mean_squares(net: ProgramWriter, step_size: float = 0.1) -> None:
         net.predict("step_size * s")
 
 
+@least_mean_squares.fixed_point
+def residual(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return e + step_size L e - y, L being X X' below its diagonal, which is zero at the errors of the filter."""
+    e = values["e"][-1]
+    return e + getattr(value, "step_size") * (X @ X.T).tril(-1) @ e - y  # noqa: B009
+
+
 @least_mean_squares.theorem("after t steps the first t errors are those of the filter")
 def prefix(value: WrittenAlgorithm, X: Tensor, y: Tensor, Xq: Tensor, values: Values) -> tuple[Tensor, Tensor]:
     """Return how far the first t errors are from those of one pass of the filter, and a bound for rounding."""

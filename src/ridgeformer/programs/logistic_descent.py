@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ridgeformer.algorithms.written import algorithm
+from torch import Tensor
+
+from ridgeformer.algorithms.written import Values, WrittenAlgorithm, algorithm
 from ridgeformer.language.writing import ProgramWriter
 
 __all__ = ["logistic_descent"]
@@ -22,3 +24,10 @@ def logistic_descent(net: ProgramWriter, ridge: float = 0.01, step_size: float =
         net.let(w="w - step_size * mean((p - y) * x) - step_size * ridge * w")
         net.record("w")
         net.predict("sigmoid(dot(x, w))")
+
+
+@logistic_descent.fixed_point
+def gradient(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return the gradient mean (p - y) x + ridge w, which is zero at the minimum and nowhere else."""
+    w = values["w"][-1, 0]
+    return X.T @ ((X @ w).sigmoid() - y[:, 0]) / len(X) + getattr(value, "ridge") * w  # noqa: B009

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ridgeformer.algorithms.written import algorithm
+from torch import Tensor
+
+from ridgeformer.algorithms.written import Values, WrittenAlgorithm, algorithm
 from ridgeformer.language.macros import cg_start, cg_step
 from ridgeformer.language.writing import ProgramWriter
 
@@ -27,3 +29,10 @@ def logistic_newton(net: ProgramWriter, ridge: float = 0.01, inner: int = 4) -> 
         net.let(w="w + d")
         net.record("w")
         net.predict("sigmoid(dot(x, w))")
+
+
+@logistic_newton.fixed_point
+def gradient(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return the gradient mean (p - y) x + ridge w, which is zero at the minimum and nowhere else."""
+    w = values["w"][-1, 0]
+    return X.T @ ((X @ w).sigmoid() - y[:, 0]) / len(X) + getattr(value, "ridge") * w  # noqa: B009

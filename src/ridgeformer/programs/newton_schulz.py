@@ -28,6 +28,12 @@ def newton_schulz(net: ProgramWriter) -> None:
         net.predict("f")
 
 
+@newton_schulz.fixed_point
+def residual(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return x - A u on the supports, A = X'X, which is zero where u = A^-1 x."""
+    return X - values["u"][-1] @ (X.T @ X)
+
+
 @newton_schulz.theorem(
     "norm of I - A V is at most (1 - 1 / (kappa m))^(2^t), m features, kappa the condition of A = X'X"
 )

@@ -29,6 +29,16 @@ def power_iteration(net: ProgramWriter, temperature: float | None = None) -> Non
         net.predict("v")
 
 
+@power_iteration.fixed_point
+def residual(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return (K v - l v) / (l |v|) for the last v and its own l, which is zero at an eigenvector and nowhere else."""
+    temperature, v = getattr(value, "temperature"), values["v"][-1]  # noqa: B009
+    K = X @ X.T if temperature is None else (X @ X.T / temperature).exp()
+    u = K @ v
+    quotient = (v * u).sum(0) / v.square().sum(0)
+    return (u - quotient * v) / (quotient * v.norm(dim=0))
+
+
 @power_iteration.theorem("the Rayleigh quotient never falls, as K is positive semidefinite")
 def rising(value: WrittenAlgorithm, X: Tensor, y: Tensor, Xq: Tensor, values: Values) -> tuple[Tensor, Tensor]:
     """Return the quotient before every step but the first, and after it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ridgeformer.algorithms.written import algorithm
+from torch import Tensor
+
+from ridgeformer.algorithms.written import Values, WrittenAlgorithm, algorithm
 from ridgeformer.language.writing import ProgramWriter
 
 __all__ = ["preconditioned_descent"]
@@ -22,3 +24,9 @@ def preconditioned_descent(net: ProgramWriter, step_size: float = 0.5, floor: fl
         net.let(w="w - step_size * d * mean((dot(x, w) - y) * x)")
         net.record("w")
         net.predict("dot(x, w)")
+
+
+@preconditioned_descent.fixed_point
+def gradient(value: WrittenAlgorithm, X: Tensor, y: Tensor, values: Values) -> Tensor:
+    """Return the gradient mean (x'w - y) x, which is zero at least squares."""
+    return X.T @ (X @ values["w"][-1, 0] - y[:, 0]) / len(X)

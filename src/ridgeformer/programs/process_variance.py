@@ -11,7 +11,7 @@ __all__ = ["process_variance"]
 
 @algorithm
 def process_variance(net: ProgramWriter, noise: float = 0.1) -> None:
-    """Gaussian-process variance at the queries.
+    """Posterior variance of a Gaussian process at the queries.
 
     For f(x) = x'w with w standard normal and noise of variance `noise`: noise x'(X'X + noise I)^-1 x. Every query
     solves for its own right-hand side x by conjugate gradients, all at once: as many steps as there are features, in

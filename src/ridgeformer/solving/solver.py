@@ -19,6 +19,7 @@ from ridgeformer.algorithms import (
     Preconditioned,
     resolve,
 )
+from ridgeformer.algorithms.written import WrittenAlgorithm
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_targets, positive, whole
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.memory import free_bytes
@@ -205,7 +206,12 @@ def _follow(run: Run) -> Run:
         elif isinstance(algorithm, Iterative):
             _solve_iteratively(run, algorithm)
         else:
-            raise InputError(f"algorithm {algorithm.name!r} has no iteration: it cannot solve.")
+            raise InputError(
+                f"algorithm {algorithm.name!r} does not iterate on a kernel matrix: use interpret(X, y, Xq) of its "
+                "value, or compile it."
+                if isinstance(algorithm, WrittenAlgorithm)
+                else f"algorithm {algorithm.name!r} has no iteration: it cannot solve."
+            )
     except LinAlgError:  # a preconditioner or a core that round-off has made indefinite
         run.alpha, run.residual = torch.zeros_like(system.y), system.y
         run.status, run.spectrum = Status.BREAKDOWN, _extreme_eigenvalues(run, cheaply=True)

@@ -106,5 +106,5 @@ def test_a_kernel_and_a_program_do_not_mix():
     for given in ((rf.DotProduct(), rf.programs.ista(steps=2)), (rf.programs.ista(steps=2), "cg")):
         with pytest.raises(rf.errors.InputError, match=r"alone|whole program"):
             rf.compile(*given, features=3)
-    with pytest.raises(rf.errors.InputError, match="has no iteration"):
+    with pytest.raises(rf.errors.InputError, match="use interpret"):
         rf.solve(rf.DotProduct(), *task()[:2], ridge=0.1, algorithm=rf.programs.ista(steps=3))

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from ridgeformer.core.compiled import compiled
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential, Gaussian
 from ridgeformer.solving.engines import fused
-from ridgeformer.solving.engines.compiled import compiled
 
 pytestmark = pytest.mark.skipif(not compiled(), reason="Numba is not there")
 

@@ -1,9 +1,10 @@
 import pytest
 import torch
 
+from ridgeformer.core import compiled
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.solving import RidgeSystem
-from ridgeformer.solving.engines import Tiles, Triangle, compiled
+from ridgeformer.solving.engines import Tiles, Triangle
 from ridgeformer.solving.engines.strips import STRIP
 from ridgeformer.solving.engines.triangle import KEPT, lost, tile_size
 from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401

@@ -6,7 +6,7 @@ on plain tensors, functions and all, and shares no code with the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -105,16 +105,22 @@ def certify_program(
         trace = model.trace(*tasks).values if run is None else run(*tasks)
     doubled = [part.double() for part in tasks]
     tokens = model.tokens(tasks[0].shape[-2], tasks[2].shape[-2])
-    rows, targets, queries = doubled
-    exact = interpret_program(algorithm.program, tokens, rows, targets, queries, spec.steps)
-    rows, targets, queries = (_rounded(part, spec.torch_dtype) for part in doubled)
-    moved = interpret_program(algorithm.program, tokens, rows, targets, queries, spec.steps)
+    embedding = model.carried.detach().double()
+
+    def carried(parts: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return tasks as the stream carries them."""
+        return parts[0] @ embedding, parts[1], parts[2] @ embedding
+
+    shown = carried(doubled)
+    exact = interpret_program(algorithm.program, tokens, *shown, spec.steps)
+    rounded = carried([_rounded(part, spec.torch_dtype) for part in doubled])
+    moved = interpret_program(algorithm.program, tokens, *rounded, spec.steps)
     found = []
     for i in range(len(tasks[0])):
         ran, plain, other = ({n: v[:, i].double() for n, v in values.items()} for values in (trace, exact, moved))
         checks = [_agreement(ran, plain, allowed), _floor(plain, other, allowed, spec.dtype)]
-        checks += [_stationary(algorithm, residual, doubled, i, ran) for residual in type(algorithm).residuals]
-        checks += [_promised(algorithm, number, doubled, i, ran) for number in range(len(type(algorithm).theorems))]
+        checks += [_stationary(algorithm, residual, shown, i, ran) for residual in type(algorithm).residuals]
+        checks += [_promised(algorithm, number, shown, i, ran) for number in range(len(type(algorithm).theorems))]
         found.append(checks)
     checks_of_tasks, curves = merge(found)
     whole = [check_weights(model), check_leakage(model, list(zip(*doubled, strict=True)))] if about is None else about
@@ -180,7 +186,7 @@ def _floor(plain: Mapping[str, Tensor], moved: Mapping[str, Tensor], allowed: fl
 
 
 def _stationary(
-    algorithm: WrittenAlgorithm, residual: Any, tasks: list[Tensor], i: int, run: Mapping[str, Tensor]
+    algorithm: WrittenAlgorithm, residual: Any, tasks: Sequence[Tensor], i: int, run: Mapping[str, Tensor]
 ) -> TaskCheck:
     found = residual(algorithm, tasks[0][i], tasks[1][i], run)
     return TaskCheck(
@@ -194,7 +200,7 @@ def _stationary(
 
 
 def _promised(
-    algorithm: WrittenAlgorithm, number: int, tasks: list[Tensor], i: int, run: Mapping[str, Tensor]
+    algorithm: WrittenAlgorithm, number: int, tasks: Sequence[Tensor], i: int, run: Mapping[str, Tensor]
 ) -> TaskCheck:
     theorem = type(algorithm).theorems[number]
     measured, bound = theorem.check(algorithm, tasks[0][i], tasks[1][i], tasks[2][i], run)

@@ -6,9 +6,10 @@ formed again although the channels they read have not changed, and whole softmax
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,10 @@ from ridgeformer.compiler.execution.plans import (
     plan_attention,
     plan_gated,
 )
+from ridgeformer.compiler.execution.table import InstructionTable, tabulate
+from ridgeformer.compiler.execution.tracing import trace_weights
 from ridgeformer.compiler.sublayers import GATES, AttentionSublayer, GatedMLP
+from ridgeformer.core.compiled import compiled
 from ridgeformer.language.program import Instruction, Record
 from ridgeformer.language.roles import Tokens
 
@@ -44,14 +48,35 @@ class Plans:
     """The plans of a model's sublayers, kept while its weights and the sequence stay the same."""
 
     def __init__(self) -> None:
-        self.weights: Tensor | None = None
+        self.weights: list[Tensor] = []
         self.ones: frozenset[int] = frozenset()
         self.moves: dict[Tokens, list[Move]] = {}
+        self.tables: dict[tuple[object, ...], InstructionTable | None] = {}
+        self.frozen = False
 
-    def refresh(self, model: CompiledTransformer, weights: Tensor) -> None:
-        """Forget the plans if any weight has changed; `weights` is the model's `fingerprint`."""
-        if self.weights is None or not torch.equal(weights, self.weights):
-            self.weights, self.moves, self.ones = weights, {}, always_one(model)
+    def refresh(self, model: CompiledTransformer, weights: Sequence[Tensor]) -> None:
+        """Forget the plans if any of the model's weights has changed."""
+        if not self.holds(weights):
+            self.weights = [weight.detach().clone() for weight in weights]
+            self.moves, self.tables, self.ones = {}, {}, always_one(model)
+
+    def holds(self, weights: Sequence[Tensor]) -> bool:
+        """Whether these are the weights that the plans were made for."""
+        return len(weights) == len(self.weights) and all(map(torch.equal, weights, self.weights))
+
+    def table(
+        self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None
+    ) -> InstructionTable | None:
+        """Return the schedule as one table of instructions; None where torch is to carry out the plans."""
+        key = (tokens, wanted, self.frozen)
+        if key not in self.tables:
+            worth = self.frozen or work(self.of(model, tokens), tokens.total) >= LEAST_WORK
+            tracing = trace_weights(model, self.of(model, tokens), tokens, wanted) if worth and compiled() else None
+            while len(self.tables) >= SEQUENCES:
+                self.tables.pop(next(iter(self.tables)), None)
+            dtype = np.dtype(str(model.spec.torch_dtype).removeprefix("torch."))
+            self.tables[key] = None if tracing is None else tabulate(tracing, dtype)
+        return self.tables[key]
 
     def of(self, model: CompiledTransformer, tokens: Tokens) -> list[Move]:
         """Return the model's schedule with plans, for a sequence."""
@@ -73,6 +98,32 @@ class Plans:
 
     def __reduce__(self) -> tuple[type[Plans], tuple[()]]:
         return Plans, ()  # a copied or pickled model makes its own
+
+
+LEAST_WORK = 2**20
+"""Products that a pass takes from which on Numba is started: half a second once in a process."""
+
+
+def work(moves: Sequence[Move], total: int) -> int:
+    """Return about how many products the plans of a schedule take on a sequence of `total` tokens.
+
+    Example:
+        >>> from ridgeformer import ConjugateGradients, DotProduct, compile
+        >>> model = compile(DotProduct(), ConjugateGradients(steps=2), features=2, ridge=1.0)
+        >>> moves = Plans().of(model, model.tokens(3, 1))
+        >>> work(moves, 8) == 2 * work(moves, 4)
+        True
+    """
+    found = 0
+    for _, _, _, plan in moves:
+        if isinstance(plan, GatedPlan) and plan.operations is not None:
+            found += len(plan.operations.added)
+        elif isinstance(plan, AttentionPlan):
+            found += len(plan.own.added)
+            for head in plan.heads:
+                each = {"pattern": total, "sum": 2 * head.key[1].shape[1]}.get(head.kind, 1)
+                found += each * len(head.values)
+    return found * total
 
 
 def run_fast(

@@ -228,9 +228,13 @@ def _inner(a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Update:
-    """What a sublayer does to rows: those it clears, then what it adds, all read from the rows before it."""
+    """What a sublayer does to rows: those it clears, then what it adds, all read from the rows before it.
+
+    `added` is what it adds, one by one; `actions` and `groups` are the same in as few calls as possible.
+    """
 
     cleared: tuple[int, ...]
+    added: tuple[Operation, ...]
     actions: tuple[Action, ...]
     groups: tuple[Group, ...]
     written: tuple[int, ...]
@@ -277,7 +281,8 @@ def update(operations: Sequence[Operation]) -> Update:
             rest.append(operation)
     groups, alone = _grouped(rest)
     written = tuple(sorted({op.target for op in operations}))
-    return Update(tuple(cleared), tuple(operation.action for operation in alone), tuple(groups), written)
+    actions = tuple(operation.action for operation in alone)
+    return Update(tuple(cleared), tuple(rest), actions, tuple(groups), written)
 
 
 def _columns(operation: Operation) -> tuple[int, ...]:

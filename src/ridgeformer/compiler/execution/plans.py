@@ -7,7 +7,6 @@ token holds stays one number, and a cleared row is the number zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import copysign, inf
@@ -23,7 +22,7 @@ from ridgeformer.language.roles import AGGREGATOR, NULL, Mask, Role, Tokens
 if TYPE_CHECKING:
     from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = ["AttentionPlan", "GatedPlan", "HeadPlan", "fingerprint", "plan_attention", "plan_gated"]
+__all__ = ["AttentionPlan", "GatedPlan", "HeadPlan", "plan_attention", "plan_gated"]
 
 
 Entries = list[tuple[int, float]]
@@ -254,8 +253,3 @@ def always_one(model: CompiledTransformer) -> frozenset[int]:
     one = torch.stack([(W[:-1] == 0).all(0) & (W[-1] == 1) for W in model.embed.values()]).all(0)
     written = torch.stack([(W != 0).any(0) for W in writes]).any(0)
     return frozenset(int(column) for column in (one & ~written).nonzero().flatten())
-
-
-def fingerprint(weights: Iterable[Tensor]) -> Tensor:
-    """Return all weights as one vector: plans hold as long as it does not change."""
-    return torch.cat([weight.reshape(-1) for weight in weights]).detach()

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.solving.engines.compiled import compile_it, worthwhile
+from ridgeformer.core.compiled import compile_it, worthwhile
 
 __all__ = ["Dots"]
 

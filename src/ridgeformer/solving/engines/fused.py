@@ -18,8 +18,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ridgeformer.core.compiled import compile_it, compiled
 from ridgeformer.kernels import LogitKernel
-from ridgeformer.solving.engines.compiled import compile_it, compiled
 
 __all__ = ["FusedRows", "fuses"]
 

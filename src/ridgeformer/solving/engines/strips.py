@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from ridgeformer.solving.engines.compiled import LARGE, LINE, compile_it, prefetch, worthwhile
+from ridgeformer.core.compiled import LARGE, LINE, compile_it, prefetch, worthwhile
 
 __all__ = ["STRIP", "by_strips", "by_torch", "describe", "symmetric_rows"]
 

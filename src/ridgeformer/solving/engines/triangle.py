@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer.core.compiled import compile_it, worthwhile
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving.engines.compiled import compile_it, worthwhile
 from ridgeformer.solving.engines.strips import STRIP, symmetric_rows
 from ridgeformer.solving.engines.tiles import Tiles, for_each_tile, prepared
 

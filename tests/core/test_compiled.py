@@ -4,8 +4,8 @@ import numba
 import numpy as np
 import pytest
 
-from ridgeformer.solving.engines import compiled
-from ridgeformer.solving.engines.compiled import LINE, compile_it, prefetch
+from ridgeformer.core import compiled
+from ridgeformer.core.compiled import LINE, compile_it, prefetch
 
 
 def double(numbers, out):
