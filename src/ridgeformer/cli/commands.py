@@ -50,9 +50,10 @@ def explore(
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 1 a solve did not converge, a certificate failed or a claim contradicted its verdict; "
+    "2 the input was refused, in one line on standard error; 130 interrupted. Every command has --help with an example.",
 )
 app.command("audit")(audit)
 app.command("fit")(fit)
