@@ -45,7 +45,15 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built):
 def test_the_source_archive_builds_tests_and_documents(built):
     with tarfile.open(built[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    for needed in ("pyproject.toml", "README.md", "LICENSE", "Makefile", "constraints.txt", "CHANGELOG.md", "conftest.py"):
+    for needed in (
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "Makefile",
+        "constraints.txt",
+        "CHANGELOG.md",
+        "conftest.py",
+    ):
         assert needed in names
     for file in ("src/ridgeformer/py.typed", "tests/test_release.py", "docs/index.md", "benchmarks/harness.py"):
         assert file in names, file
@@ -66,7 +74,10 @@ def test_one_version_is_told_everywhere(built):
 def test_the_versions_tested_are_within_the_ranges_declared():
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     pins = {name.lower().replace("_", "-"): pin for name, pin in pins.items()}
-    declared = [*PROJECT["dependencies"], *(one for extra in PROJECT["optional-dependencies"].values() for one in extra)]
+    declared = [
+        *PROJECT["dependencies"],
+        *(one for extra in PROJECT["optional-dependencies"].values() for one in extra),
+    ]
     for requirement in map(Requirement, declared):
         name = requirement.name.lower().replace("_", "-")
         if name != "ridgeformer":

@@ -112,7 +112,7 @@ class Engine extends Network {
     const key = `${time} ${head.name}`, n = this.length;
     if (this.patterns.has(key)) return this.patterns.get(key);
     const X = this.states[time - 1], P = new Float64Array(n * n);
-    for (let i = 0; i < n; i++) this.row(head, X, i).forEach((j, place) => (P[i * n + j] = this.weights[place]));
+    for (let i = 0; i < n; i++) { const weights = this.row(head, X, i); this.sources(head, i).forEach((j, place) => (P[i * n + j] = weights[place])); }
     this.patterns.set(key, P);
     return P;
   }

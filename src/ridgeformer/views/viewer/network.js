@@ -45,11 +45,28 @@ class Network {
     }
     const packed = columnar(scores, ["reader", "source"]);
     const read = Int32Array.from(new Set(packed.source)); // the columns of a source that matter
-    return { softmax: kind !== "linear", sources: sources.map(list => Int32Array.from(list)), scores: packed, read, moves: columnar(moves, ["of", "to"]) };
+    const lists = new Map(), typed = list => { const key = list.join(); lists.has(key) || lists.set(key, Int32Array.from(list)); return lists.get(key); };
+    return { softmax: kind !== "linear", sources: sources.map(typed), scores: packed, read, moves: columnar(moves, ["of", "to"]) };
   }
 
-  /** The weights with which token i reads its sources, in their order; they stand in `this.weights` until the next call. */
+  /** Begin a forward pass: patterns that it cannot change, because no sublayer writes what they are made of, are kept. */
+  begin() {
+    const written = new Set();
+    for (const { moves } of this.packs.values()) for (const column of moves.to) written.add(column);
+    for (const { packed } of this.modules) for (const { d } of packed) for (const column of d.to) written.add(column);
+    for (const pack of this.packs.values()) pack.kept = [...pack.scores.reader, ...pack.scores.source].some(column => written.has(column)) ? null : [];
+  }
+
+  sources(head, i) { return this.packs.get(head).sources[i]; }
+
+  /** The weights with which token i reads its sources, in their order; good until the next call. */
   row(head, X, i) {
+    const { sources, kept } = this.packs.get(head);
+    if (!kept) return this.weigh(head, X, i);
+    return (kept[i] ??= this.weigh(head, X, i).slice(0, sources[i].length));
+  }
+
+  weigh(head, X, i) {
     const { softmax, sources, scores, read } = this.packs.get(head), list = sources[i], W = this.width, { weights, asked } = this;
     for (let n = 0; n < read.length; n++) asked[read[n]] = 0;
     for (let n = 0; n < scores.count; n++) asked[scores.source[n]] += scores.weight[n] * X[i * W + scores.reader[n]];
@@ -60,23 +77,29 @@ class Network {
       weights[j] = sum;
       if (sum > largest) largest = sum;
     }
-    if (!softmax) return list;
+    if (!softmax) return weights;
     for (let j = 0; j < list.length; j++) total += weights[j] = Math.exp(weights[j] - largest);
     for (let j = 0; j < list.length; j++) weights[j] /= total;
-    return list;
+    return weights;
   }
 
   /** Add to `after` what one head writes when the stream is X. */
   attend(head, X, after) {
-    const { moves } = this.packs.get(head), W = this.width, { weights } = this;
+    const { moves, scores, sources } = this.packs.get(head), W = this.width, sums = new Float64Array(moves.count);
+    let last = null; // without scores all readers of one list get the same
     for (let i = 0; i < this.length; i++) {
-      const list = this.row(head, X, i);
+      const list = sources[i];
       if (!list.length) continue;
-      for (let n = 0; n < moves.count; n++) {
-        let sum = 0;
-        for (let j = 0, of = moves.of[n]; j < list.length; j++) sum += weights[j] * X[list[j] * W + of];
-        after[i * W + moves.to[n]] += moves.weight[n] * sum;
+      if (scores.count || list !== last) {
+        const weights = this.row(head, X, i);
+        for (let n = 0; n < moves.count; n++) {
+          let sum = 0;
+          for (let j = 0, of = moves.of[n]; j < list.length; j++) sum += weights[j] * X[list[j] * W + of];
+          sums[n] = sum;
+        }
+        last = list;
       }
+      for (let n = 0; n < moves.count; n++) after[i * W + moves.to[n]] += moves.weight[n] * sums[n];
     }
   }
 
