@@ -77,6 +77,8 @@ figures: $(VENV)/docs.stamp  ## measure again what the docs show
 	@$(BIN)/python docs/draw_programs.py
 	@$(BIN)/python docs/draw_picture.py
 	@$(BIN)/python docs/draw_architecture.py
+	@$(BIN)/python docs/draw_badges.py
+	@$(BIN)/python docs/record_demo.py
 	@$(BIN)/python docs/take_screenshots.py
 
 dist: $(VENV)/dev.stamp  ## sdist and wheel into dist/, the wheel installed in a bare environment and tried there

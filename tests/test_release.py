@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -69,6 +70,14 @@ def test_one_version_is_told_everywhere(built):
     page = (ROOT / "docs" / "versions.md").read_text()
     assert f"version = {{{version}}}" in page
     assert built[0].name in page
+    assert built[0].name in (ROOT / "README.md").read_text()
+
+
+def test_badges_say_what_the_project_says():
+    drawn = runpy.run_path(str(ROOT / "docs" / "draw_badges.py"))["badges"]()
+    for name, text in drawn.items():
+        assert (ROOT / "docs" / "figures" / "badges" / name).read_text() == text, "make figures"
+        assert f"badges/{name}" in (ROOT / "README.md").read_text()
 
 
 def test_the_versions_tested_are_within_the_ranges_declared():
