@@ -34,7 +34,7 @@ DEMO: dict[str, dict[str, Any]] = {
     "demo_dark": {"viewport": {"width": 1360, "height": 980}, "color_scheme": "dark"},
     "demo_narrow": {"viewport": {"width": 390, "height": 1500}},
 }
-VIEWER = {"viewport": {"width": 1440, "height": 1140}}
+VIEWER = {"viewport": {"width": 1440, "height": 1500}}
 EXPLORER = {"viewport": {"width": 1280, "height": 1240}}
 COLOURS = 128
 """Enough for text and lines, and a third of the size."""

@@ -80,8 +80,11 @@ def test_the_sentences_hold_for_the_points_it_opens_with():
 def test_the_sizes_that_the_pages_name():
     budgets = {name: compile_network(name).budget for name in NETWORKS}
     assert f"conjugate gradients in {budgets['cg'].nonzeros} weights" in (ROOT / "README.md").read_text()
-    said = f"{budgets['cg'].sublayers} for conjugate gradients, {budgets['vanilla'].sublayers} for attention alone, one for"
-    assert said in (ROOT / "docs" / "demo.md").read_text()
+    deep, alone = budgets["cg"].sublayers, budgets["vanilla"].sublayers
+    assert (
+        f"{deep} for conjugate gradients, {alone} for attention alone, one for the head"
+        in (ROOT / "docs" / "demo.md").read_text()
+    )
     assert budgets["average"].sublayers == 1
 
 

@@ -21,7 +21,7 @@ __all__ = ["render_viewer", "view_data", "write_viewer"]
 
 SCRIPTS = tuple(
     f"{name}.js"
-    for name in ("network", "engine", "plots", "state", "grid", "number", "answer", "attention", "controls")
+    for name in ("network", "engine", "plots", "state", "grid", "number", "answer", "attention", "circuit", "controls")
 )
 """In the order in which they stand in the page, where they are one script."""
 
