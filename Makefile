@@ -92,7 +92,7 @@ dist: $(VENV)/dev.stamp  ## sdist and wheel into dist/, the wheel installed in a
 
 docs: $(VENV)/docs.stamp  ## the documentation into site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "open site/index.html; for its search, serve it: $(BIN)/python -m http.server -b 127.0.0.1 -d site"
+	@echo "open site/index.html"
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) audit site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
