@@ -108,6 +108,7 @@ def test_the_site_works_from_the_disk_with_its_search_and_for_everyone(folder):
         page.keyboard.type("jackknife")
         page.wait_for_function("document.querySelectorAll('.md-search-result__item').length > 2")
         page.set_viewport_size({"width": 390, "height": 800})
+        page.reload()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert troubles == []
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []

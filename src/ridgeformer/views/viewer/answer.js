@@ -91,6 +91,7 @@ const answer = {
       return { q, gap, dot, exact, average };
     });
     node.setAttribute("role", "img");
+    node.setAttribute("aria-label", `Predictions of ${shown.length} queries: the network now, ${engine.average ? "exact ridge regression, one softmax head" : "where the program ends"}`);
   },
 
   /** Draw predictions, wherever between two steps they are. */
