@@ -78,6 +78,7 @@ figures: $(VENV)/docs.stamp  ## measure again what the docs show
 	@$(BIN)/python docs/draw_picture.py
 	@$(BIN)/python docs/draw_architecture.py
 	@$(BIN)/python docs/draw_badges.py
+	@$(BIN)/python docs/draw_benchmarks.py
 	@$(BIN)/python docs/record_demo.py
 	@$(BIN)/python docs/take_screenshots.py
 
