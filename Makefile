@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 SEED ?= 2037
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
-.PHONY: help audit test test-slow check format bench hostile claims-deep figures docs clean
+.PHONY: help audit demo dist test test-slow check format bench hostile claims-deep figures docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -26,6 +26,9 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 
 audit: $(VENV)/base.stamp  ## the main job: audit embedded data, write audit/report.html
 	@$(BIN)/ridgeformer audit digits --out audit
+
+demo: $(VENV)/base.stamp  ## drag points and watch three transformers answer, in a browser
+	@$(BIN)/ridgeformer demo
 
 test: $(VENV)/dev.stamp  ## all tests but the slow ones
 	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) --dist loadfile -m "not slow"
@@ -75,11 +78,23 @@ figures: $(VENV)/docs.stamp  ## measure again what the docs show
 	@$(BIN)/python docs/draw_programs.py
 	@$(BIN)/python docs/draw_picture.py
 	@$(BIN)/python docs/draw_architecture.py
+	@$(BIN)/python docs/draw_badges.py
+	@$(BIN)/python docs/draw_benchmarks.py
+	@$(BIN)/python docs/record_demo.py
 	@$(BIN)/python docs/take_screenshots.py
+
+dist: $(VENV)/dev.stamp  ## sdist and wheel into dist/, the wheel installed in a bare environment and tried there
+	@rm -rf dist build/bare
+	@$(BIN)/python -m hatchling build
+	@$(PYTHON) -m venv build/bare
+	@build/bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	@cd build/bare && bin/ridgeformer --version && bin/python -m ridgeformer solve wine --ridge 0.1
+	@cd build/bare && bin/ridgeformer demo --no-open --out demo.html
+	@$(BIN)/python -m pytest -q tests/test_release.py
 
 docs: $(VENV)/docs.stamp  ## the documentation into site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "open site/index.html; for its search, serve it: $(BIN)/python -m http.server -b 127.0.0.1 -d site"
+	@echo "open site/index.html"
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) audit site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

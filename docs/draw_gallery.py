@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"
 ORDER = (
-    "watch_cg", "open_in_lens", "average_or_ridge", "depth_by_solver", "width_needed", "failing_certificate", "ridge_path",
+    "watch_cg", "open_in_lens", "average_or_ridge", "depth_by_solver", "width_needed", "failing_certificate", "interval_band", "ridge_path",
     "influence_of_one_digit", "attention_cubes", "kernel_limit",
 )  # fmt: skip
 """From what one should see first to what one asks last."""

@@ -15,6 +15,7 @@ from ridgeformer import datasets
 from ridgeformer.auditing import audit, preset
 from ridgeformer.views import write_page
 from ridgeformer.views.audit_page import audit_page
+from ridgeformer.views.demo import write_demo
 from ridgeformer.views.viewer import curve_task, trace_view, write_viewer
 
 HERE = Path(__file__).parent
@@ -28,7 +29,12 @@ REPORT: dict[str, dict[str, Any]] = {
     "report_dark": {"viewport": {"width": 1400, "height": 1500}, "color_scheme": "dark"},
     "report_narrow": {"viewport": {"width": 390, "height": 1500}},
 }
-VIEWER = {"viewport": {"width": 1440, "height": 1140}}
+DEMO: dict[str, dict[str, Any]] = {
+    "demo": {"viewport": {"width": 1360, "height": 980}},
+    "demo_dark": {"viewport": {"width": 1360, "height": 980}, "color_scheme": "dark"},
+    "demo_narrow": {"viewport": {"width": 390, "height": 1500}},
+}
+VIEWER = {"viewport": {"width": 1440, "height": 1500}}
 EXPLORER = {"viewport": {"width": 1280, "height": 1240}}
 COLOURS = 128
 """Enough for text and lines, and a third of the size."""
@@ -52,6 +58,16 @@ def write_trace(directory: Path) -> Path:
     return write_viewer(view, directory / "trace.html", start=start)
 
 
+def photograph_demo(browser: Any, directory: Path) -> None:
+    """Take the pictures of the demo, in the middle of its second scene."""
+    address = write_demo(directory / "demo.html").as_uri()
+    for name, options in DEMO.items():
+        page = new_page(browser, reduced_motion="reduce", **options)
+        page.goto(address)
+        page.evaluate("demo.scene(1); demo.go(12)")
+        photograph(page, name)
+
+
 def main() -> None:
     """Audit the embedded data, or take the report that is given, and take every picture."""
     with ExitStack() as stack:
@@ -66,6 +82,7 @@ def main() -> None:
             page = new_page(browser, **options)
             page.goto(path.resolve().as_uri())
             photograph(page, name)
+        photograph_demo(browser, work)
         base = stack.enter_context(served())
         photograph(Explorer(browser, base, **EXPLORER).open("steps=7&point=17").page, "explorer")
 

@@ -1,8 +1,10 @@
 """What the benchmarks measure is what they say: errors over row orders, and a rival in mixed precision."""
 
 import importlib
+import runpy
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -95,3 +97,16 @@ def test_suspect_labels_are_counted_at_the_number_flipped(benchmark):
         order = suspect.METHODS[method](split)
         assert sorted(order) == list(range(200))
         assert wrong[split.rows][order[:10]].sum() >= 5  # 0.5 by chance
+
+
+def test_the_plots_show_what_the_tables_say():
+    drawing = runpy.run_path(str(BENCHMARKS.parent / "docs" / "draw_benchmarks.py"))
+    fits, coverage, circuits = drawing["draw"]().axes
+    rows = drawing["table"]("solve_at_scale_rivals")
+    ours = next(line for line in fits.lines if line.get_label() == "ridgeformer")
+    assert list(ours.get_ydata()) == [float(row["seconds"]) for row in rows if row["rival"] == "ridgeformer"]
+    crosses = sum(len(line.get_xdata()) for line in fits.lines if line.get_marker() == "x")
+    assert crosses == sum(row["seconds"] == "-" for row in rows if row["rival"] in drawing["SAME_MODEL"])
+    assert len(coverage.containers) == len({row["noise"] for row in drawing["table"]("interval_prediction_coverage")})
+    assert max(bar.get_width() for bar in circuits.patches) <= 1
+    plt.close("all")

@@ -72,6 +72,18 @@ def test_the_files_and_lists_that_contributors_are_sent_to_exist():
             assert re.search(rf"^{listed}\b", path.read_text(), re.M), f"{listed} of {file}"
 
 
+def test_the_figures_of_the_corrections_are_the_ledgers():
+    sections = re.split(r"^## ", (ROOT / "docs" / "ledger.md").read_text(), flags=re.M)
+    records = {section.split(":")[0]: section for section in sections}
+    rows = re.findall(
+        r"^\| \[?([WABL]\d+)[^|]*\| ([^|]+) \| ([^|]+) \|$", (ROOT / "docs" / "corrections.md").read_text(), re.M
+    )
+    assert len(rows) >= 15
+    for claim, what, value in rows:
+        assert f"| {what} | {value} |" in records[claim], (claim, what)
+        assert not re.search(r"^Verdict: \*\*true\*\*", records[claim], re.M), f"{claim} is true by now"
+
+
 @pytest.mark.slow
 def test_the_audit_that_the_readme_shows_is_the_one_it_gives(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)

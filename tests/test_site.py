@@ -13,21 +13,26 @@ import pytest
 from filelock import FileLock
 
 from ridgeformer.claims import CLAIMS
+from tests.accessibility import violations
+from tests.real_browser import chromium, needs_chromium, new_page
 
 ROOT = Path(__file__).parents[1]
 THEORY = sorted((ROOT / "docs" / "theory").glob("*.md"))
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def folder(tmp_path_factory):
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared  # one build for all workers
     with FileLock(shared / "site.lock"):
         if not (shared / "site" / "sitemap.xml").is_file():
             build(shared / "site")
-    return {
-        path.relative_to(shared / "site").as_posix(): path.read_text() for path in (shared / "site").rglob("*.html")
-    }
+    return shared / "site"
+
+
+@pytest.fixture(scope="module")
+def site(folder):
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.html")}
 
 
 def build(directory):
@@ -86,3 +91,24 @@ def test_every_claim_is_on_a_theory_page_in_the_ledgers_words(site):
     )
     assert "W4 as published: amended" in site["theory/effective_dimension.html"]
     assert "<!-- claim" not in "".join(site.values())
+
+
+@needs_chromium
+def test_the_site_works_from_the_disk_with_its_search_and_for_everyone(folder):
+    troubles, requests = [], []
+    with chromium() as browser:
+        page = new_page(browser, viewport={"width": 1360, "height": 900})
+        page.on("console", lambda said: troubles.append(said.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto((folder / "index.html").as_uri())
+        page.wait_for_function("document.querySelector('img[src$=\"demo.gif\"]').naturalWidth > 0")
+        assert violations(page) == []
+        page.keyboard.press("/")
+        page.keyboard.type("jackknife")
+        page.wait_for_function("document.querySelectorAll('.md-search-result__item').length > 2")
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.reload()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert troubles == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []

@@ -1,11 +1,18 @@
 """The command line as a person or a script meets it: text, JSON, exit codes, one-line errors."""
 
 import json
+import os
+import re
+import shlex
 import subprocess
 import sys
+from importlib.metadata import version
 
 import numpy as np
 import pytest
+import typer
+
+from ridgeformer.cli.commands import app
 
 
 def table(path, rows=60):
@@ -19,7 +26,7 @@ def test_a_real_process_prints_its_version():
     done = subprocess.run(
         [sys.executable, "-m", "ridgeformer", "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("ridgeformer 0.")
+    assert done.stdout == f"ridgeformer {version('ridgeformer')}\n"
 
 
 def test_solve_prints_plain_words_first(run):
@@ -107,6 +114,40 @@ def test_help_has_an_example(run, command):
     assert "ridgeformer" in out
     if command and command[-1] in ("-h", "--help") and len(command) > 1:
         assert "Example: ridgeformer" in " ".join(out.split())
+
+
+def every_command(group, path=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from every_command(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_the_help_of_every_command_has_an_example_that_it_would_take():
+    found = dict(every_command(typer.main.get_command(app)))
+    assert {("audit",), ("demo",), ("data", "fetch"), ("studies", "run")} <= set(found)
+    for path, command in found.items():
+        examples = re.findall(r"Example: ridgeformer (.+)", command.help)
+        assert examples, path
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for words in map(shlex.split, examples):
+            assert tuple(words[: len(path)]) == path
+            assert {word for word in words if word.startswith("--")} <= options, path
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("aud", "audit"), ("solve di", "diabetes digits"), ("solve wine --kernel ga", "gaussian"), ("data sh", "show")],
+)
+def test_a_shell_completes_commands_datasets_and_names(words, completed):
+    typed = f"ridgeformer {words}"
+    asked = {"_RIDGEFORMER_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    code = "import sys; from ridgeformer.cli import main; sys.argv = ['ridgeformer']; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert sorted(done.stdout.split()) == completed.split()
 
 
 @pytest.mark.parametrize(

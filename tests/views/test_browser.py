@@ -4,6 +4,7 @@ import pytest
 
 from ridgeformer.views import write_page
 from ridgeformer.views.audit_page import audit_page
+from tests.accessibility import violations
 from tests.auditing.small_audits import small_audit
 from tests.real_browser import chromium, needs_chromium, new_page
 
@@ -72,6 +73,11 @@ def test_the_theme_follows_the_system_and_the_button(open_page):
     assert page.evaluate(shade) == dark
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}])
+def test_everyone_can_read_it(open_page, options):
+    assert violations(open_page(1360, **options)) == []
 
 
 def test_the_first_tab_skips_to_the_content(open_page):

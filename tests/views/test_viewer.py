@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+import ridgeformer as rf
 from ridgeformer.views.viewer import trace_view, write_viewer
+from tests.accessibility import violations
 from tests.compiler.tasks import compiled
 from tests.real_browser import chromium, needs_chromium, new_page
 from tests.views.viewer_models import MODELS, TASK, cache_of, model_of, view_of
@@ -120,6 +122,76 @@ def test_play_slider_buttons_and_keys(open_viewer):
     assert page.locator(".tv-title").inner_text() == view.sublayers[6].title
     assert view.sublayers[6].sentence in page.locator(".tv-sentence").inner_text()
     assert page.locator(".tv-formulas math").count() == len(view.sublayers[6].formulas)
+
+
+def test_keys_work_without_a_click(open_viewer):
+    viewer = open_viewer(view_of("linear cg"))
+    for key, time in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", len(view_of("linear cg").sublayers)),
+    ):
+        viewer.page.keyboard.press(key)
+        assert viewer.time == time
+
+
+WIRES = """root => root.viewer.circuit.wires().map(({ reads, writes }) => [reads, writes])"""
+
+
+@pytest.mark.parametrize("name", ["softmax cg", "linear pcg", "vanilla", "linear swiglu", "program"])
+def test_the_circuit_is_that_of_the_program(open_viewer, name):
+    """Lines and crossings are read from the weights; the program says what they should be."""
+    model = rf.compile(rf.programs.ista(steps=2), features=2) if name == "program" else model_of(name)
+    view = trace_view(model, TASK.X, TASK.y, TASK.Xq) if name == "program" else view_of(name)
+    viewer = open_viewer(view)
+    channels = [channel.name for channel in view.channels]
+    constants = {channel.name for channel in view.channels if channel.group == "constants"}  # they serve as biases
+    found = viewer.run(WIRES)
+    assert len(found) == len(view.sublayers)
+    for (reads, writes), (_, instruction, _) in zip(found, model.sublayers, strict=True):
+        assert {channels[row] for row in writes} == instruction.writes | set(instruction.clear)
+        known = instruction.reads | instruction.writes | set(instruction.clear) | constants
+        assert {channels[row] for row in reads} <= known
+
+
+def test_the_circuit_zooms_from_the_whole_run_to_one_number(open_viewer):
+    view = view_of("softmax cg")
+    narrow = {"width": 600, "height": 900}
+    viewer = open_viewer(view, start=place_of(view, "step 2.kernel product"), viewport=narrow)
+    lines = viewer.page.locator(".tv-circuit-lines")
+    assert lines.bounding_box()["width"] <= viewer.page.locator(".tv-circuit-scroll").bounding_box()["width"]
+    assert viewer.page.locator(".tv-circuit-values text").count() == 0
+    for _ in range(3):
+        viewer.page.click(".tv-circuit-in")
+    assert viewer.page.locator(".tv-circuit-values text").count() > 3
+    time, column = viewer.time, column_of(view, "o")
+    texts = viewer.page.locator(".tv-circuit-values text").all_text_contents()
+    assert viewer.run("(root, [t, c]) => root.viewer.brief(root.viewer.engine.value(t, root.viewer.state.token, c))",
+                      [time, column]) in texts  # fmt: skip
+    viewer.page.click(".tv-circuit-all")
+    box = lines.bounding_box()
+    row = [channel.name for channel in view.channels].index("r")
+    goal = place_of(view, "step 3.move")
+    pitch = box["width"] / len(view.sublayers)
+    lines.click(position={"x": (goal - 0.5) * pitch, "y": (row + 0.5) * 17})
+    assert (viewer.time, viewer.state("channel")) == (goal, "r")
+
+
+def test_a_failed_certificate_is_red_and_says_so(open_viewer):
+    model = compiled("softmax", features=2, ridge=0.01, steps=1, temperature=0.25)
+    view = trace_view(model, TASK.X, TASK.y, TASK.Xq)
+    assert not view.holds
+    viewer = open_viewer(view)
+    verdict = viewer.page.locator(".tv-verdict")
+    assert verdict.evaluate("node => getComputedStyle(node).color") == "rgb(181, 40, 30)"
+    assert verdict.inner_text().replace("\xa0", " ") == view.verdict
+
+
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 800}}])
+def test_everyone_can_use_it(open_viewer, options):
+    viewer = open_viewer(view_of("softmax cg"), start=6, **options)
+    assert violations(viewer.page) == []
 
 
 def test_playing_to_the_end_stops_there(open_viewer):

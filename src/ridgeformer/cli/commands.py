@@ -16,6 +16,7 @@ from ridgeformer.cli.circuits import circuits
 from ridgeformer.cli.claims import claims
 from ridgeformer.cli.compile import certify, compile_, explain, run
 from ridgeformer.cli.data import data
+from ridgeformer.cli.demo import demo
 from ridgeformer.cli.diagnose import influence, regime
 from ridgeformer.cli.export import export
 from ridgeformer.cli.fitted import fit, predict
@@ -51,16 +52,19 @@ def explore(
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 1 a solve did not converge, a certificate failed or a claim contradicted its verdict; "
+    "2 input was refused, in one line on standard error; 130 interrupted. Every command has --help with an example.",
 )
 app.command("audit")(audit)
 app.command("fit")(fit)
 app.command("predict")(predict)
 app.command("solve")(solve)
 app.command("compile")(compile_)
-for command in (programs, run, explain, certify, export, claims, regime, influence, identify, explore, reproduce):
+for command in (
+    programs, run, explain, certify, export, claims, regime, influence, identify, demo, explore, reproduce,
+):  # fmt: skip
     app.command()(command)
 app.add_typer(attribution, name="attribution")
 app.add_typer(circuits, name="circuits")

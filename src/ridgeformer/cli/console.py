@@ -29,6 +29,18 @@ def known_data(value: str | None) -> str | None:
     return value
 
 
+def dataset_names(incomplete: str) -> list[str]:
+    """Return the names of datasets that begin like this, for completion in a shell; files complete as usual.
+
+    Example:
+        >>> dataset_names("di")
+        ['digits', 'diabetes']
+    """
+    from ridgeformer import datasets
+
+    return [info.name for info in datasets.available() if info.name.startswith(incomplete)]
+
+
 def one_of(kind: str, names: tuple[str, ...], what: str = "") -> OptionInfo:
     """Return an option whose value must be one of these names, which its help lists."""
 
@@ -37,7 +49,11 @@ def one_of(kind: str, names: tuple[str, ...], what: str = "") -> OptionInfo:
             raise unknown_name(kind, value, names)
         return value
 
-    option: OptionInfo = typer.Option(help=f"{what}{', '.join(names[:-1])} or {names[-1]}.", callback=check)
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    words = f"{what}{', '.join(names[:-1])} or {names[-1]}."
+    option: OptionInfo = typer.Option(help=words, callback=check, autocompletion=complete)
     return option
 
 
@@ -74,7 +90,12 @@ class Precision(StrEnum):
 
 
 Data = Annotated[
-    str, typer.Argument(help="A dataset's name, or a .csv, .parquet, .npz or .npy file.", callback=known_data)
+    str,
+    typer.Argument(
+        help="A dataset's name, or a .csv, .parquet, .npz or .npy file.",
+        callback=known_data,
+        autocompletion=dataset_names,
+    ),
 ]
 Target = Annotated[str | None, typer.Option(help="For a file: the column or key to predict.")]
 Task = Annotated[str | None, one_of("task", ("classification", "regression"), "For a file: ")]

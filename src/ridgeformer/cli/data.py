@@ -14,7 +14,9 @@ __all__ = ["data"]
 
 data = typer.Typer(no_args_is_help=True, help="List, describe and fetch datasets.")
 
-Name = Annotated[str, typer.Argument(help="A dataset's name; `ridgeformer data list` shows them.")]
+Name = Annotated[
+    str, typer.Argument(help="A dataset's name; `ridgeformer data list` shows them.", autocompletion=ui.dataset_names)
+]
 
 
 @data.command("list")

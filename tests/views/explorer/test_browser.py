@@ -10,6 +10,7 @@ from ridgeformer.views.explorer.compute import look
 from ridgeformer.views.explorer.controls import PRESETS
 from ridgeformer.views.explorer.data import load_regression
 from ridgeformer.views.explorer.state import DRAWN, State
+from tests.accessibility import violations
 from tests.real_browser import chromium, needs_chromium
 from tests.views.explorer.served_explorer import Explorer, served
 
@@ -76,6 +77,13 @@ SLIDERS = {
     "width": ("ArrowLeft", {"width": 19}),
     "sublayer": ("ArrowRight", {"sublayer": 5}),
 }
+
+
+def test_everyone_can_use_it(explorer):
+    explorer.open("steps=7&point=17")
+    assert violations(explorer.page) == []
+    explorer.open("steps=7&attention=vanilla&algorithm=richardson")  # choices that were made anew keep their roles
+    assert violations(explorer.page) == []
 
 
 def test_every_slider_moves_its_part_by_keyboard(explorer):

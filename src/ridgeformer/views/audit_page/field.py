@@ -248,7 +248,7 @@ def labels_section(audit: Audit) -> Section:
 def reproduce_section(audit: Audit) -> Section:
     """Return the section with the lines that reproduce the score."""
     style = "overflow-x:auto;font:12px/1.5 ui-monospace,monospace;padding:.8em;border:1px solid var(--line)"
-    code = f'<pre style="{style}">{escape(audit.snippet)}</pre>'
+    code = f'<pre tabindex="0" role="region" aria-label="Code" style="{style}">{escape(audit.snippet)}</pre>'
     return Section(
         "Repeat it",
         (

@@ -50,10 +50,11 @@ const answer = {
 
   point(x, n) {
     const label = () => `${tokens[engine.places.support[n]].label}, target ${show(this.targets()[n])}; arrow keys move it`;
-    const node = svg("circle", { class: "tv-point", cx: this.frame.x(x), cy: this.frame.y(this.targets()[n]), r: 5, tabindex: 0, role: "slider", "aria-label": label(), "aria-orientation": "vertical", "aria-valuenow": show(this.targets()[n]) });
+    const node = svg("circle", { class: "tv-point", cx: this.frame.x(x), cy: this.frame.y(this.targets()[n]), r: 5, tabindex: 0, role: "slider", "aria-label": label(), "aria-orientation": "vertical", "aria-valuemin": this.range[0], "aria-valuemax": this.range[1], "aria-valuenow": this.targets()[n] });
     const move = value => {
       engine.targets[n * engine.outputs + state.output] = value;
       node.setAttribute("aria-label", label());
+      node.setAttribute("aria-valuenow", value);
       relive();
     };
     node.addEventListener("pointerdown", event => { node.setPointerCapture(event.pointerId); event.preventDefault(); node.focus(); pick(engine.places.support[n], state.channel, state.column, { follow: true }); });
@@ -90,6 +91,7 @@ const answer = {
       return { q, gap, dot, exact, average };
     });
     node.setAttribute("role", "img");
+    node.setAttribute("aria-label", `Predictions of ${shown.length} queries: the network now, ${engine.average ? "exact ridge regression, one softmax head" : "where the program ends"}`);
   },
 
   /** Draw predictions, wherever between two steps they are. */
@@ -156,8 +158,8 @@ const answer = {
     const logs = [...this.errors, ...(this.bounds ?? [])].filter(Number.isFinite).map(value => Math.log10(Math.max(value, 1e-17))), [low, high] = [Math.min(...logs, 0), Math.max(...logs, 0)];
     this.plot = new Frame(find(".tv-error"), { width: room(find(".tv-error")), height: 165 }, [engine.steps > 1 ? 1 : 0.5, Math.max(engine.steps, 1.5)], [Math.floor(low - 0.1), Math.ceil(high + 0.1)], { log: true, xlabel: "step" });
     if (this.bounds) this.plot.line(steps.map((step, n) => [step, this.bounds[n]]), { stroke: "var(--tv-ink)", "stroke-width": 1.6, "stroke-dasharray": "6 4", "stroke-opacity": 0.7 });
-    this.plot.line(steps.map((step, n) => [step, Math.max(this.errors[n], 1e-17)]), { stroke: "var(--tv-pos)", "stroke-width": 2.2 });
-    this.dot = svg("circle", { r: 5.5, fill: "var(--tv-pos)", stroke: "var(--tv-card)", "stroke-width": 1.5, style: "transition: cx .4s, cy .4s" });
+    this.plot.line(steps.map((step, n) => [step, Math.max(this.errors[n], 1e-17)]), { stroke: "var(--tv-mark)", "stroke-width": 2.2 });
+    this.dot = svg("circle", { r: 5.5, fill: "var(--tv-mark)", stroke: "var(--tv-card)", "stroke-width": 1.5, style: "transition: cx .4s, cy .4s" });
     this.plot.node.append(this.dot);
   },
 

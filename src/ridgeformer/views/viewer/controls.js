@@ -30,6 +30,7 @@ const draw = ({ animate = true } = {}) => {
   number.draw();
   answer.draw(animate);
   attention.draw();
+  circuit.draw();
   find(".tv-follow input").checked = state.following;
   Object.assign(root.dataset, { time: state.time, token: state.token, channel: state.channel.name, column: state.column });
 };
@@ -159,7 +160,7 @@ const listen = () => {
   find(".tv-reset").addEventListener("click", restore);
   find(".tv-follow input").addEventListener("change", event => { state.following = event.target.checked; draw({ animate: false }); });
   find(".tv-grid").addEventListener("click", event => { const cell = event.target.closest("td[data-token]"); if (cell) chooseCell(cell); });
-  root.addEventListener("keydown", keys);
+  (document.body.hasAttribute("data-viewer") ? document : root).addEventListener("keydown", keys); // alone on its page, it needs no click first
   const output = find(".tv-output");
   for (let n = 0; n < engine.outputs; n++) output.append(html("option", { value: n }, String(n + 1)));
   find(".tv-output-label").hidden = engine.outputs === 1;
@@ -180,6 +181,7 @@ const listen = () => {
     if (root.clientWidth === width) return;
     width = root.clientWidth;
     answer.build();
+    circuit.build();
     draw({ animate: false });
   }).observe(root);
 };
@@ -187,6 +189,7 @@ const listen = () => {
 const rebuild = () => {
   grid.build();
   answer.build();
+  circuit.build();
   draw({ animate: false });
 };
 
@@ -210,4 +213,5 @@ find(".tv-app").hidden = false;
 listen();
 repeat();
 rebuild();
-root.viewer = { engine, state, go }; // for tests and the curious
+circuit.listen();
+root.viewer = { engine, state, go, circuit, brief }; // for tests and the curious

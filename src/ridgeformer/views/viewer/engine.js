@@ -1,32 +1,18 @@
-"use strict";
-// The transformer itself, in float64 and from its own weights: the run as PyTorch did it, the same run repeated
-// here with other targets or silenced heads, and where every single number came from.
+// The run of a compiled transformer as PyTorch did it, the same run repeated here with other targets or silenced heads,
+// and where every single number came from.
 
-const decode = text => new Float64Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
-
-const GATES = smallest => ({
-  identity: b => b,
-  reciprocal: b => (b > smallest ? 1 / b : 0),
-  silu: b => b / (1 + Math.exp(-b)),
-  relu: b => Math.max(b, 0),
-});
-
-class Engine {
+class Engine extends Network {
   constructor(data) {
+    super({ ...data, roles: data.tokens.map(token => token.role) });
     this.data = data;
     this.tokens = data.tokens;
-    this.width = data.width;
     this.outputs = data.outputs;
-    this.gates = GATES(data.smallest);
     this.sublayers = data.sublayers.rows.map(row => ({
       ...row,
       sentence: data.sublayers.kept[row.sentence],
       formulas: data.sublayers.kept[row.formulas],
       alive: new Set(data.sublayers.kept[row.alive]),
     }));
-    this.places = {};
-    this.tokens.forEach((token, i) => (this.places[token.role] ??= []).push(i));
-    this.masks = new Map();
     this.recorded = this.replay();
     this.given = {
       targets: decode(data.targets), predictions: decode(data.predictions), exact: decode(data.exact),
@@ -92,32 +78,8 @@ class Engine {
   }
 
   forward(sublayer, time) {
-    const X = this.states[time - 1], after = Float64Array.from(X), module = this.data.modules[sublayer.module];
-    const W = this.width, n = this.tokens.length;
-    for (const head of module.heads ?? []) {
-      if (this.silenced.has(head.name)) continue;
-      const P = this.pattern(time, head);
-      for (const [of, to, weight] of head.moves) {
-        for (let i = 0; i < n; i++) {
-          let sum = 0;
-          for (let j = 0; j < n; j++) if (P[i * n + j] !== 0) sum += P[i * n + j] * X[j * W + of];
-          after[i * W + to] += weight * sum;
-        }
-      }
-    }
-    for (const unit of module.units ?? []) {
-      for (let i = 0; i < n; i++) {
-        const product = this.side(unit.a, X, i) * this.gates[unit.gate](this.side(unit.b, X, i));
-        for (const [column, weight] of unit.d) after[i * W + column] += weight * product;
-      }
-    }
-    return after;
-  }
-
-  side(entries, X, token) {
-    let sum = 0;
-    for (const [column, weight] of entries) sum += weight * X[token * this.width + column];
-    return sum;
+    const X = this.states[time - 1];
+    return this.sublayer(sublayer.module, X, Float64Array.from(X), this.silenced);
   }
 
   read() {
@@ -146,43 +108,26 @@ class Engine {
 
   // -- attention -----------------------------------------------------------------------------------
 
+  pattern(time, head) {
+    const key = `${time} ${head.name}`, n = this.length;
+    if (this.patterns.has(key)) return this.patterns.get(key);
+    const X = this.states[time - 1], P = new Float64Array(n * n);
+    for (let i = 0; i < n; i++) { const weights = this.row(head, X, i); this.sources(head, i).forEach((j, place) => (P[i * n + j] = weights[place])); }
+    this.patterns.set(key, P);
+    return P;
+  }
+
+  /** Which token may read which, (tokens, tokens). */
   allowed(head) {
-    const key = JSON.stringify(head.mask), n = this.tokens.length;
-    if (!this.masks.has(key)) {
-      const mask = new Uint8Array(n * n);
-      for (const [reader, source, relation] of head.mask) {
-        this.places[reader].forEach((i, a) => this.places[source].forEach((j, b) => {
-          if (relation === "all" || (relation === "before" ? b < a : a === b)) mask[i * n + j] = 1;
-        }));
-      }
-      this.masks.set(key, mask);
-    }
-    return this.masks.get(key);
+    const n = this.length, mask = new Uint8Array(n * n);
+    this.packs.get(head).sources.forEach((list, i) => list.forEach(j => (mask[i * n + j] = 1)));
+    return mask;
   }
 
   score(head, X, i, j) {
     let sum = 0;
     for (const [reader, source, weight] of head.scores) sum += weight * X[i * this.width + reader] * X[j * this.width + source];
     return sum;
-  }
-
-  pattern(time, head) {
-    const key = `${time} ${head.name}`;
-    if (this.patterns.has(key)) return this.patterns.get(key);
-    const X = this.states[time - 1], mask = this.allowed(head), n = this.tokens.length, P = new Float64Array(n * n);
-    for (let i = 0; i < n; i++) {
-      let largest = -Infinity, total = 0;
-      for (let j = 0; j < n; j++) {
-        if (!mask[i * n + j]) continue;
-        P[i * n + j] = this.score(head, X, i, j);
-        largest = Math.max(largest, P[i * n + j]);
-      }
-      if (head.kind === "linear") continue;
-      for (let j = 0; j < n; j++) if (mask[i * n + j]) total += P[i * n + j] = Math.exp(P[i * n + j] - largest);
-      for (let j = 0; j < n; j++) if (mask[i * n + j]) P[i * n + j] /= total;
-    }
-    this.patterns.set(key, P);
-    return P;
   }
 
   // -- where a number came from --------------------------------------------------------------------
@@ -214,10 +159,11 @@ class Engine {
   gated(units, X, token, column) {
     const found = [];
     const factors = entries => entries.map(([of, weight]) => ({ column: of, weight, value: X[token * this.width + of] }));
+    const total = entries => entries.reduce((sum, [of, weight]) => sum + weight * X[token * this.width + of], 0);
     for (const unit of units) {
       for (const [to, scale] of unit.d) {
         if (to !== column) continue;
-        const left = this.side(unit.a, X, token), inner = this.side(unit.b, X, token), right = this.gates[unit.gate](inner);
+        const left = total(unit.a), inner = total(unit.b), right = this.gates[unit.gate](inner);
         found.push({
           gate: unit.gate, a: factors(unit.a), b: factors(unit.b), left, inner, right, scale, token,
           product: left * right * scale,

@@ -82,7 +82,7 @@ const grid = {
       const size = Math.min(1, Math.abs(value) / this.scale(channel)) ** 0.6;
       cell.classList.toggle("tv-off", !alive);
       cell.classList.toggle("tv-strong", size > 0.6);
-      cell.style.setProperty("--m", (0.9 * size).toFixed(3));
+      cell.style.setProperty("--m", (size > 0.6 ? 0.95 + (size - 0.6) / 8 : 0.9 * size).toFixed(3)); // between, neither ink is legible
       cell.style.setProperty("--sign", value < 0 ? "var(--tv-neg)" : "var(--tv-pos)");
       if (!thin) cell.textContent = alive ? brief(value) : "";
       cell.setAttribute("aria-label", `${tokens[token].label}, ${channelName(channel, column)}: ${alive ? show(value) : "not in use"}`);

@@ -11,14 +11,14 @@ const number = {
 
   history(token, channel, column, time) {
     const values = engine.states.map((_, t) => (engine.alive(t, channel) ? engine.value(t, token, column) : NaN));
-    const node = find(".tv-history"), frame = new Frame(node, { width: room(node), height: 110, bottom: 22 }, [0, Math.max(1, sublayers.length)], extent([...values, 0]), { xlabel: "sublayer" });
+    const node = find(".tv-history"), frame = new Frame(node, { width: room(node), height: 122, bottom: 34 }, [0, Math.max(1, sublayers.length)], extent([...values, 0]), { xlabel: "sublayer" });
     frame.line(values.map((value, t) => [t, value]), { stroke: "var(--tv-soft)", "stroke-width": 1.2, "stroke-opacity": 0.6 });
     frame.line(values.slice(0, time + 1).map((value, t) => [t, value]), { stroke: "var(--tv-mark)", "stroke-width": 2 });
     values.forEach((value, t) => { // a channel that lives for a moment only is a point, not a line
       if (!Number.isFinite(value) || Number.isFinite(values[t - 1])) return;
       frame.body.append(svg("circle", { cx: frame.x(t), cy: frame.y(value), r: 2.4, fill: t <= time ? "var(--tv-mark)" : "var(--tv-line)" }));
     });
-    frame.body.append(svg("line", { x1: frame.x(time), x2: frame.x(time), y1: 0, y2: 110, stroke: "var(--tv-ink)", "stroke-opacity": 0.25 }));
+    frame.body.append(svg("line", { x1: frame.x(time), x2: frame.x(time), y1: 0, y2: 122, stroke: "var(--tv-ink)", "stroke-opacity": 0.25 }));
     if (Number.isFinite(values[time])) frame.body.append(svg("circle", { cx: frame.x(time), cy: frame.y(values[time]), r: 4.5, fill: "var(--tv-mark)" }));
     node.setAttribute("aria-label", `History of ${channelName(channel, column)} of ${tokens[token].label}; now ${show(values[time])}`);
   },

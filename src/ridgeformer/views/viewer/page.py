@@ -20,7 +20,8 @@ from ridgeformer.views.viewer.view import Array, TraceView
 __all__ = ["render_viewer", "view_data", "write_viewer"]
 
 SCRIPTS = tuple(
-    f"{name}.js" for name in ("engine", "plots", "state", "grid", "number", "answer", "attention", "controls")
+    f"{name}.js"
+    for name in ("network", "engine", "plots", "state", "grid", "number", "answer", "attention", "circuit", "controls")
 )
 """In the order in which they stand in the page, where they are one script."""
 

@@ -24,7 +24,7 @@ from ridgeformer.language.program import Attend, Gate, Record
 from ridgeformer.language.roles import QUERY, SUPPORT, Tokens
 from ridgeformer.views.viewer.descriptions import formulas, sentence, title
 
-__all__ = ["CurveTask", "TraceView", "curve_task", "few_rows", "sparse_sublayer", "trace_view"]
+__all__ = ["CurveTask", "TraceView", "curve_task", "few_rows", "sparse_entries", "sparse_sublayer", "trace_view"]
 
 Array = NDArray[np.float64]
 Group = Literal["features", "state", "scratch", "constants"]
@@ -316,7 +316,7 @@ def sparse_sublayer(sublayer: AttentionSublayer | GatedMLP) -> dict[str, Any]:
     if isinstance(sublayer, GatedMLP):
         sides = {"a": sublayer.W_a.T, "b": sublayer.W_b.T, "d": sublayer.W_d}
         units = [
-            {"gate": gate, **{side: _entries(W[unit]) for side, W in sides.items()}}
+            {"gate": gate, **{side: sparse_entries(W[unit]) for side, W in sides.items()}}
             for unit, gate in enumerate(sublayer.gates)
         ]
         return {"units": units}
@@ -324,12 +324,12 @@ def sparse_sublayer(sublayer: AttentionSublayer | GatedMLP) -> dict[str, Any]:
     for head, name in enumerate(sublayer.heads):
         W_Q, W_K, W_V, W_O = (W[head].double() for W in (sublayer.W_Q, sublayer.W_K, sublayer.W_V, sublayer.W_O))
         mask = [[rule.reader.value, rule.source.value, rule.relation] for rule in sublayer.masks[head].rules]
-        weights = {"scores": _entries(W_Q @ W_K.T), "moves": _entries(W_V @ W_O)}
+        weights = {"scores": sparse_entries(W_Q @ W_K.T), "moves": sparse_entries(W_V @ W_O)}
         heads.append({"name": name, "kind": sublayer.kinds[head], "mask": mask, **weights})
     return {"heads": heads}
 
 
-def _entries(weights: Tensor) -> list[list[float | int]]:
+def sparse_entries(weights: Tensor) -> list[list[float | int]]:
     """Return the entries that are not zero, each after its indices."""
     return [[*place, float(weights[tuple(place)])] for place in weights.nonzero().tolist()]
 

@@ -131,3 +131,20 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
   };
   fold();
 })();
+
+// Dash calls its radio buttons options of a list box, around inputs of their own: a screen reader is told twice, and
+// neither has a name. The inputs say it all; what stands around them is a group that its legend names.
+(() => {
+  const plain = () => {
+    for (const list of document.querySelectorAll('.chips[role="listbox"]')) {
+      list.setAttribute("role", "group");
+      list.setAttribute("aria-label", list.closest("fieldset")?.querySelector("legend")?.textContent ?? list.id);
+      list.removeAttribute("aria-multiselectable");
+    }
+    for (const option of document.querySelectorAll(".chips [role='option'], .chips label[aria-selected]")) {
+      option.removeAttribute("role");
+      option.removeAttribute("aria-selected");
+    }
+  };
+  new MutationObserver(plain).observe(document, { childList: true, subtree: true, attributes: true, attributeFilter: ["role", "aria-selected"] });
+})();

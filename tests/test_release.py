@@ -1,0 +1,156 @@
+"""What is released: one version everywhere, archives that hold every file, and a wheel that runs by itself."""
+
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "ridgeformer"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The wheel and the source archive, built as `make dist` does it."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,), (archive,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, archive
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built):
+    with zipfile.ZipFile(built[0]) as wheel:
+        inside = {name: wheel.read(name) for name in wheel.namelist() if not name.split("/")[0].endswith(".dist-info")}
+    sources = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert set(inside) == {path.relative_to(PACKAGE.parent).as_posix() for path in sources}
+    assert {Path(name).suffix for name in inside} == {".py", ".j2", ".css", ".js", ".typed"}
+    assert all(inside[path.relative_to(PACKAGE.parent).as_posix()] == path.read_bytes() for path in sources)
+
+
+def test_the_source_archive_builds_tests_and_documents(built):
+    with tarfile.open(built[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for needed in (
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "Makefile",
+        "constraints.txt",
+        "CHANGELOG.md",
+        "conftest.py",
+    ):
+        assert needed in names
+    for file in ("src/ridgeformer/py.typed", "tests/test_release.py", "docs/index.md", "benchmarks/harness.py"):
+        assert file in names, file
+
+
+def test_one_version_is_told_everywhere(built):
+    with zipfile.ZipFile(built[0]) as wheel:
+        (metadata,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("METADATA"))
+    version = PROJECT["version"]
+    assert f"\nVersion: {version}\n" in metadata
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)[1] == version
+    page = (ROOT / "docs" / "versions.md").read_text()
+    assert f"version = {{{version}}}" in page
+    assert built[0].name in page
+    assert built[0].name in (ROOT / "README.md").read_text()
+
+
+def test_badges_say_what_the_project_says():
+    drawn = runpy.run_path(str(ROOT / "docs" / "draw_badges.py"))["badges"]()
+    for name, text in drawn.items():
+        assert (ROOT / "docs" / "figures" / "badges" / name).read_text() == text, "make figures"
+        assert f"badges/{name}" in (ROOT / "README.md").read_text()
+
+
+def test_the_versions_tested_are_within_the_ranges_declared():
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    pins = {name.lower().replace("_", "-"): pin for name, pin in pins.items()}
+    declared = [
+        *PROJECT["dependencies"],
+        *(one for extra in PROJECT["optional-dependencies"].values() for one in extra),
+    ]
+    for requirement in map(Requirement, declared):
+        name = requirement.name.lower().replace("_", "-")
+        if name != "ridgeformer":
+            assert name in pins, f"constraints.txt has no {name}"
+            assert requirement.specifier.contains(pins[name], prereleases=True), requirement
+
+
+# -- the wheel in an environment of its own ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bare(built, tmp_path_factory):
+    """An environment that has the wheel; its dependencies are read from this one, and this one's ridgeformer is not."""
+    home = tmp_path_factory.mktemp("bare")
+    venv.create(home, with_pip=False, symlinks=True)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
+    installer = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--quiet"]
+    subprocess.run([*installer, "--no-deps", "--no-index", str(built[0])], check=True)
+    dependencies = Path(pytest.__file__).parents[1]
+    (site / "dependencies.pth").write_text(f"{dependencies}\n")
+    return home
+
+
+def tried(bare, folder, *arguments):
+    """Run a program of the environment in a folder of its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(bare / "bin" / arguments[0]), *arguments[1:]]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_the_wheel_is_what_runs_there(bare, tmp_path):
+    code = "import ridgeformer, importlib.metadata as m; print(ridgeformer.__file__, m.version('ridgeformer'))"
+    where, version = tried(bare, tmp_path, "python", "-c", code).stdout.split()
+    assert Path(where).is_relative_to(bare)
+    assert version == PROJECT["version"]
+    assert tried(bare, tmp_path, "python", "-m", "ridgeformer", "--version").stdout == f"ridgeformer {version}\n"
+
+
+@pytest.mark.slow
+def test_every_command_of_the_readme_runs_from_the_wheel_in_an_empty_folder(bare, tmp_path):
+    lines = [line for _, block in FENCE.findall((ROOT / "README.md").read_text()) for line in block.splitlines()]
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("ridgeformer ")]
+    assert len(commands) >= 5
+    for command in commands:
+        done = tried(bare, tmp_path, *command)
+        assert done.returncode == 0, (command, done.stderr)
+
+
+@pytest.mark.slow
+def test_pages_are_written_from_the_wheel(bare, tmp_path):
+    assert tried(bare, tmp_path, "ridgeformer", "demo", "--no-open", "--out", "demo.html").returncode == 0
+    assert "<!doctype html>" in (tmp_path / "demo.html").read_text()
+    done = tried(bare, tmp_path, "ridgeformer", "solve", "wine", "--ridge", "0.1", "--json")
+    assert json.loads(done.stdout)["status"] == "converged"
+
+
+@pytest.mark.slow
+def test_the_example_for_users_is_typed(bare, tmp_path):
+    (example,) = [text for kind, text in FENCE.findall((ROOT / "docs" / "versions.md").read_text()) if kind == "python"]
+    (tmp_path / "example.py").write_text(example + "\nreveal_type(predict)\n")
+    checked = tried(bare, tmp_path, "python", "-m", "mypy", "--strict", "--cache-dir", "cache", "example.py")
+    assert checked.returncode == 0, checked.stdout
+    assert "Tensor" in checked.stdout
+    (tmp_path / "example.py").write_text(example.replace("steps=8", 'steps="eight"'))
+    checked = tried(bare, tmp_path, "python", "-m", "mypy", "--strict", "--cache-dir", "cache", "example.py")
+    assert '"steps"' in checked.stdout  # the types are the package's own, not Any
