@@ -24,7 +24,8 @@ class Thresholds:
 
     Attributes:
         coordinate: A candidate is excluded if its whole interval is at most this far from 0.
-        misfit: Distance from the best candidate towards another, in units of the model's own size, that is a misfit.
+        misfit: Systematic distance of a candidate from the model, in units of the model's own size, beyond which it
+            is excluded, and not named if it is the best one. Repeated calls tell it from noise.
         unexplained: Fraction of the model's mean square that the best candidate may leave unexplained.
         same: Squared distance below which two candidates are one function.
         exact: Fraction that a polynomial with free coefficients may leave unexplained: it approximates anything.
@@ -52,6 +53,7 @@ class Reason(StrEnum):
 
     UNEXPLAINED = "no candidate explains the predictions"
     MISFIT = "the predictions lie between or beside the candidates"
+    NEAR = "the predictions are near a candidate, and not its own"
     POWERLESS = "these tasks do not tell the candidates apart"
     EMPTY = "the predictions are zero"
     CONTEXT = "the model ignores its context"
@@ -88,7 +90,10 @@ class BehaviourVerdict:
         remaining: All candidates that are not excluded, the best one first.
         reason: Why it abstains, else None.
         detail: One sentence about the reason.
-        unexplained: Fraction left unexplained by the best candidate, and the 97.5 % bound of it.
+        unexplained: Fraction left unexplained by the best candidate, noise of the model included.
+        unexplained_bound: The 97.5 % bound of it.
+        resolution: Upper bound on the systematic distance from the best candidate, as a fraction of the model's own
+            size: what is left after the noise that repeated calls show. The answer holds to within this.
         coordinates: One for every other candidate.
     """
 
@@ -99,6 +104,7 @@ class BehaviourVerdict:
     detail: str
     unexplained: float
     unexplained_bound: float
+    resolution: float
     coordinates: tuple[Coordinate, ...]
 
     @property
@@ -125,8 +131,11 @@ def judge(
     seed: int = 0,
     thresholds: Thresholds = THRESHOLDS,
     predictions: Tensor | None = None,
+    noise: Tensor | None = None,
 ) -> BehaviourVerdict:
     """Return the verdict on predictions f, (T, q), on tasks that no candidate was fitted on.
+
+    A model that answers the same call in the same way has no noise: all that a candidate leaves is systematic then.
 
     Args:
         candidates: Fitted candidates.
@@ -135,9 +144,10 @@ def judge(
         seed: Of the bootstrap.
         thresholds: Where the lines are.
         predictions: Those of the candidates, (C, T, q), where already computed.
+        noise: Variance of f, (T,), as repeated calls of the model show it; None for a deterministic model.
     """
     if not bool(f.abs().max() > 0):
-        return BehaviourVerdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, ())
+        return BehaviourVerdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, 1.0, ())
     rms = group_rms(problems, f)[:, None]
     g = torch.stack([one.predict(problems) for one in candidates]) if predictions is None else predictions
     g, f = torch.nan_to_num(g, nan=1e150, posinf=1e150, neginf=-1e150).clamp(-1e150, 1e150) / rms, f / rms
@@ -153,15 +163,19 @@ def judge(
     tail = (1 - thresholds.level) / 2
     low, high = torch.quantile(drawn, torch.tensor([tail, 1 - tail], dtype=torch.float64), dim=0)
     same = thresholds.same >= D / V
-    within = (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
-    outside = (low > thresholds.coordinate) | (high < -thresholds.coordinate)
-    excluded = within & ~same
-    excluded[star] = False
-    shift = kappa.abs() * (D / V).sqrt()
-    odd = outside & ~same & (shift > thresholds.misfit)
+    shift = kappa * (D / V).sqrt()
+    size = (weights @ f.square().mean(1)).sqrt()[:, None]
+    moved = (weights @ products.T) / ((weights @ squares.T).sqrt() * size).clamp_min(1e-300)
+    odd = (torch.quantile(moved.abs(), tail, dim=0) > thresholds.misfit) & (shift.abs() > thresholds.misfit) & ~same
     odd[star] = False
-    ratio = (weights @ residual.square().mean(1)) / (weights @ f.square().mean(1))
+    ratio = (weights @ residual.square().mean(1)) / size[:, 0].square()
     bound = float(torch.quantile(ratio, 0.975))
+    spread = torch.zeros(len(f), dtype=torch.float64) if noise is None else noise / rms[:, 0].square()
+    systematic, apart = _systematic((f - g).square().mean(2) - spread, weights, size.square(), V, tail)
+    rejected = (systematic > thresholds.misfit) & (apart[0] > 0)
+    excluded = rejected | (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
+    excluded &= ~same
+    excluded[star] = False
     coordinates = tuple(
         Coordinate(one, float(kappa[c]), float(low[c]), float(high[c]), float((D[c] / V).sqrt()), float(errors[c]),
                    bool(excluded[c]))
@@ -179,25 +193,45 @@ def judge(
         )
     elif bool(odd.any()) or scaled:
         reason = Reason.MISFIT
-        worst = max((c for c in range(len(candidates)) if odd[c]), key=lambda c: float(shift[c]), default=None)
-        detail = scaled or _towards(best, candidates[worst or 0], float(kappa[worst or 0]), float(shift[worst or 0]))
-    elif (apart := 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)) > (
+        worst = max((c for c in range(len(candidates)) if odd[c]), key=lambda c: float(shift[c].abs()), default=None)
+        detail = scaled or _towards(
+            best, candidates[worst or 0], float(kappa[worst or 0]), abs(float(shift[worst or 0]))
+        )
+    elif bool(rejected[star]):
+        reason = Reason.NEAR
+        detail = (
+            f"They are {percent(float(systematic[star]))} of their own size away from those of {best.title}, noise of "
+            f"the model apart; {percent(thresholds.misfit)} are allowed."
+        )
+    elif (beside := 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)) > (
         thresholds.left * len(candidates)
     ):
         reason = Reason.POWERLESS
-        detail = f"{apart} of {len(candidates)} candidates remain, more than {percent(thresholds.misfit)} apart."
+        detail = f"{beside} of {len(candidates)} candidates remain, more than {percent(thresholds.misfit)} apart."
     squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
     identified = collapse(left, squared, weights, thresholds) if reason is None else ()
     if _only_polynomials(identified) and float(errors[star]) > thresholds.exact:
         reason, identified = Reason.MISFIT, ()
         detail = f"A polynomial of the Gram matrix ({best.title}) approximates them, but no listed algorithm has it."
-    return BehaviourVerdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
+    return BehaviourVerdict(
+        best, identified, left, reason, detail, float(errors[star]), bound, float(apart[1, star]), coordinates
+    )
 
 
 def _resampled(tasks: int, draws: int, seed: int) -> Tensor:
     """Return how often each task is drawn in each bootstrap sample, (draws, T)."""
     picks = torch.randint(tasks, (draws, tasks), generator=torch_generator(seed, "bootstrap over tasks"))
     return torch.zeros(draws, tasks, dtype=torch.float64).scatter_add_(1, picks, torch.ones_like(picks).double())
+
+
+def _systematic(squares: Tensor, weights: Tensor, sizes: Tensor, V: float, tail: float) -> tuple[Tensor, Tensor]:
+    """Return how far each candidate is from the model beyond the model's noise, (C,), and its interval, (2, C).
+
+    `squares` are squared errors less the variance of the noise, (C, T); distances are in units of the model's size.
+    """
+    drawn = (weights @ squares.T) / sizes
+    ends = torch.quantile(drawn, torch.tensor([tail, 1 - tail], dtype=torch.float64), dim=0)
+    return (squares.mean(1) / V).clamp_min(0).sqrt(), ends.clamp_min(0).sqrt()
 
 
 def _only_polynomials(identified: Sequence[Candidate]) -> bool:
