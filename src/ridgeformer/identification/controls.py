@@ -28,10 +28,10 @@ from ridgeformer.identification.fitting import fit, group_rms
 from ridgeformer.identification.learner import Learner, ModelLike
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.tasks import Tasks
-from ridgeformer.identification.verdict import BehaviourVerdict, Thresholds, judge
+from ridgeformer.identification.verdict import THRESHOLDS, BehaviourVerdict, Thresholds, judge
 from ridgeformer.kernels import DotProduct, Exponential
 
-__all__ = ["Control", "PowerPoint", "compiled_control", "null_models", "power", "reinitialised"]
+__all__ = ["Control", "PowerPoint", "check", "compiled_control", "noisy", "null_models", "power", "reinitialised"]
 
 Answer = Callable[[Tasks], tuple[Tensor, Tensor]]
 """Predictions on a design, (T, q), and their variances over calls, (T,)."""
@@ -209,46 +209,57 @@ def power(
     families: Sequence[Family],
     candidates: Sequence[Candidate],
     verdict: BehaviourVerdict,
-    fitted: Problems,
-    held_out: Problems,
-    residuals: tuple[Tensor, Tensor],
+    halves: tuple[Problems, Problems],
+    f: tuple[Tensor, Tensor],
     *,
     replays: int,
     noise: float | None,
     variance: Tensor,
     seed: int,
-    thresholds: Thresholds,
+    thresholds: Thresholds = THRESHOLDS,
     fraction: float = 1.0,
 ) -> PowerPoint:
-    """Replay the best candidate with resampled residuals, refit every candidate from where it was, and judge again.
+    """Replay the best candidate with resampled residuals, refit every near candidate from where it was, judge again.
 
-    With `noise`, normal noise of that relative size stands in for the residuals, whose variance over calls is
-    `variance`, (T,), on held-out tasks; with `fraction`, fewer tasks do.
+    Args:
+        families: All families.
+        candidates: Fitted to the model's predictions.
+        verdict: The answer that may come out again.
+        halves: The tasks that candidates are fitted and judged on.
+        f: The model's predictions on both.
+        replays: How often.
+        noise: Relative size of normal noise that stands in for the residuals; None for the residuals as they are.
+        variance: Of the model's predictions over calls, (T,), on held-out tasks.
+        seed: Of the replays.
+        thresholds: Where the lines are.
+        fraction: Of the tasks to use.
     """
     best = verdict.best
     assert best is not None
     generator = torch_generator(seed, "replays", round(1e6 * (noise or 0.0)), round(100 * fraction))
-    some = [_part(problems, fraction) for problems in (fitted, held_out)]
-    first = Problems(some[0], fitted)
-    halves = (first, Problems(some[1], fitted))
+    near = [one for one in candidates if one.loss < 0.3 or one.key in verdict.keys]
+    residuals = [
+        (part - best.predict(problems)) / group_rms(problems, part)[:, None]
+        for part, problems in zip(f, halves, strict=True)
+    ]
+    some = tuple(Problems(_part(problems, fraction), halves[0]) for problems in halves)
     same = 0
     for replay in range(replays):
         replayed: list[Tensor] = []
         spread = torch.zeros(0, dtype=torch.float64)
-        for problems, residual in zip(halves, residuals, strict=True):
+        for problems, residual in zip(some, residuals, strict=True):
             exact = best.predict(problems)
-            rms = group_rms(problems, exact)[:, None]
             if noise is None:
                 picks = torch.randint(len(residual), (len(exact),), generator=generator)
-                replayed.append(exact + rms * residual[picks])
+                replayed.append(exact + group_rms(problems, exact)[:, None] * residual[picks])
                 spread = variance.mean().expand(len(exact))
             else:
                 made, spread = noisy(exact, noise, problems, generator)
                 replayed.append(made)
-        again = fit(families, halves[0], replayed[0], warm=candidates)
-        found = judge(again, halves[1], replayed[1], seed=seed + replay, thresholds=thresholds, noise=spread)
+        again = fit(families, some[0], replayed[0], warm=near)
+        found = judge(again, some[1], replayed[1], seed=seed + replay, thresholds=thresholds, noise=spread)
         same += found.reason is None and bool(found.keys) and found.families <= verdict.families
-    return PowerPoint(len(halves[1].supports), noise, replays, same)
+    return PowerPoint(len(some[1].supports), noise, replays, same)
 
 
 def _part(problems: Problems, fraction: float) -> Tasks:

@@ -17,7 +17,7 @@ from ridgeformer.identification import controls as control
 from ridgeformer.identification.answer import Identification
 from ridgeformer.identification.candidates import Candidate, CandidateLike, Family, families_of
 from ridgeformer.identification.controls import Control, PowerPoint
-from ridgeformer.identification.fitting import fit, group_rms
+from ridgeformer.identification.fitting import fit
 from ridgeformer.identification.learner import Learner, ModelLike
 from ridgeformer.identification.mechanism import examine
 from ridgeformer.identification.other_families import FAMILIES
@@ -204,16 +204,11 @@ class _Run:
         """Return how often the answer comes out again: as it is, with more noise, and with fewer tasks."""
         if verdict.reason is not None or verdict.best is None:
             return ()
-        near = [one for one in candidates if one.loss < 0.3 or one.key in verdict.keys]
-        residuals = tuple(
-            (f - verdict.best.predict(problems)) / group_rms(problems, f)[:, None]
-            for f, problems in zip(self.f, (self.fitted, self.held_out), strict=True)
-        )
 
         def point(replays: int, noise: float | None, fraction: float = 1.0) -> PowerPoint:
             return control.power(
-                self.families, near, verdict, self.fitted, self.held_out, (residuals[0], residuals[1]), replays=replays,
-                noise=noise, variance=self.noise, seed=self.seed, thresholds=self.thresholds, fraction=fraction,
+                self.families, candidates, verdict, (self.fitted, self.held_out), self.f, replays=replays, noise=noise,
+                variance=self.noise, seed=self.seed, thresholds=self.thresholds, fraction=fraction,
             )  # fmt: skip
 
         curve = [point(CURVE_REPLAYS, noise, fraction) for noise in NOISES for fraction in FRACTIONS]

@@ -26,6 +26,7 @@ class Thresholds:
         coordinate: A candidate is excluded if its whole interval is at most this far from 0.
         misfit: Systematic distance of a candidate from the model, in units of the model's own size, beyond which it
             is excluded, and not named if it is the best one. Repeated calls tell it from noise.
+        sigmas: Standard deviations of that noise which a systematic distance must exceed as well.
         unexplained: Fraction of the model's mean square that the best candidate may leave unexplained.
         same: Squared distance below which two candidates are one function.
         exact: Fraction that a polynomial with free coefficients may leave unexplained: it approximates anything.
@@ -37,6 +38,7 @@ class Thresholds:
 
     coordinate: float = 0.2
     misfit: float = 0.02
+    sigmas: float = 3.0
     unexplained: float = 0.03
     same: float = 1e-12
     exact: float = 1e-10
@@ -171,8 +173,11 @@ def judge(
     ratio = (weights @ residual.square().mean(1)) / size[:, 0].square()
     bound = float(torch.quantile(ratio, 0.975))
     spread = torch.zeros(len(f), dtype=torch.float64) if noise is None else noise / rms[:, 0].square()
-    systematic, apart = _systematic((f - g).square().mean(2) - spread, weights, size.square(), V, tail)
-    rejected = (systematic > thresholds.misfit) & (apart[0] > 0)
+    excess = (f - g).square().mean(2) - spread  # (C, T): squared errors beyond the noise of the model
+    systematic = (excess.mean(1) / V).clamp_min(0).sqrt()
+    chance = (2 / f.shape[1]) ** 0.5 * float(spread.norm()) / len(f) / V  # of the mean of `excess`, by noise alone
+    rejected = (systematic > thresholds.misfit) & (systematic.square() > thresholds.sigmas * chance)
+    apart = torch.quantile((weights @ excess[star]) / size[:, 0].square(), 1 - tail).clamp_min(0).sqrt()
     excluded = rejected | (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
     excluded &= ~same
     excluded[star] = False
@@ -214,7 +219,7 @@ def judge(
         reason, identified = Reason.MISFIT, ()
         detail = f"A polynomial of the Gram matrix ({best.title}) approximates them, but no listed algorithm has it."
     return BehaviourVerdict(
-        best, identified, left, reason, detail, float(errors[star]), bound, float(apart[1, star]), coordinates
+        best, identified, left, reason, detail, float(errors[star]), bound, float(apart), coordinates
     )
 
 
@@ -222,16 +227,6 @@ def _resampled(tasks: int, draws: int, seed: int) -> Tensor:
     """Return how often each task is drawn in each bootstrap sample, (draws, T)."""
     picks = torch.randint(tasks, (draws, tasks), generator=torch_generator(seed, "bootstrap over tasks"))
     return torch.zeros(draws, tasks, dtype=torch.float64).scatter_add_(1, picks, torch.ones_like(picks).double())
-
-
-def _systematic(squares: Tensor, weights: Tensor, sizes: Tensor, V: float, tail: float) -> tuple[Tensor, Tensor]:
-    """Return how far each candidate is from the model beyond the model's noise, (C,), and its interval, (2, C).
-
-    `squares` are squared errors less the variance of the noise, (C, T); distances are in units of the model's size.
-    """
-    drawn = (weights @ squares.T) / sizes
-    ends = torch.quantile(drawn, torch.tensor([tail, 1 - tail], dtype=torch.float64), dim=0)
-    return (squares.mean(1) / V).clamp_min(0).sqrt(), ends.clamp_min(0).sqrt()
 
 
 def _only_polynomials(identified: Sequence[Candidate]) -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ridgeformer.algorithms import ConjugateGradients, NadarayaWatson, Richardson, resolve
+from ridgeformer.algorithms import Chebyshev, Compilable, ConjugateGradients, NadarayaWatson, Richardson, resolve
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import numpy_generator, torch_generator
-from ridgeformer.identification.controls import noisy
+from ridgeformer.identification.controls import noisy, power
 from ridgeformer.identification.fitting import fit, group_rms
 from ridgeformer.identification.other_families import FAMILIES
 from ridgeformer.identification.problems import Problems
@@ -28,12 +28,12 @@ from ridgeformer.studies.null_learners import KINDS, make_null
 from ridgeformer.studies.study import Preset, Study, product
 from ridgeformer.studies.unlisted_algorithms import Model
 
-__all__ = ["COMPILED", "NULLS", "SAME_FUNCTION", "measure_compiled", "measure_null"]
+__all__ = ["COMPILED", "NULLS", "POWER", "SAME_FUNCTION", "measure_compiled", "measure_null", "measure_power"]
 
 SIMILAR = 0.9
 """A published similarity above this is usually taken for an answer."""
 
-SPLITS = {"calibration": 0, "held out": 3000, "relatives": 3000}
+SPLITS = {"calibration": 0, "held out": 3000, "relatives": 3000, "power": 6000}
 """Where the seeds of each split begin; 1000 to 1999 served an earlier version of the protocol."""
 
 FRESH = 500_000
@@ -182,6 +182,46 @@ def measure_null(kind: str, features: int, noise: float, split: str, seed: int) 
             "sim_w_false": facts["sim_w_value"] > SIMILAR and facts["sim_w"] not in null.right}  # fmt: skip
 
 
+POWER_ROUTES: dict[str, Compilable] = {
+    "cg-3": ConjugateGradients(steps=3),
+    "gd-4": Richardson(steps=4, step_size=0.008),
+    "chebyshev-4": Chebyshev(steps=4, spectrum=(4.0, 120.0)),
+}
+"""Models of the power study, by the key of their candidate; five features, ridge 0.5."""
+
+POWER_FEATURES, POWER_REPLAYS = 5, 10
+
+
+def measure_power(route: str, tasks: int, noise: float, seed: int) -> dict[str, Any]:
+    """Return whether a compiled model is recognised from few tasks and with noise, and the power that is reported.
+
+    The power is that of the report: the fraction of replays, on the same tasks, that give the same answer. Whether it
+    is right shows across seeds, which draw tasks and noise anew.
+    """
+    model = compile(DotProduct(), POWER_ROUTES[route], features=POWER_FEATURES, ridge=0.5)
+    halves = separating(POWER_FEATURES, tasks=tasks, seed=SPLITS["power"] + seed).halves()
+    fitted = Problems(halves[0])
+    held_out = Problems(halves[1], fitted)
+    generator = torch_generator(seed, "output noise", route, tasks, round(1000 * noise))
+    parts = []
+    for problems in (fitted, held_out):
+        exact = torch.cat([model(group.X, group.y, group.Xq) for group in problems.groups]).detach().double()
+        parts.append(noisy(exact, noise, problems, generator))
+    (f, _), (held, spread) = parts
+    families = list(FAMILIES.values())
+    candidates = fit(families, fitted, f)
+    verdict = judge(candidates, held_out, held, seed=seed, noise=spread)
+    reported = None
+    if verdict.reason is None:
+        reported = power(
+            families, candidates, verdict, (fitted, held_out), (f, held), replays=POWER_REPLAYS, noise=None,
+            variance=spread, seed=seed,
+        ).power  # fmt: skip
+    return {"answered": verdict.reason is None, "right": route in verdict.keys, "power": reported,
+            "wrong": verdict.reason is None and route not in verdict.keys,
+            "families": " ".join(sorted(verdict.families)), "resolution": verdict.resolution}  # fmt: skip
+
+
 def _models(split: str, features: list[int], noises: list[float]) -> list[dict[str, Any]]:
     return product(route=list(ROUTES), features=features, noise=noises, split=[split])
 
@@ -216,6 +256,21 @@ NULLS = Study(
             _kinds("held out", [3, 5, 8], [0.0, 0.05]) + _kinds("relatives", [3, 5, 8], [0.0, 0.05]), seeds=2
         ),
         "paper": Preset(_kinds("held out", [3, 5, 8], [0.0, 0.05, 0.1]), seeds=20),
+    },
+    seconds=300.0,
+)
+
+POWER = Study(
+    name="identify-power",
+    version=1,
+    what="How many tasks, and how little noise, `identify` needs, and whether the power that it reports is right.",
+    function="ridgeformer.studies.identified_models:measure_power",
+    presets={
+        "quick": Preset(product(route=["cg-3"], tasks=[12, 72], noise=[0.1]), seeds=2),
+        "default": Preset(product(route=list(POWER_ROUTES), tasks=[12, 24, 72], noise=[0.05, 0.1, 0.2]), seeds=8),
+        "paper": Preset(
+            product(route=list(POWER_ROUTES), tasks=[12, 24, 48, 72, 144], noise=[0.0, 0.05, 0.1, 0.2, 0.4]), seeds=40
+        ),
     },
     seconds=300.0,
 )
