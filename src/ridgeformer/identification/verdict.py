@@ -29,7 +29,7 @@ class Thresholds:
         sigmas: Standard deviations of that noise which a systematic distance must exceed as well.
         unexplained: Fraction of the model's mean square that the best candidate may leave unexplained.
         same: Squared distance below which two candidates are one function.
-        exact: Fraction that a polynomial with free coefficients may leave unexplained: it approximates anything.
+        exact: Fraction that a family with a free parameter a step may leave unexplained: it approximates anything.
         left: Fraction of the candidates that may stay, farther than `misfit` from the best one, before the tasks are
             called powerless.
         draws: Bootstrap samples of the tasks.
@@ -215,7 +215,7 @@ def judge(
         detail = f"{beside} of {len(candidates)} candidates remain, more than {percent(thresholds.misfit)} apart."
     squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
     identified = collapse(left, squared, weights, thresholds) if reason is None else ()
-    if _only_polynomials(identified) and float(errors[star]) > thresholds.exact:
+    if _only_generic(identified) and float(errors[star]) > thresholds.exact:
         reason, identified = Reason.MISFIT, ()
         detail = f"A polynomial of the Gram matrix ({best.title}) approximates them, but no listed algorithm has it."
     return BehaviourVerdict(
@@ -229,9 +229,12 @@ def _resampled(tasks: int, draws: int, seed: int) -> Tensor:
     return torch.zeros(draws, tasks, dtype=torch.float64).scatter_add_(1, picks, torch.ones_like(picks).double())
 
 
-def _only_polynomials(identified: Sequence[Candidate]) -> bool:
-    """Return whether nothing but free coefficients are left, which approximate every smooth function."""
-    return bool(identified) and all(one.family.name == "polynomial" for one in identified)
+def _only_generic(identified: Sequence[Candidate]) -> bool:
+    """Return whether nothing is left but families with a free parameter a step, which approximate smooth functions."""
+    return bool(identified) and all(
+        one.family.name == "polynomial" or (one.family.name == "gd_unequal" and (one.member.steps or 0) >= GENERIC)
+        for one in identified
+    )
 
 
 def _towards(best: Candidate, other: Candidate, kappa: float, shift: float) -> str:
@@ -280,6 +283,9 @@ def collapse(
         if not any(contains(one, other) and as_good(other, one) for other in left if other is not one)
     )
 
+
+GENERIC = 3
+"""Number of free step sizes from which gradient descent with unequal steps approximates its relatives."""
 
 GROWING = ("polynomial", "gd_unequal", "gd_matrix", "gd_covariance")
 """Families whose every depth contains the smaller ones."""
