@@ -165,4 +165,4 @@ def test_a_study_without_a_page_of_its_own_gets_a_table_of_means(tmp_path):
 
 
 def test_every_registered_study_has_a_page_of_its_own_or_is_known_to_get_a_table():
-    assert set(PAGES) == set(STUDIES) - {"overhead", "identify-trained"}
+    assert set(PAGES) == set(STUDIES) - {"overhead"}
