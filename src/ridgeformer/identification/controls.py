@@ -31,7 +31,17 @@ from ridgeformer.identification.tasks import Tasks
 from ridgeformer.identification.verdict import THRESHOLDS, BehaviourVerdict, Thresholds, judge
 from ridgeformer.kernels import DotProduct, Exponential
 
-__all__ = ["Control", "PowerPoint", "check", "compiled_control", "noisy", "null_models", "power", "reinitialised"]
+__all__ = [
+    "Control",
+    "PowerPoint",
+    "check",
+    "compiled_control",
+    "noisy",
+    "null_models",
+    "power",
+    "reinitialised",
+    "untrained",
+]
 
 Answer = Callable[[Tasks], tuple[Tensor, Tensor]]
 """Predictions on a design, (T, q), and their variances over calls, (T,)."""
@@ -128,7 +138,7 @@ def _scaled_ridge(fitted: Problems, level: float) -> Answer:
     return answer
 
 
-def untrained(model: ModelLike, seed: int) -> ModelLike | None:
+def untrained(model: object, seed: int) -> ModelLike | None:
     """Return the model with re-initialised weights, or None where there are none to re-initialise."""
     if isinstance(model, Adapter):
         return model.with_module(reinitialised(model.module, seed))

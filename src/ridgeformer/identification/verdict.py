@@ -208,8 +208,8 @@ def judge(
             f"They are {percent(float(systematic[star]))} of their own size away from those of {best.title}, noise of "
             f"the model apart; {percent(thresholds.misfit)} are allowed."
         )
-    elif (beside := 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)) > (
-        thresholds.left * len(candidates)
+    elif (beside := 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)) > max(
+        1.0, thresholds.left * len(candidates)
     ):
         reason = Reason.POWERLESS
         detail = f"{beside} of {len(candidates)} candidates remain, more than {percent(thresholds.misfit)} apart."

@@ -67,6 +67,21 @@ def covariance(condition: float) -> Tensor:
     return torch.diag(spectrum * FEATURES / spectrum.sum())
 
 
+class _LinearLayer(nn.Module):
+    """One layer: every token reads the supports, r <- r - (1/k) sum_i r_i <x_i, A x>."""
+
+    def __init__(self, A: Tensor) -> None:
+        super().__init__()
+        self.A = nn.Parameter(A)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the tokens (x, r) with the next r."""
+        X, r = tokens[..., :-1], tokens[..., -1]
+        scores = (X @ self.A) @ X[..., :-1, :].mT
+        r = r - (scores @ r[..., :-1, None])[..., 0] / (X.shape[-2] - 1)
+        return torch.cat([X, r[..., None]], -1)
+
+
 class LinearAttentionNetwork(nn.Module):
     """Linear attention on tokens (x_i, r_i) whose features stay as they are: one matrix A_l a layer."""
 
@@ -74,16 +89,18 @@ class LinearAttentionNetwork(nn.Module):
         super().__init__()
         noise = [torch.randn(features, features, generator=generator, dtype=torch.float64) for _ in range(layers)]
         eye = torch.eye(features, dtype=torch.float64)
-        self.A = nn.ParameterList([nn.Parameter(start * (eye + 0.1 * part)) for part in noise])
+        self.layers = nn.ModuleList([_LinearLayer(start * (eye + 0.1 * part)) for part in noise])
+
+    @property
+    def A(self) -> list[nn.Parameter]:  # noqa: N802
+        """The matrices, layer by layer."""
+        return list(self.parameters())
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return minus the residual channel of every token, which on the query is the prediction."""
-        X, r = tokens[..., :-1], tokens[..., -1]
-        k = X.shape[-2] - 1
-        for A in self.A:
-            scores = (X @ A) @ X[..., :-1, :].mT  # every token reads the supports
-            r = r - (scores @ r[..., :-1, None])[..., 0] / k
-        return torch.cat([X, -r[..., None]], -1)
+        for layer in self.layers:
+            tokens = layer(tokens)
+        return torch.cat([tokens[..., :-1], -tokens[..., -1:]], -1)
 
 
 class _Block(nn.Module):
