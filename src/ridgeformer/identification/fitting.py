@@ -30,6 +30,7 @@ def group_rms(problems: Problems, targets: Tensor) -> Tensor:
     return sizes.clamp_min(1e-300)[problems.members]
 
 
+@torch.inference_mode()
 def fit(
     families: Iterable[Family], problems: Problems, targets: Tensor, warm: Sequence[Candidate] | None = None
 ) -> tuple[Candidate, ...]:
