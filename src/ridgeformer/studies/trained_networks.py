@@ -74,11 +74,12 @@ class _LinearLayer(nn.Module):
         super().__init__()
         self.A = nn.Parameter(A)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return the tokens (x, r) with the next r."""
+    def forward(self, tokens: Tensor, queries: int) -> Tensor:
+        """Return the tokens (x, r) with the next r; the last `queries` of them are read by none."""
         X, r = tokens[..., :-1], tokens[..., -1]
-        scores = (X @ self.A) @ X[..., :-1, :].mT
-        r = r - (scores @ r[..., :-1, None])[..., 0] / (X.shape[-2] - 1)
+        k = X.shape[-2] - queries
+        moments = X[..., :k, :].mT @ r[..., :k, None]
+        r = r - ((X @ self.A) @ moments)[..., 0] / k
         return torch.cat([X, r[..., None]], -1)
 
 
@@ -96,10 +97,10 @@ class LinearAttentionNetwork(nn.Module):
         """The matrices, layer by layer."""
         return list(self.parameters())
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return minus the residual channel of every token, which on the query is the prediction."""
+    def forward(self, tokens: Tensor, queries: int = 1) -> Tensor:
+        """Return minus the residual channel of every token, which on a query is the prediction."""
         for layer in self.layers:
-            tokens = layer(tokens)
+            tokens = layer(tokens, queries)
         return torch.cat([tokens[..., :-1], -tokens[..., -1:]], -1)
 
 
@@ -182,16 +183,16 @@ def _train_linear(layers: int, condition: float, tasks: int, seed: int) -> Itera
     made = LinearAttentionNetwork(layers, FEATURES, torch_generator(seed, "initial weights"))
     group = draw_tasks("linear", condition, tasks, torch_generator(seed, "training tasks"))
     assert group.truth is not None
-    truth = group.truth[:, 0]
+    truth = group.truth
     pairs = torch.cat([group.X, group.y[..., None]], -1)
-    tokens = torch.cat([pairs, nn.functional.pad(group.Xq[:, :1], (0, 1))], 1)
+    tokens = torch.cat([pairs, nn.functional.pad(group.Xq, (0, 1))], 1)
     optimiser = torch.optim.LBFGS(
         made.parameters(), history_size=20, line_search_fn="strong_wolfe", tolerance_change=1e-12
     )
 
     def loss() -> Tensor:
         optimiser.zero_grad()
-        value = (made(tokens)[:, -1, -1] - truth).square().mean()
+        value = (made(tokens, QUERIES)[:, -QUERIES:, -1] - truth).square().mean()
         value.backward()
         return value
 
