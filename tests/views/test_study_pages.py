@@ -222,5 +222,6 @@ def test_trained_networks_stand_beside_their_weights_and_claims_beside_untrained
     assert page.answer[1].endswith("with step sizes within 1.3 % of those of the weights.")
     verdicts = [row[-1] for row in page.sections[0].tables[0].rows]
     assert verdicts[1:3] == ["confirmed by the predictions", "not confirmed"]
-    assert verdicts[0].startswith("not yet run") and verdicts[3].startswith("not yet run")
+    assert verdicts[0].startswith("not yet run")
+    assert verdicts[3].startswith("not yet run")
     assert "Every checkpoint" in render_page(page)

@@ -188,31 +188,12 @@ def judge(
     )  # fmt: skip
     best = candidates[star]
     left = (best, *(one.candidate for one in coordinates if not one.excluded))
-    scaled = _scaling(residual, g[star], weights, V, thresholds)
-    reason, detail = None, ""
-    if bound > thresholds.unexplained:
-        reason = Reason.UNEXPLAINED
-        detail = (
-            f"The nearest, {best.title}, leaves {percent(float(errors[star]))} of the predictions unexplained (up to "
-            f"{percent(bound)}; {percent(thresholds.unexplained)} are allowed)."
-        )
-    elif bool(odd.any()) or scaled:
-        reason = Reason.MISFIT
-        worst = max((c for c in range(len(candidates)) if odd[c]), key=lambda c: float(shift[c].abs()), default=None)
-        detail = scaled or _towards(
-            best, candidates[worst or 0], float(kappa[worst or 0]), abs(float(shift[worst or 0]))
-        )
-    elif bool(rejected[star]):
-        reason = Reason.NEAR
-        detail = (
-            f"They are {percent(float(systematic[star]))} of their own size away from those of {best.title}, noise of "
-            f"the model apart; {percent(thresholds.misfit)} are allowed."
-        )
-    elif (beside := 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)) > max(
-        1.0, thresholds.left * len(candidates)
-    ):
-        reason = Reason.POWERLESS
-        detail = f"{beside} of {len(candidates)} candidates remain, more than {percent(thresholds.misfit)} apart."
+    sideways = _scaling(residual, g[star], weights, V, thresholds)
+    if bool(odd.any()) and not sideways:
+        worst = int(torch.where(odd, shift.abs(), -1.0).argmax())
+        sideways = _towards(best, candidates[worst], float(kappa[worst]), abs(float(shift[worst])))
+    away = float(systematic[star]) if bool(rejected[star]) else None
+    reason, detail = _reason(best, float(errors[star]), bound, sideways, away, coordinates, thresholds)
     squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
     identified = collapse(left, squared, weights, thresholds) if reason is None else ()
     if _only_generic(identified) and float(errors[star]) > thresholds.exact:
@@ -221,6 +202,37 @@ def judge(
     return BehaviourVerdict(
         best, identified, left, reason, detail, float(errors[star]), bound, float(apart), coordinates
     )
+
+
+def _reason(
+    best: Candidate,
+    error: float,
+    bound: float,
+    sideways: str,
+    away: float | None,
+    coordinates: Sequence[Coordinate],
+    thresholds: Thresholds,
+) -> tuple[Reason | None, str]:
+    """Return why the best candidate may not be named, and a sentence about it; None if it may."""
+    if bound > thresholds.unexplained:
+        return Reason.UNEXPLAINED, (
+            f"The nearest, {best.title}, leaves {percent(error)} of the predictions unexplained (up to "
+            f"{percent(bound)}; {percent(thresholds.unexplained)} are allowed)."
+        )
+    if sideways:
+        return Reason.MISFIT, sideways
+    if away is not None:
+        return Reason.NEAR, (
+            f"They are {percent(away)} of their own size away from those of {best.title}, noise of the model apart; "
+            f"{percent(thresholds.misfit)} are allowed."
+        )
+    beside = 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)
+    count = 1 + len(coordinates)
+    if beside > max(1.0, thresholds.left * count):
+        return Reason.POWERLESS, (
+            f"{beside} of {count} candidates remain, more than {percent(thresholds.misfit)} apart."
+        )
+    return None, ""
 
 
 def _resampled(tasks: int, draws: int, seed: int) -> Tensor:

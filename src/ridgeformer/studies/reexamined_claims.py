@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ridgeformer.core.statistics import mean_interval
 
-__all__ = ["CLAIMS", "Claim"]
+__all__ = ["CLAIMS", "TrainedClaim"]
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ COMMAND = "ridgeformer reproduce identify-trained --preset default"
 
 
 @dataclass(frozen=True)
-class Claim:
+class TrainedClaim:
     """A claim about a class of networks.
 
     Attributes:
@@ -73,14 +73,14 @@ def _of_family(*families: str) -> Callable[[Row], bool]:
 
 
 CLAIMS = (
-    Claim(
+    TrainedClaim(
         "One layer of linear attention, trained on isotropic tasks, makes one step of gradient descent [vonOswald2023]",
         "cosine of the induced weights with those of gradient descent",
         "sim_w_gd",
         lambda row: row["network"] == "linear" and row["condition"] == 1 and row["layers"] == 1,
         _names("gd-1/k", "gd-1", "gd_covariance-1/k"),
     ),
-    Claim(
+    TrainedClaim(
         "L layers of linear attention make L steps of gradient descent preconditioned by the inverse covariance "
         "[Ahn2023]",
         "largest relative distance of a layer's matrix from a multiple of the inverse covariance (0 is equal)",
@@ -89,14 +89,14 @@ CLAIMS = (
         _names("gd_covariance-{layers}/k"),
         rising=False,
     ),
-    Claim(
+    TrainedClaim(
         "Softmax transformers run a higher-order method such as Newton's [Fu2024]",
         "cosine of the errors with Newton-Schulz iteration",
         "sim_e_newton",
         lambda row: row["network"] == "softmax",
         _of_family("newton_schulz", "newton_identity"),
     ),
-    Claim(
+    TrainedClaim(
         "Softmax transformers trained on Gaussian processes run preconditioned Richardson iteration with the kernel "
         "[Yan2026]",
         "cosine of the errors with kernel gradient descent, at the output (the source probes layer by layer)",
