@@ -215,7 +215,8 @@ def trained_row(**values):
 
 def test_trained_networks_stand_beside_their_weights_and_claims_beside_untrained_twins():
     null = {"trained": 0.0, "reason": "NEAR", "identified": "", "from_covariance": 0.9}
-    rows = [trained_row(), trained_row(**null), trained_row(network="softmax", reason="NEAR", identified="", best="ols"),
+    failed = trained_row(network="softmax", reason="NEAR", identified="", best="ols")
+    rows = [trained_row(), trained_row(**null), failed,
             trained_row(network="softmax", **null)]  # fmt: skip
     page = PAGES["identify-trained"](rows, rows)
     assert page.answer[0] == "1 of 2 trained networks and 0 of 2 untrained twins were given a name."

@@ -88,9 +88,9 @@ class Identification:
         gone = self._excluded()
         if gone:
             parts.append(f"{listed(gone)} {'is' if len(gone) == 1 else 'are'} excluded")
-        left = percent(verdict.unexplained) if verdict.unexplained > 1e-6 else "less than 0.0001 %"
+        left = _at_least_a_trace(verdict.unexplained)
         parts.append(f"{left} of the predictions stays unexplained")
-        parts.append(f"the two agree to within {percent(max(verdict.resolution, 1e-6))}")
+        parts.append(f"the two agree to within {_at_least_a_trace(verdict.resolution)}")
         if self.power:
             parts.append(f"power {self.power[0].power:.2f}")
         if self.nulls:
@@ -151,6 +151,10 @@ class Identification:
             "seed": self.seed,
             "seconds": self.seconds,
         }  # fmt: skip
+
+
+def _at_least_a_trace(fraction: float) -> str:
+    return percent(fraction) if fraction > 1e-6 else "less than 0.0001 %"
 
 
 def _plain(one: Any) -> dict[str, Any]:

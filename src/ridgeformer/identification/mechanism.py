@@ -7,7 +7,7 @@ of the algorithm continued from the changed state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from math import isfinite
@@ -27,6 +27,7 @@ __all__ = ["Hypothesis", "Mechanism", "StateTest", "examine", "hypotheses"]
 
 DECODED, CONCORDANT, INERT = 0.95, 0.9, 0.02
 INPUT = 0.99  # a state that the input alone explains this well has no direction of its own in the stream
+ORDERED = ", sizes "  # in the name of a hypothesis, before its step sizes in order
 MOST_ORDERED = 4  # steps up to which every order of unequal sizes is a hypothesis
 CONVERGED = 1e-6  # residuals below this fraction of the targets leave nothing to decode
 
@@ -97,9 +98,15 @@ class Mechanism:
             return "Inside: nothing could be tested, as every hypothesis has converged or has one step only."
         if self.confirmed:
             others = [name for name in self.tests if name not in self.confirmed]
-            failed = f"; {listed(others)} not" if others else ""
+            failed = f"; {listed(_without_orders(others))} not" if others else ""
             return f"Inside: {listed(self.confirmed)} confirmed by probe and patch{failed}."
-        return f"Inside: {listed(self.tests, 'or')} not confirmed: a probe or a patch fails."
+        return f"Inside: {listed(_without_orders(self.tests), 'or')} not confirmed: a probe or a patch fails."
+
+
+def _without_orders(names: Iterable[str]) -> list[str]:
+    """Return the names of hypotheses, those that differ in the order of their steps only once."""
+    return list(dict.fromkeys(name.replace(name[name.find(ORDERED) :], " in another order") if ORDERED in name else name
+                              for name in names))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +259,7 @@ def _ordered_hypotheses(one: Candidate, mean_square: float, covariance: Tensor |
     if steps > MOST_ORDERED:
         return []
     return [
-        Hypothesis(f"{one.title}, sizes {', '.join(number(size) for size in sizes)} in this order", steps, matrices,
+        Hypothesis(f"{one.title}{ORDERED}{', '.join(number(size) for size in sizes)} in this order", steps, matrices,
                    _descent_by_residuals(sizes), _both, ("r",))
         for sizes in permutations(one.values.values())
     ]  # fmt: skip
