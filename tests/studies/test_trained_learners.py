@@ -59,7 +59,7 @@ def row(**values):
 
 
 def test_claims_are_confirmed_only_by_an_answer_and_silent_where_nothing_was_trained():
-    preconditioned = next(claim for claim in CLAIMS if "Ahn" in claim.claim)
+    preconditioned = next(claim for claim in CLAIMS if claim.source == "Ahn2023")
     networks, ours, null, says, verdict = preconditioned.examine([row(), row()], [row(from_covariance=0.9)] * 2)
     assert (networks, ours, null) == (2, "0.020 (0.020 to 0.020)", "0.900 (0.900 to 0.900)")
     assert says == "2 of 2 named so"

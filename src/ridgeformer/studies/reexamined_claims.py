@@ -24,7 +24,8 @@ class TrainedClaim:
     """A claim about a class of networks.
 
     Attributes:
-        claim: In words, with its source.
+        source: Its key in the references.
+        claim: In words.
         measure: The published measure, in words.
         column: Where the rows have it.
         concerns: Whether a row is of a network that the claim is about.
@@ -32,6 +33,7 @@ class TrainedClaim:
         rising: Whether a larger value of the measure speaks for the claim.
     """
 
+    source: str
     claim: str
     measure: str
     column: str
@@ -74,15 +76,16 @@ def _of_family(*families: str) -> Callable[[Row], bool]:
 
 CLAIMS = (
     TrainedClaim(
-        "One layer of linear attention, trained on isotropic tasks, makes one step of gradient descent [vonOswald2023]",
+        "vonOswald2023",
+        "One layer of linear attention, trained on isotropic tasks, makes one step of gradient descent",
         "cosine of the induced weights with those of gradient descent",
         "sim_w_gd",
         lambda row: row["network"] == "linear" and row["condition"] == 1 and row["layers"] == 1,
         _names("gd-1/k", "gd-1", "gd_covariance-1/k"),
     ),
     TrainedClaim(
+        "Ahn2023",
         "L layers of linear attention make L steps of gradient descent preconditioned by the inverse covariance "
-        "[Ahn2023]",
         "largest relative distance of a layer's matrix from a multiple of the inverse covariance (0 is equal)",
         "from_covariance",
         lambda row: row["network"] == "linear" and row["condition"] > 1,
@@ -90,13 +93,15 @@ CLAIMS = (
         rising=False,
     ),
     TrainedClaim(
-        "Softmax transformers run a higher-order method such as Newton's [Fu2024]",
+        "Fu2024",
+        "Softmax transformers run a higher-order method such as Newton's",
         "cosine of the errors with Newton-Schulz iteration",
         "sim_e_newton",
         lambda row: row["network"] == "softmax",
         _of_family("newton_schulz", "newton_identity"),
     ),
     TrainedClaim(
+        "Yan2026",
         "Softmax transformers trained on Gaussian processes run preconditioned Richardson iteration with the kernel "
         "[Yan2026]",
         "cosine of the errors with kernel gradient descent, at the output (the source probes layer by layer)",

@@ -57,7 +57,8 @@ def measure(network: str, layers: int, mlp: bool, norm: bool, condition: float, 
         if isinstance(module, LinearAttentionNetwork):
             sizes, apart = preconditioners(module, condition)
             row["steps_by_weights"], row["from_covariance"] = _shown(sizes), apart
-            row["apart"] = _apart(row.pop("sizes").get(layers), sizes)
+            fitted = row.pop("sizes").get(layers)
+            row["steps_by_outputs"], row["apart"] = _shown(fitted or []), _apart(fitted, sizes)
         else:
             row.pop("sizes")
         rows.append(row)
@@ -100,8 +101,6 @@ def _identified(module: nn.Module, halves: tuple[Tasks, Tasks], seed: int, *, in
         "sizes": _step_sizes(candidates),
         "steps_by_outputs": "",
     }
-    if verdict.best is not None and verdict.best.family.name == "gd_covariance":
-        row["steps_by_outputs"] = _shown(list(verdict.best.values.values()))
     for word, names in CLAIMED.items():
         some = [place for place, one in enumerate(candidates) if one.family.name in names]
         chosen = [candidates[place] for place in some]
@@ -147,7 +146,7 @@ STUDY = Study(
     presets={
         "smoke": Preset([*_linear([1], 10.0, 200), *_softmax([1], 20, [False])]),
         "quick": Preset([*_linear([1], 10.0, 2000), *_softmax([2], 300, [True])]),
-        "linear": Preset([*_linear([1, 2], 10.0, 16_000), *_linear([1], 1.0, 4000)], seeds=5),
+        "linear": Preset([*_linear([1], 10.0, 16_000), *_linear([2], 10.0, 32_000), *_linear([1], 1.0, 4000)], seeds=5),
         "softmax": Preset([*_softmax([2, 4], 1500, [False, True]), *_process(1500)]),
         "default": Preset(
             [

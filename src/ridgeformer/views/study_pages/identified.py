@@ -197,7 +197,7 @@ def identified_trained_page(rows: Rows, means: Rows) -> Page:
         Section.of("Over training time", picture(
             traces, {"title": "fraction of the training", "type": "log"},
             {"title": "unexplained by the nearest candidate", "type": "log"},
-            "What to see: training moves linear attention onto an algorithm; softmax networks stay beside theirs.",
+            "What to see: how far each network is from the nearest candidate as it is trained.",
             "Unexplained fraction over training time.")),
     ]  # fmt: skip
     if sizes:
@@ -228,8 +228,8 @@ def _claims(ends: Rows, starts: Rows) -> tuple[Any, ...]:
     body = []
     for claim in CLAIMS:
         trained, null = ([row for row in some if claim.concerns(row)] for some in (ends, starts))
-        body.append((claim.claim, claim.measure, *claim.examine(trained, null)))
-    head = {"claim": "", "its measure": "", "networks": "", "trained": "", "untrained": "", "identify says": "",
+        body.append((claim.source, claim.claim, claim.measure, *claim.examine(trained, null)))
+    head = {"source": "", "claim": "", "its measure": "", "networks": "", "trained": "", "untrained": "", "identify says": "",
             "verdict": ""}  # fmt: skip
     text = (
         "Each claim with the measure it was published with, on the networks trained here and on untrained twins, "
