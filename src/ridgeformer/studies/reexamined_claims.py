@@ -30,7 +30,6 @@ class TrainedClaim:
         column: Where the rows have it.
         concerns: Whether a row is of a network that the claim is about.
         named: Whether a row's answer names the claimed algorithm.
-        rising: Whether a larger value of the measure speaks for the claim.
     """
 
     source: str
@@ -39,7 +38,6 @@ class TrainedClaim:
     column: str
     concerns: Callable[[Row], bool]
     named: Callable[[Row], bool]
-    rising: bool = True
 
     def examine(self, trained: Sequence[Row], untrained: Sequence[Row]) -> tuple[int, str, str, str, str]:
         """Return the number of networks, the measure on them and on untrained twins, our answer, and a verdict."""
@@ -85,12 +83,11 @@ CLAIMS = (
     ),
     TrainedClaim(
         "Ahn2023",
-        "L layers of linear attention make L steps of gradient descent preconditioned by the inverse covariance "
+        "L layers of linear attention make L steps of gradient descent preconditioned by the inverse covariance",
         "largest relative distance of a layer's matrix from a multiple of the inverse covariance (0 is equal)",
         "from_covariance",
         lambda row: row["network"] == "linear" and row["condition"] > 1,
         _names("gd_covariance-{layers}/k"),
-        rising=False,
     ),
     TrainedClaim(
         "Fu2024",
@@ -102,8 +99,7 @@ CLAIMS = (
     ),
     TrainedClaim(
         "Yan2026",
-        "Softmax transformers trained on Gaussian processes run preconditioned Richardson iteration with the kernel "
-        "[Yan2026]",
+        "Softmax transformers trained on Gaussian processes run preconditioned Richardson iteration with the kernel",
         "cosine of the errors with kernel gradient descent, at the output (the source probes layer by layer)",
         "sim_e_richardson",
         lambda row: row["network"] == "process",

@@ -229,8 +229,8 @@ def _claims(ends: Rows, starts: Rows) -> tuple[Any, ...]:
     for claim in CLAIMS:
         trained, null = ([row for row in some if claim.concerns(row)] for some in (ends, starts))
         body.append((claim.source, claim.claim, claim.measure, *claim.examine(trained, null)))
-    head = {"source": "", "claim": "", "its measure": "", "networks": "", "trained": "", "untrained": "", "identify says": "",
-            "verdict": ""}  # fmt: skip
+    names = ("source", "claim", "its measure", "networks", "trained", "untrained", "identify says", "verdict")
+    head = dict.fromkeys(names, "")
     text = (
         "Each claim with the measure it was published with, on the networks trained here and on untrained twins, "
         "beside the answer of identify. A measure that untrained networks pass as well is no evidence."
