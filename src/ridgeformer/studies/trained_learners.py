@@ -146,7 +146,9 @@ STUDY = Study(
     presets={
         "smoke": Preset([*_linear([1], 10.0, 200), *_softmax([1], 20, [False])]),
         "quick": Preset([*_linear([1], 10.0, 2000), *_softmax([2], 300, [True])]),
-        "linear": Preset([*_linear([1], 10.0, 16_000), *_linear([2], 10.0, 32_000), *_linear([1], 1.0, 4000)], seeds=5),
+        "linear": Preset(
+            [*_linear([1], 10.0, 16_000), *_linear([2], 10.0, 32_000), *_linear([1], 1.0, 16_000)], seeds=5
+        ),
         "softmax": Preset([*_softmax([2, 4], 1500, [False, True]), *_process(1500)]),
         "default": Preset(
             [

@@ -225,14 +225,15 @@ def _said(row: Mapping[str, Any]) -> str:
 
 def _claims(ends: Rows, starts: Rows) -> tuple[Any, ...]:
     """Return the claims as a table: the published measure, trained and untrained, and our answer."""
-    body = []
+    body, texts = [], []
     for claim in CLAIMS:
         trained, null = ([row for row in some if claim.concerns(row)] for some in (ends, starts))
-        body.append((claim.source, claim.claim, claim.measure, *claim.examine(trained, null)))
-    names = ("source", "claim", "its measure", "networks", "trained", "untrained", "identify says", "verdict")
+        body.append((claim.source, *claim.examine(trained, null)))
+        texts.append(f"{claim.source}: {claim.claim}. Measured by the {claim.measure}.")
+    names = ("source", "networks", "measure, trained", "untrained", "identify says", "verdict")
     head = dict.fromkeys(names, "")
     text = (
         "Each claim with the measure it was published with, on the networks trained here and on untrained twins, "
         "beside the answer of identify. A measure that untrained networks pass as well is no evidence."
     )
-    return text, Table.of(head, body, "claims")
+    return text, *texts, Table.of(head, body, "claims")
