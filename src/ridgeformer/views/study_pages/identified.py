@@ -228,8 +228,8 @@ def _claims(ends: Rows, starts: Rows) -> tuple[Any, ...]:
     body, texts = [], []
     for claim in CLAIMS:
         trained, null = ([row for row in some if claim.concerns(row)] for some in (ends, starts))
-        body.append((claim.source, *claim.examine(trained, null)))
-        texts.append(f"{claim.source}: {claim.claim}. Measured by the {claim.measure}.")
+        body.append((f"[{claim.source}]", *claim.examine(trained, null)))
+        texts.append(f"[{claim.source}]: {claim.claim}. Measured by the {claim.measure}.")
     names = ("source", "networks", "measure, trained", "untrained", "identify says", "verdict")
     head = dict.fromkeys(names, "")
     text = (
