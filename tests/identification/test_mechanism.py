@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 import ridgeformer as rf
-from ridgeformer.identification import FAMILIES, identify
+from ridgeformer.identification import FAMILIES, Tasks, adapters, identify
 from ridgeformer.identification.candidates import Member
+from ridgeformer.studies.trained_networks import FEATURES, LinearAttentionNetwork, covariance, draw_tasks
 
 THREE = [replace(FAMILIES[name], members=(Member(3),)) for name in ("cg", "gd")]
 
@@ -56,3 +58,30 @@ def test_a_rotated_stock_class_is_recognised_and_its_driving_states_are_used():
     tests = found.mechanism.tests["3 steps of conjugate gradients with the exponential kernel"]
     assert all(one.passed for one in tests if one.driving)
     assert all(one.probe > 0.99 for one in tests)
+
+
+def steps_in_layers(sizes):
+    """Return linear attention whose layers make steps of covariance-preconditioned descent of these sizes."""
+    network = LinearAttentionNetwork(len(sizes), FEATURES, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for A, size in zip(network.A, sizes, strict=True):
+            A.copy_(size * torch.linalg.inv(covariance(10.0)))
+    return network
+
+
+@pytest.mark.parametrize("sizes", [(0.5, 1.2), (1.2, 0.5)])
+def test_the_order_of_steps_is_settled_inside(sizes):
+    group = draw_tasks("linear", 10.0, 24, torch.Generator().manual_seed(1))
+    tasks = Tasks("the training distribution", (group,), covariance(10.0))
+    families = [replace(FAMILIES[name], members=(Member(2, True),)) for name in ("gd_covariance", "gd")]
+    model = adapters.QueryLast(steps_in_layers(sizes))
+    found = identify(model, tasks, families, layers=["layers.0", "layers.1"], controls=False)
+    assert found.verdict.keys == {"gd_covariance-2/k"}
+    orders = [name for name in found.mechanism.tests if name.endswith("in this order")]
+    assert len(orders) == 2
+    [confirmed] = found.mechanism.confirmed
+    assert confirmed.endswith(f"sizes {sizes[0]:g}, {sizes[1]:g} in this order")
+    [test] = found.mechanism.tests[confirmed]
+    assert test.probe > 0.999
+    assert test.twin is not None
+    assert test.twin < 0.95

@@ -202,3 +202,28 @@ def test_optimised_tasks_separate_what_standard_ones_leave():
     found = ask(model, candidates=["cg", "cg_primal", "ridge"], tasks="optimised")
     assert "chosen for these candidates" in found.tasks.name or len(found.verdict.identified) == 1
     assert "cg-3" in found.verdict.keys
+
+
+def test_a_deterministic_model_three_per_cent_away_is_near_and_not_named():
+    def beside(X, y, Xq):
+        exact = ridge(X, y, Xq)
+        return exact + 0.03 * exact.std() * torch.sign(torch.sin(50 * Xq[:, 0]))
+
+    found = ask(beside)
+    assert found.verdict.reason is Reason.NEAR
+    assert "away from those of" in found.sentences[0]
+    assert 0.02 < found.verdict.resolution < 0.1
+
+
+def test_the_same_distance_by_noise_of_calls_is_named_with_its_resolution():
+    generator = torch.Generator().manual_seed(1)
+
+    def noisy(X, y, Xq):
+        exact = ridge(X, y, Xq)
+        return exact + 0.03 * 8**0.5 * exact.std() * torch.randn(exact.shape, generator=generator)
+
+    found = ask(noisy)
+    assert "ridge" in found.verdict.families
+    assert found.verdict.unexplained > 4e-4  # more than a deterministic model may leave
+    assert found.verdict.resolution < 0.03
+    assert "the two agree to within" in found.sentences[0]

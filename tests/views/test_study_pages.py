@@ -165,4 +165,64 @@ def test_a_study_without_a_page_of_its_own_gets_a_table_of_means(tmp_path):
 
 
 def test_every_registered_study_has_a_page_of_its_own_or_is_known_to_get_a_table():
-    assert set(PAGES) == set(STUDIES) - {"overhead", "identify-trained"}
+    assert set(PAGES) == set(STUDIES) - {"overhead"}
+
+
+def identified_row(**values):
+    scores = {"sim_e_right": True, "sim_w_right": False, "sim_e_false": True, "sim_w_false": False}
+    return {"features": 3, "noise": 0.0, "seed": 0, "outcome": "abstains", "answer": "none", "distance": None,
+            "resolution": 0.02, **scores, **values}  # fmt: skip
+
+
+def test_identified_models_are_counted_and_every_named_null_is_listed():
+    rows = [identified_row(route="cg", truth="cg-3", outcome=outcome) for outcome in ("family", "set", "wrong")]
+    page = PAGES["identify-compiled"](rows, rows)
+    assert "1 of 3 (0.84 % to 91 %) a wrong one" in page.answer[0]
+    assert page.sections[-1].title == "Wrong answers"
+    nulls = [
+        identified_row(kind="tree"),
+        identified_row(kind="huber", outcome="false", answer="ridge", distance=0.05),
+        identified_row(kind="huber", outcome="within resolution", answer="ridge", distance=0.015),
+    ]
+    page = PAGES["identify-nulls"](nulls, nulls)
+    assert "1 of 3 (0.84 % to 91 %) got a false answer" in page.answer[0]
+    assert "SimE was above 0.9 for a wrong candidate in 3 of them, SimW in 0" in page.answer[2]
+    assert [row[-1] for row in page.sections[-1].tables[0].rows] == ["false", "within resolution"]
+
+
+def test_power_is_compared_with_how_often_fresh_tasks_agree():
+    rows = [
+        {"route": "cg-3", "tasks": tasks, "noise": 0.1, "seed": seed, "answered": tasks > 12 or seed > 0,
+         "right": tasks > 12, "wrong": False, "power": 0.5, "families": "cg", "resolution": 0.02}
+        for tasks in (12, 72) for seed in range(3)
+    ]  # fmt: skip
+    page = PAGES["identify-power"](rows, rows)
+    assert page.answer[0].startswith("3 of 6 models were recognised; 0 of 6")
+    assert "below the frequency with which fresh tasks give the same answer" in page.answer[1]
+    few, many = page.sections[1].tables[0].rows
+    assert (few[2], few[-1], many[-1]) == ("12", "0.50", "1.00")
+    assert "fraction recognised" in render_page(page)
+
+
+def trained_row(**values):
+    row = {"network": "linear", "layers": 1, "mlp": False, "norm": False, "condition": 10.0, "size": 9, "seed": 0,
+           "trained": 1.0, "test_error": 0.1, "answer": "one step", "identified": "gd_covariance-1/k", "reason": None,
+           "best": "gd_covariance-1/k", "unexplained": 1e-4, "resolution": 0.01, "steps_by_outputs": "0.77",
+           "steps_by_weights": "0.76", "apart": 0.013, "from_covariance": 0.02, "sim_w_gd": 0.9, "sim_e_newton": 0.9,
+           "sim_e_richardson": 0.8, "inside": None}  # fmt: skip
+    return row | values
+
+
+def test_trained_networks_stand_beside_their_weights_and_claims_beside_untrained_twins():
+    null = {"trained": 0.0, "reason": "NEAR", "identified": "", "from_covariance": 0.9}
+    failed = trained_row(network="softmax", reason="NEAR", identified="", best="ols")
+    rows = [trained_row(), trained_row(**null), failed,
+            trained_row(network="softmax", **null)]  # fmt: skip
+    page = PAGES["identify-trained"](rows, rows)
+    assert page.answer[0] == "1 of 2 trained networks and 0 of 2 untrained twins were given a name."
+    assert page.answer[1].endswith("with step sizes within 1.3 % of those of the weights.")
+    verdicts = [row[-1] for row in page.sections[0].tables[0].rows]
+    assert verdicts[1:3] == ["confirmed by the predictions", "not confirmed"]
+    assert verdicts[0].startswith("not yet run")
+    assert verdicts[3].startswith("not yet run")
+    assert "Every checkpoint" in render_page(page)

@@ -17,6 +17,7 @@ __all__ = ["Identification"]
 ADVICE = {
     Reason.UNEXPLAINED: "Add your own candidates, or give tasks= of the distribution that it was made for.",
     Reason.MISFIT: "Add a candidate for what lies between, or give tasks= of the distribution it was made for.",
+    Reason.NEAR: "Add a candidate for the algorithm you suspect: a relative of the nearest one is likely.",
     Reason.POWERLESS: "Use tasks='separating' or 'optimised', or more tasks.",
     Reason.EMPTY: "Check what the model returns.",
     Reason.CONTEXT: "Check that supports and targets reach the model: the adapter may put them where it does not look.",
@@ -87,8 +88,9 @@ class Identification:
         gone = self._excluded()
         if gone:
             parts.append(f"{listed(gone)} {'is' if len(gone) == 1 else 'are'} excluded")
-        left = percent(verdict.unexplained) if verdict.unexplained > 1e-6 else "less than 0.0001 %"
+        left = _at_least_a_trace(verdict.unexplained)
         parts.append(f"{left} of the predictions stays unexplained")
+        parts.append(f"the two agree to within {_at_least_a_trace(verdict.resolution)}")
         if self.power:
             parts.append(f"power {self.power[0].power:.2f}")
         if self.nulls:
@@ -129,6 +131,7 @@ class Identification:
             "best": None if verdict.best is None else verdict.best.key,
             "unexplained": verdict.unexplained,
             "unexplained_bound": verdict.unexplained_bound,
+            "resolution": verdict.resolution,
             "candidates": [
                 {"key": one.candidate.key, "error": one.error, "coordinate": one.value, "low": one.low,
                  "high": one.high, "distance": one.distance, "excluded": one.excluded}
@@ -148,6 +151,10 @@ class Identification:
             "seed": self.seed,
             "seconds": self.seconds,
         }  # fmt: skip
+
+
+def _at_least_a_trace(fraction: float) -> str:
+    return percent(fraction) if fraction > 1e-6 else "less than 0.0001 %"
 
 
 def _plain(one: Any) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Family:
         most_features: Largest number of features for which it is affordable.
         needs_covariance: Whether it needs the covariance of the rows, where all tasks share one.
         lower: Lower bounds of the parameters.
+        centred: Whether its units are those of centred rows.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Family:
     most_features: int | None = None
     needs_covariance: bool = False
     lower: tuple[float, ...] | None = None
+    centred: bool = False
 
     def suits(self, problems: Problems) -> bool:
         """Return whether it can be run on these tasks."""

@@ -28,13 +28,37 @@ from ridgeformer.identification.fitting import fit, group_rms
 from ridgeformer.identification.learner import Learner, ModelLike
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.tasks import Tasks
-from ridgeformer.identification.verdict import BehaviourVerdict, Thresholds, judge
+from ridgeformer.identification.verdict import THRESHOLDS, BehaviourVerdict, Thresholds, judge
 from ridgeformer.kernels import DotProduct, Exponential
 
-__all__ = ["Control", "PowerPoint", "compiled_control", "null_models", "power", "reinitialised"]
+__all__ = [
+    "Control",
+    "PowerPoint",
+    "check",
+    "compiled_control",
+    "noisy",
+    "null_models",
+    "power",
+    "reinitialised",
+    "untrained",
+]
 
-Answer = Callable[[Tasks], Tensor]
-"""Predictions on a design, (T, q)."""
+Answer = Callable[[Tasks], tuple[Tensor, Tensor]]
+"""Predictions on a design, (T, q), and their variances over calls, (T,)."""
+
+CALLS = 8
+"""Simulated calls over which the noise of a control is averaged and measured."""
+
+
+def noisy(exact: Tensor, noise: float, problems: Problems, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return predictions with output noise, relative to their size in each group, and its variance by task.
+
+    The noise is that of the mean of several simulated calls, and its variance is estimated from them, as it is for a
+    model that is not deterministic.
+    """
+    size = noise * group_rms(problems, exact)[:, None] * CALLS**0.5
+    calls = size * torch.randn(CALLS, *exact.shape, generator=generator, dtype=torch.float64)
+    return exact + calls.mean(0), calls.var(0).mean(1) / CALLS
 
 
 @dataclass(frozen=True)
@@ -73,17 +97,21 @@ def null_models(
 
 
 def _answers(learner: Learner) -> Answer:
-    return lambda tasks: torch.cat([learner(group.X, group.y, group.Xq) for group in tasks.groups])
+    return lambda tasks: _joined([learner.measured(group.X, group.y, group.Xq) for group in tasks.groups])
+
+
+def _joined(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
 def _shuffled(learner: Learner, seed: int, copy_: int) -> Answer:
-    def answer(tasks: Tasks) -> Tensor:
+    def answer(tasks: Tasks) -> tuple[Tensor, Tensor]:
         generator = torch_generator(seed, "shuffled labels", copy_)
         parts = []
         for group in tasks.groups:
             order = torch.rand(group.y.shape, generator=generator).argsort(1)
-            parts.append(learner(group.X, group.y.gather(1, order), group.Xq))
-        return torch.cat(parts)
+            parts.append(learner.measured(group.X, group.y.gather(1, order), group.Xq))
+        return _joined(parts)
 
     return answer
 
@@ -94,22 +122,23 @@ def _ridge_predictions(problems: Problems, level: float) -> Tensor:
 
 
 def _noisy_ridge(noise: float, fitted: Problems, seed: int, copy_: int) -> Answer:
-    def answer(tasks: Tasks) -> Tensor:
+    def answer(tasks: Tasks) -> tuple[Tensor, Tensor]:
         problems = Problems(tasks, fitted)
         exact = _ridge_predictions(problems, 0.01 * 3.0**copy_)
-        generator = torch_generator(seed, "noise of a null", copy_, tasks.count)
-        return exact + noise * group_rms(problems, exact)[:, None] * torch.randn(
-            exact.shape, generator=generator, dtype=torch.float64
-        )
+        return noisy(exact, noise, problems, torch_generator(seed, "noise of a null", copy_, tasks.count))
 
     return answer
 
 
 def _scaled_ridge(fitted: Problems, level: float) -> Answer:
-    return lambda tasks: 0.8 * _ridge_predictions(Problems(tasks, fitted), level)
+    def answer(tasks: Tasks) -> tuple[Tensor, Tensor]:
+        exact = 0.8 * _ridge_predictions(Problems(tasks, fitted), level)
+        return exact, torch.zeros(len(exact), dtype=torch.float64)
+
+    return answer
 
 
-def untrained(model: ModelLike, seed: int) -> ModelLike | None:
+def untrained(model: object, seed: int) -> ModelLike | None:
     """Return the model with re-initialised weights, or None where there are none to re-initialise."""
     if isinstance(model, Adapter):
         return model.with_module(reinitialised(model.module, seed))
@@ -190,43 +219,57 @@ def power(
     families: Sequence[Family],
     candidates: Sequence[Candidate],
     verdict: BehaviourVerdict,
-    fitted: Problems,
-    held_out: Problems,
-    residuals: tuple[Tensor, Tensor],
+    halves: tuple[Problems, Problems],
+    f: tuple[Tensor, Tensor],
     *,
     replays: int,
     noise: float | None,
+    variance: Tensor,
     seed: int,
-    thresholds: Thresholds,
+    thresholds: Thresholds = THRESHOLDS,
     fraction: float = 1.0,
 ) -> PowerPoint:
-    """Replay the best candidate with resampled residuals, refit every candidate from where it was, and judge again.
+    """Replay the best candidate with resampled residuals, refit every near candidate from where it was, judge again.
 
-    With `noise`, normal noise of that relative size stands in for the residuals; with `fraction`, fewer tasks do.
+    Args:
+        families: All families.
+        candidates: Fitted to the model's predictions.
+        verdict: The answer that may come out again.
+        halves: The tasks that candidates are fitted and judged on.
+        f: The model's predictions on both.
+        replays: How often.
+        noise: Relative size of normal noise that stands in for the residuals; None for the residuals as they are.
+        variance: Of the model's predictions over calls, (T,), on held-out tasks.
+        seed: Of the replays.
+        thresholds: Where the lines are.
+        fraction: Of the tasks to use.
     """
     best = verdict.best
     assert best is not None
     generator = torch_generator(seed, "replays", round(1e6 * (noise or 0.0)), round(100 * fraction))
-    some = [_part(problems, fraction) for problems in (fitted, held_out)]
-    first = Problems(some[0], fitted)
-    halves = (first, Problems(some[1], fitted))
+    near = [one for one in candidates if one.loss < 0.3 or one.key in verdict.keys]
+    residuals = [
+        (part - best.predict(problems)) / group_rms(problems, part)[:, None]
+        for part, problems in zip(f, halves, strict=True)
+    ]
+    some = tuple(Problems(_part(problems, fraction), halves[0]) for problems in halves)
     same = 0
     for replay in range(replays):
-        replayed = []
-        for problems, residual in zip(halves, residuals, strict=True):
+        replayed: list[Tensor] = []
+        spread = torch.zeros(0, dtype=torch.float64)
+        for problems, residual in zip(some, residuals, strict=True):
             exact = best.predict(problems)
-            rms = group_rms(problems, exact)[:, None]
             if noise is None:
                 picks = torch.randint(len(residual), (len(exact),), generator=generator)
-                replayed.append(exact + rms * residual[picks])
+                replayed.append(exact + group_rms(problems, exact)[:, None] * residual[picks])
+                spread = variance.mean().expand(len(exact))
             else:
-                replayed.append(
-                    exact + noise * rms * torch.randn(exact.shape, generator=generator, dtype=torch.float64)
-                )
-        again = fit(families, halves[0], replayed[0], warm=candidates)
-        found = judge(again, halves[1], replayed[1], seed=seed + replay, thresholds=thresholds)
+                made, spread = noisy(exact, noise, problems, generator)
+                replayed.append(made)
+        again = fit(families, some[0], replayed[0], warm=near)
+        found = judge(again, some[1], replayed[1], seed=seed + replay, thresholds=thresholds, noise=spread)
         same += found.reason is None and bool(found.keys) and found.families <= verdict.families
-    return PowerPoint(len(halves[1].supports), noise, replays, same)
+    return PowerPoint(len(some[1].supports), noise, replays, same)
 
 
 def _part(problems: Problems, fraction: float) -> Tasks:
@@ -246,9 +289,9 @@ def check(
 ) -> BehaviourVerdict | str:
     """Return the verdict on a control, or the error that it ended with."""
     try:
-        f, held = answer(fitted.tasks), answer(held_out.tasks)
+        (f, _), (held, noise) = answer(fitted.tasks), answer(held_out.tasks)
     except RidgeformerError as error:
         return f"not measured: {error}"
     if not bool(torch.isfinite(f).all() and torch.isfinite(held).all()):
         return "not measured: its predictions are not finite"
-    return judge(fit(families, fitted, f), held_out, held, seed=seed, thresholds=thresholds)
+    return judge(fit(families, fitted, f), held_out, held, seed=seed, thresholds=thresholds, noise=noise)

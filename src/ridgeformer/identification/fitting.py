@@ -30,6 +30,7 @@ def group_rms(problems: Problems, targets: Tensor) -> Tensor:
     return sizes.clamp_min(1e-300)[problems.members]
 
 
+@torch.inference_mode()
 def fit(
     families: Iterable[Family], problems: Problems, targets: Tensor, warm: Sequence[Candidate] | None = None
 ) -> tuple[Candidate, ...]:
@@ -103,6 +104,7 @@ def _descend(
     damping = torch.full((M,), 1e-3, dtype=torch.float64)
     active = torch.isfinite(loss)
     still = torch.zeros(M, dtype=torch.long)
+    floor = None if family.lower is None else torch.tensor(family.lower, dtype=torch.float64)
     for turn in range(most if P else 0):
         rows = active.nonzero()[:, 0]
         if not len(rows):
@@ -120,6 +122,9 @@ def _descend(
         else:
             J = (moved(CENTRAL) - moved(-CENTRAL)) / (2 * CENTRAL)
         J = torch.where(torch.isfinite(J), J, 0.0)
+        if floor is not None:  # a parameter at its bound that wants to go below stays, and the others move without it
+            outwards = (J @ errors[rows][..., None])[..., 0] > 0
+            J = torch.where(((at <= floor) & outwards)[..., None], 0.0, J)
         normal, gradient = J @ J.mT, (J @ errors[rows][..., None])[..., 0]
         scale = normal.diagonal(dim1=1, dim2=2).clamp_min(
             1e-12 * normal.diagonal(dim1=1, dim2=2).amax(1, keepdim=True) + 1e-30
@@ -131,7 +136,7 @@ def _descend(
             else torch.linalg.solve_ex(A, gradient)[0]
         )
         step = torch.where(torch.isfinite(step), step, 0.0).clamp(-3.0, 3.0)
-        new = at - step if family.lower is None else torch.maximum(at - step, torch.tensor(family.lower).double())
+        new = at - step if floor is None else torch.maximum(at - step, floor)
         new_loss, new_errors = _losses(family, some, new, problems, targets, weight)
         better = new_loss < loss[rows]
         gained = (loss[rows] - new_loss) > GAIN * loss[rows]
@@ -150,7 +155,8 @@ def _candidate(
 ) -> Candidate:
     if family.parameters[:1] == ("step 1",) and member.steps is not None:  # one parameter a step: the rest is unused
         theta = torch.where(torch.arange(len(theta)) < member.steps, theta, 0.0)
-    scale = float(problems.scale(torch.tensor(member.mean)))
+    units = problems.centred if family.centred else problems
+    scale = float(units.scale(torch.tensor(member.mean)))
     values = family.show(theta, scale)
     if member.adaptive:
         values["step"] = values["step"] * scale

@@ -47,10 +47,14 @@ class Learner:
 
     def __call__(self, X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
         """Return the predictions for tasks (T, k, d), (T, k), (T, q, d): (T, q) in float64, averaged over calls."""
-        found = self._once(X, y, Xq)
-        for _ in range(self.repeats - 1):
-            found = found + self._once(X, y, Xq)
-        return found / self.repeats
+        return self.measured(X, y, Xq)[0]
+
+    def measured(self, X: Tensor, y: Tensor, Xq: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the predictions, (T, q), averaged over calls, and the variance of these means, (T,)."""
+        calls = torch.stack([self._once(X, y, Xq) for _ in range(self.repeats)])
+        if self.repeats == 1:
+            return calls[0], torch.zeros(len(X), dtype=torch.float64)
+        return calls.mean(0), calls.var(0).mean(1) / self.repeats
 
     def _once(self, X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
         shape = tuple(Xq.shape[:2])
@@ -85,18 +89,21 @@ class Learner:
             )
         return found
 
-    def answer(self, tasks: Tasks) -> tuple[Tasks, list[Tensor]]:
-        """Return the groups on which the model answers with numbers, and its answers; say which were left out.
+    def answer(self, tasks: Tasks) -> tuple[Tasks, list[Tensor], list[Tensor]]:
+        """Return the groups on which the model answers with numbers, its answers, and their variances over calls.
+
+        Groups that were left out are named in the notes.
 
         Raises:
             InputError: it answers on none of the groups.
         """
         kept: list[TaskGroup] = []
         answers: list[Tensor] = []
+        noises: list[Tensor] = []
         failures: list[str] = []
         for group in tasks.groups:
             try:
-                found = self._checked(group)
+                found, noise = self._checked(group)
             except ShapeError:
                 raise
             except Exception as error:  # a model of the user may raise anything; the report says what
@@ -108,14 +115,15 @@ class Learner:
                 continue
             kept.append(group)
             answers.append(found)
+            noises.append(noise)
         if not kept:
             raise InputError(
                 f"the model gave no usable predictions: {'; '.join(failures)}. Mend it, or give other tasks=."
             )
         self.notes += [f"Left out: {failure}." for failure in failures]
-        return Tasks.unchecked(tasks, tuple(kept)), answers
+        return Tasks.unchecked(tasks, tuple(kept)), answers, noises
 
-    def _checked(self, group: TaskGroup) -> Tensor:
+    def _checked(self, group: TaskGroup) -> tuple[Tensor, Tensor]:
         """Return the answers on a group, after a second call has shown whether the model is deterministic."""
         if self.repeats == 1:
             few = group.take(slice(0, 4))
@@ -128,7 +136,7 @@ class Learner:
                     f"The model is not deterministic: two calls on one task differ by {self.noise:.1g} of its largest "
                     f"prediction. Every prediction is the mean of {REPEATS} calls."
                 )
-        return self(group.X, group.y, group.Xq)
+        return self.measured(group.X, group.y, group.Xq)
 
     def ignores_context(self, tasks: Tasks, answers: Sequence[Tensor], generator: torch.Generator) -> bool:
         """Return whether other targets and other supports leave every prediction as it was."""

@@ -7,16 +7,19 @@ of the algorithm continued from the changed state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
 from math import isfinite
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.core.words import listed
+from ridgeformer.core.words import listed, number
 from ridgeformer.identification.candidates import Candidate
+from ridgeformer.identification.controls import untrained
 from ridgeformer.identification.reading import Readable, readable
 from ridgeformer.identification.tasks import TaskGroup, Tasks
 
@@ -24,6 +27,8 @@ __all__ = ["Hypothesis", "Mechanism", "StateTest", "examine", "hypotheses"]
 
 DECODED, CONCORDANT, INERT = 0.95, 0.9, 0.02
 INPUT = 0.99  # a state that the input alone explains this well has no direction of its own in the stream
+ORDERED = ", sizes "  # in the name of a hypothesis, before its step sizes in order
+MOST_ORDERED = 4  # steps up to which every order of unequal sizes is a hypothesis
 CONVERGED = 1e-6  # residuals below this fraction of the targets leave nothing to decode
 
 
@@ -37,6 +42,7 @@ class StateTest:
         site: Where in the stream it is read best.
         probe: Held-out R^2 of the state from the stream.
         baseline: The same from x, y and 1.
+        twin: The same from the stream of an untrained twin; None where there is none.
         concordance: Agreement of the changed predictions with the algorithm's; None where no effect is predicted.
         effect: Size of the change of the predictions, relative to the predictions.
         control: The same for a random direction orthogonal to the state's.
@@ -52,6 +58,7 @@ class StateTest:
     effect: float
     control: float
     driving: bool
+    twin: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -91,9 +98,15 @@ class Mechanism:
             return "Inside: nothing could be tested, as every hypothesis has converged or has one step only."
         if self.confirmed:
             others = [name for name in self.tests if name not in self.confirmed]
-            failed = f"; {listed(others)} not" if others else ""
+            failed = f"; {listed(_without_orders(others))} not" if others else ""
             return f"Inside: {listed(self.confirmed)} confirmed by probe and patch{failed}."
-        return f"Inside: {listed(self.tests, 'or')} not confirmed: a probe or a patch fails."
+        return f"Inside: {listed(_without_orders(self.tests), 'or')} not confirmed: a probe or a patch fails."
+
+
+def _without_orders(names: Iterable[str]) -> list[str]:
+    """Return the names of hypotheses, those that differ in the order of their steps only once."""
+    return list(dict.fromkeys(name.replace(name[name.find(ORDERED) :], " in another order") if ORDERED in name else name
+                              for name in names))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +117,8 @@ class Hypothesis:
         name: In words.
         steps: Its depth.
         matrices: A group to (A, K of queries and supports): (T, k, k) and (T, q, k).
-        advance: (state, A, Kq, y) to the next state; a state holds (T, k) tensors, scalars (T, 1) and f, (T, q).
+        advance: (state, A, Kq, y, steps done) to the next state; a state holds (T, k) tensors, scalars (T, 1) and f,
+            (T, q).
         first: y to the state before the first step, without f.
         states: Those that are tested.
     """
@@ -112,7 +126,7 @@ class Hypothesis:
     name: str
     steps: int
     matrices: Callable[[TaskGroup], tuple[Tensor, Tensor]]
-    advance: Callable[[dict[str, Tensor], Tensor, Tensor, Tensor], dict[str, Tensor]]
+    advance: Callable[[dict[str, Tensor], Tensor, Tensor, Tensor, int], dict[str, Tensor]]
     first: Callable[[Tensor], dict[str, Tensor]]
     states: tuple[str, ...]
 
@@ -121,16 +135,16 @@ class Hypothesis:
         A, Kq = self.matrices(group)
         state = {**self.first(group.y), "f": torch.zeros(Kq.shape[:2], dtype=torch.float64)}
         found = []
-        for _ in range(self.steps):
-            state = self.advance(state, A, Kq, group.y)
+        for done in range(self.steps):
+            state = self.advance(state, A, Kq, group.y, done)
             found.append(state)
         return found
 
     def finish(self, state: dict[str, Tensor], done: int, group: TaskGroup) -> Tensor:
         """Return the predictions of the algorithm continued from a state after `done` steps."""
         A, Kq = self.matrices(group)
-        for _ in range(self.steps - done):
-            state = self.advance(state, A, Kq, group.y)
+        for place in range(done, self.steps):
+            state = self.advance(state, A, Kq, group.y, place)
         return state["f"]
 
 
@@ -138,7 +152,7 @@ def _times(A: Tensor, v: Tensor) -> Tensor:
     return (A @ v[..., None])[..., 0]
 
 
-def _cg(state: dict[str, Tensor], A: Tensor, Kq: Tensor, y: Tensor) -> dict[str, Tensor]:
+def _cg(state: dict[str, Tensor], A: Tensor, Kq: Tensor, y: Tensor, done: int) -> dict[str, Tensor]:
     p, rho = state["p"], state["rho"]
     u = _times(A, p)
     curvature = (p * u).sum(-1, keepdim=True)
@@ -155,43 +169,50 @@ def _cg(state: dict[str, Tensor], A: Tensor, Kq: Tensor, y: Tensor) -> dict[str,
     }
 
 
-def _descent_by_residuals(eta: float) -> Callable[..., dict[str, Tensor]]:
-    def advance(state: dict[str, Tensor], A: Tensor, Kq: Tensor, y: Tensor) -> dict[str, Tensor]:
-        r = state["r"]
+def _descent_by_residuals(sizes: Sequence[float]) -> Callable[..., dict[str, Tensor]]:
+    def advance(state: dict[str, Tensor], A: Tensor, Kq: Tensor, y: Tensor, done: int) -> dict[str, Tensor]:
+        r, eta = state["r"], sizes[done]
         return {"alpha": state["alpha"] + eta * r, "r": r - eta * _times(A, r), "f": state["f"] + eta * _times(Kq, r)}
 
     return advance
 
 
-def _descent_by_coefficients(eta: float) -> Callable[..., dict[str, Tensor]]:
-    def advance(state: dict[str, Tensor], A: Tensor, Kq: Tensor, y: Tensor) -> dict[str, Tensor]:
-        alpha = state["alpha"] + eta * (y - _times(A, state["alpha"]))
+def _descent_by_coefficients(sizes: Sequence[float]) -> Callable[..., dict[str, Tensor]]:
+    def advance(state: dict[str, Tensor], A: Tensor, Kq: Tensor, y: Tensor, done: int) -> dict[str, Tensor]:
+        alpha = state["alpha"] + sizes[done] * (y - _times(A, state["alpha"]))
         return {"alpha": alpha, "f": _times(Kq, alpha)}
 
     return advance
 
 
-def hypotheses(candidates: Sequence[Candidate], mean_square: float, depth: int | None) -> list[Hypothesis]:
-    """Return conjugate gradients and both forms of gradient descent, each with the parameters fitted to the outputs.
+def hypotheses(
+    candidates: Sequence[Candidate], mean_square: float, depth: int | None, covariance: Tensor | None = None
+) -> list[Hypothesis]:
+    """Return conjugate gradients and forms of gradient descent, each with the parameters fitted to the outputs.
 
-    `depth` is the number of steps where it is known; else that of each family's best member is used.
+    `depth` is the number of steps where it is known; else that of each family's best member is used. Unequal steps give
+    one hypothesis for every order: the predictions are the same in all of them, and only the states tell.
     """
     found = []
     for names, make in ((("cg", "kernel_cg_exponential", "kernel_cg_gaussian"), _cg_hypotheses),
-                        (("gd", "kernel_gd_exponential", "kernel_gd_gaussian"), _gd_hypotheses)):  # fmt: skip
+                        (("gd", "kernel_gd_exponential", "kernel_gd_gaussian"), _gd_hypotheses),
+                        (("gd_unequal", "gd_covariance"), _ordered_hypotheses)):  # fmt: skip
         chosen = [one for one in candidates if one.family.name in names and not one.member.adaptive
                   and depth in (None, one.member.steps) and (one.member.steps or 0) > 1]  # fmt: skip
         if chosen:
-            found += make(min(chosen, key=lambda one: one.loss), mean_square)
+            found += make(min(chosen, key=lambda one: one.loss), mean_square, covariance)
     return found
 
 
-def _matrices(one: Candidate, mean_square: float) -> Callable[[TaskGroup], tuple[Tensor, Tensor]]:
-    name, ridge = one.family.name, one.values["ridge"]
+def _matrices(
+    one: Candidate, mean_square: float, covariance: Tensor | None
+) -> Callable[[TaskGroup], tuple[Tensor, Tensor]]:
+    name, ridge = one.family.name, one.values.get("ridge", 0.0)
 
     def matrices(group: TaskGroup) -> tuple[Tensor, Tensor]:
         k = group.X.shape[1]
-        K, Kq = group.X @ group.X.mT, group.Xq @ group.X.mT
+        right = group.X.mT if covariance is None or name != "gd_covariance" else covariance.inverse() @ group.X.mT
+        K, Kq = group.X @ right, group.Xq @ right
         if name.startswith("kernel"):
             temperature = one.values["temperature over mean squared length"] * mean_square
             if name.endswith("gaussian"):
@@ -205,27 +226,43 @@ def _matrices(one: Candidate, mean_square: float) -> Callable[[TaskGroup], tuple
     return matrices
 
 
-def _cg_hypotheses(one: Candidate, mean_square: float) -> list[Hypothesis]:
+def _cg_hypotheses(one: Candidate, mean_square: float, covariance: Tensor | None) -> list[Hypothesis]:
     def first(y: Tensor) -> dict[str, Tensor]:
         return {"alpha": torch.zeros_like(y), "r": y, "p": y, "rho": y.square().sum(-1, keepdim=True)}
 
-    states = ("r", "p", "alpha")
-    return [Hypothesis(one.title, one.member.steps or 1, _matrices(one, mean_square), _cg, first, states)]
+    states, matrices = ("r", "p", "alpha"), _matrices(one, mean_square, covariance)
+    return [Hypothesis(one.title, one.member.steps or 1, matrices, _cg, first, states)]
 
 
-def _gd_hypotheses(one: Candidate, mean_square: float) -> list[Hypothesis]:
-    eta, matrices, steps = one.values["step"], _matrices(one, mean_square), one.member.steps or 1
+def _both(y: Tensor) -> dict[str, Tensor]:
+    return {"alpha": torch.zeros_like(y), "r": y}
 
-    def both(y: Tensor) -> dict[str, Tensor]:
-        return {"alpha": torch.zeros_like(y), "r": y}
 
-    def alone(y: Tensor) -> dict[str, Tensor]:
-        return {"alpha": torch.zeros_like(y)}
+def _alone(y: Tensor) -> dict[str, Tensor]:
+    return {"alpha": torch.zeros_like(y)}
 
+
+def _gd_hypotheses(one: Candidate, mean_square: float, covariance: Tensor | None) -> list[Hypothesis]:
+    matrices, steps = _matrices(one, mean_square, covariance), one.member.steps or 1
+    sizes = [one.values["step"]] * steps
     return [
-        Hypothesis(f"{one.title} by residuals", steps, matrices, _descent_by_residuals(eta), both, ("r",)),
-        Hypothesis(f"{one.title} by coefficients", steps, matrices, _descent_by_coefficients(eta), alone, ("alpha",)),
+        Hypothesis(f"{one.title} by residuals", steps, matrices, _descent_by_residuals(sizes), _both, ("r",)),
+        Hypothesis(
+            f"{one.title} by coefficients", steps, matrices, _descent_by_coefficients(sizes), _alone, ("alpha",)
+        ),
     ]
+
+
+def _ordered_hypotheses(one: Candidate, mean_square: float, covariance: Tensor | None) -> list[Hypothesis]:
+    """Return descent by residuals with unequal steps in every order; all orders make the same predictions."""
+    matrices, steps = _matrices(one, mean_square, covariance), one.member.steps or 1
+    if steps > MOST_ORDERED:
+        return []
+    return [
+        Hypothesis(f"{one.title}{ORDERED}{', '.join(number(size) for size in sizes)} in this order", steps, matrices,
+                   _descent_by_residuals(sizes), _both, ("r",))
+        for sizes in permutations(one.values.values())
+    ]  # fmt: skip
 
 
 def examine(
@@ -243,14 +280,30 @@ def examine(
         return None
     fitted, held_out = tasks.halves()
     read = [[stream.read(group) for group in half.groups] for half in (fitted, held_out)]
+    twin = _read_twin(model, layers, (fitted, held_out), seed)
     found = {}
-    for hypothesis in hypotheses(candidates, mean_square, stream.steps):
-        found[hypothesis.name] = _test(hypothesis, stream, (fitted, held_out), read, seed)
+    for hypothesis in hypotheses(candidates, mean_square, stream.steps, tasks.covariance):
+        found[hypothesis.name] = _test(hypothesis, stream, (fitted, held_out), read, twin, seed)
     return Mechanism(found)
 
 
+Reads: TypeAlias = "list[list[list[Tensor]]]"
+"""Streams by half, group and site, (T, k, hidden)."""
+
+
+def _read_twin(model: object, layers: Sequence[str] | None, halves: tuple[Tasks, Tasks], seed: int) -> Reads | None:
+    """Return the streams of an untrained twin, or None where there is none or they are not finite."""
+    made = untrained(model, seed)
+    stream = None if made is None else readable(made, layers)
+    if stream is None:
+        return None
+    read = [[stream.read(group) for group in half.groups] for half in halves]
+    finite = all(bool(torch.isfinite(site).all()) for half in read for group in half for site in group)
+    return read if finite else None
+
+
 def _test(
-    hypothesis: Hypothesis, stream: Readable, halves: tuple[Tasks, Tasks], read: list[list[list[Tensor]]], seed: int
+    hypothesis: Hypothesis, stream: Readable, halves: tuple[Tasks, Tasks], read: Reads, twin: Reads | None, seed: int
 ) -> tuple[StateTest, ...]:
     runs = [[hypothesis.run(group) for group in half.groups] for half in halves]
     tests = []
@@ -262,7 +315,8 @@ def _test(
         for state in hypothesis.states:
             one = _test_state(hypothesis, stream, halves, read, runs, step, state, seed)
             if one is not None:
-                tests.append(one)
+                values = [torch.cat([run[step - 1][state].flatten() for run in half]) for half in runs]
+                tests.append(one if twin is None else replace(one, twin=max(_probes(twin, values))))
     return tuple(tests)
 
 
@@ -275,8 +329,17 @@ def _r_squared(design: Tensor, target: Tensor, held: Tensor, held_target: Tensor
     return 1 - float((held_target - held @ weights).square().mean() / held_target.var().clamp_min(1e-300))
 
 
+def _probes(read: Reads, values: Sequence[Tensor]) -> list[float]:
+    """Return the held-out R^2 of a state from the stream at every site."""
+    scores = []
+    for site in range(len(read[0][0])):
+        H = [_with_one(_tokens([one[site] for one in half])) for half in read]
+        scores.append(_r_squared(H[0], values[0], H[1], values[1]))
+    return scores
+
+
 def _test_state(
-    hypothesis: Hypothesis, stream: Readable, halves: tuple[Tasks, Tasks], read: list[list[list[Tensor]]],
+    hypothesis: Hypothesis, stream: Readable, halves: tuple[Tasks, Tasks], read: Reads,
     runs: list[list[list[dict[str, Tensor]]]], step: int, state: str, seed: int,
 ) -> StateTest | None:  # fmt: skip
     """Return the test of one state, or None where it is not finite or is known from the input alone."""
@@ -287,10 +350,7 @@ def _test_state(
     baseline = _r_squared(inputs[0], values[0], inputs[1], values[1])
     if baseline > INPUT:
         return None
-    scores = []
-    for site in range(len(stream.sites)):
-        H = [_with_one(_tokens([one[site] for one in half])) for half in read]
-        scores.append(_r_squared(H[0], values[0], H[1], values[1]))
+    scores = _probes(read, values)
     best = max(range(len(scores)), key=lambda place: round(scores[place], 4) - 1e-6 * place)
     direction = _direction(hypothesis, [one[best] for one in read[0]], halves[0], runs[0], step, state)
     generator = torch_generator(seed, "patch", state, step)

@@ -133,6 +133,7 @@ def _attention_only(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor
 
 
 FISTA = 200
+SETTLED = 1e-13  # change of a weight in one iteration below which the lasso has converged
 
 
 def _soft(w: Tensor, level: Tensor) -> Tensor:
@@ -142,33 +143,31 @@ def _soft(w: Tensor, level: Tensor) -> Tensor:
 def _proximal(converged: bool) -> Callable[..., Tensor]:
     def predict(theta: Tensor, steps: Tensor, mean: Tensor, adaptive: Tensor, problems: Problems) -> Tensor:
         """The lasso, or a few steps of proximal gradient descent towards it; the penalty is in units of k."""
-        penalty = theta[:, 0].clamp(-20, 5).exp()[:, None, None]
-        step = (
-            None
-            if converged
-            else (theta[:, 1].clamp(-10, 10).exp() / problems.scale(torch.tensor(True)))[:, None, None]
-        )
+        penalty = theta[:, 0].clamp(-20, 5).exp()
+        step = None if converged else theta[:, 1].clamp(-10, 10).exp() / problems.scale(torch.tensor(True))
 
-        def of_group(group: TaskGroup) -> Tensor:
-            X, k = group.X, group.X.shape[1]
-            G, b = X.mT @ X / k, (X.mT @ group.y[..., None])[..., 0] / k
-            size = 1 / torch.linalg.eigvalsh(G)[:, -1:].clamp_min(1e-12)[None] if step is None else step
-            w = ahead = torch.zeros(len(theta), *b.shape, dtype=X.dtype)
-            found, momentum = w, torch.ones(len(theta), len(b), 1, dtype=X.dtype)
-            for t in range(1, 1 + (FISTA if converged else int(steps.max()))):
-                new = _soft(ahead - size * ((G @ ahead[..., None])[..., 0] - b), size * penalty)
-                if converged:  # accelerated, and restarted where the momentum points uphill
-                    uphill = ((ahead - new) * (new - w)).sum(-1, keepdim=True) > 0
-                    momentum = torch.where(uphill, 1.0, momentum)
-                    following = (1 + (1 + 4 * momentum.square()).sqrt()) / 2
-                    ahead, momentum = new + (momentum - 1) / following * (new - w), following
-                else:
-                    ahead = new
-                w = new
-                found = w if converged else torch.where(steps[:, None, None] == t, w, found)
-            return (group.Xq @ found[..., None])[..., 0]
-
-        return problems.by_group(of_group)
+        Xs = [group.X / group.X.shape[1] ** 0.5 for group in problems.groups]
+        G = torch.cat([X.mT @ X for X in Xs])
+        b = torch.cat([X.mT @ one.y[..., None] / X.shape[1] ** 0.5 for X, one in zip(Xs, problems.groups, strict=True)])
+        size = 1 / torch.linalg.eigvalsh(G)[:, -1:, None].clamp_min(1e-12) if step is None else step
+        w = ahead = torch.zeros(*b.shape[:2], len(theta), dtype=b.dtype)  # (T, d, M): one product a step for all M
+        found, momentum = w, torch.ones(len(b), 1, len(theta), dtype=b.dtype)
+        for t in range(1, 1 + (FISTA if converged else int(steps.max()))):
+            new = _soft(ahead - size * (G @ ahead - b), size * penalty)
+            if converged:  # accelerated, and restarted where the momentum points uphill
+                uphill = ((ahead - new) * (new - w)).sum(1, keepdim=True) > 0
+                momentum = torch.where(uphill, 1.0, momentum)
+                following = (1 + (1 + 4 * momentum.square()).sqrt()) / 2
+                ahead, momentum = new + (momentum - 1) / following * (new - w), following
+            else:
+                ahead = new
+            settled = converged and t % 20 == 0 and bool((new - w).abs().max() < SETTLED)
+            w = new
+            found = w if converged else torch.where(steps == t, w, found)
+            if settled:
+                break
+        Xq = torch.cat([group.Xq for group in problems.groups])
+        return torch.einsum("tqd,tdm->mtq", Xq, found)
 
     return predict
 

@@ -17,7 +17,7 @@ from ridgeformer.identification import controls as control
 from ridgeformer.identification.answer import Identification
 from ridgeformer.identification.candidates import Candidate, CandidateLike, Family, families_of
 from ridgeformer.identification.controls import Control, PowerPoint
-from ridgeformer.identification.fitting import fit, group_rms
+from ridgeformer.identification.fitting import fit
 from ridgeformer.identification.learner import Learner, ModelLike
 from ridgeformer.identification.mechanism import examine
 from ridgeformer.identification.other_families import FAMILIES
@@ -81,15 +81,14 @@ def identify(
     families = families_of(candidates, FAMILIES)
     learner, design = Learner(model), _design(model, tasks, features, seed)
     say(0, None, "calling the model")
-    kept, answers = learner.answer(design)
-    run = _Run(learner, families, kept, answers, seed, thresholds)
+    run = _Run(learner, families, *learner.answer(design), seed, thresholds)
     say(1, None, "fitting candidates")
     candidates_, verdict = run.behaviour()
     if tasks == "optimised" and verdict.reason in (None, Reason.POWERLESS) and len(verdict.identified) != 1:
-        best_settings = _separate(verdict.remaining, run.fitted, seed)
-        kept, answers = learner.answer(separating(kept.features, seed=seed, settings=best_settings))
-        run = _Run(learner, families, kept, answers, seed, thresholds)
+        chosen = separating(run.tasks.features, seed=seed, settings=_separate(verdict.remaining, run.fitted, seed))
+        run = _Run(learner, families, *learner.answer(chosen), seed, thresholds)
         candidates_, verdict = run.behaviour()
+    kept = run.tasks
     say(2, None, "symmetries")
     signatures = measure_signatures(learner, kept, seed=seed)
     similar = published_similarities(candidates_, run.held_out, run.f[1]) if candidates_ else ()
@@ -137,6 +136,7 @@ class _Run:
         families: Sequence[Family],
         tasks: Tasks,
         answers: list[Tensor],
+        noises: list[Tensor],
         seed: int,
         thresholds: Thresholds,
     ) -> None:
@@ -147,6 +147,7 @@ class _Run:
         self.families = [family for family in families if family.suits(self.fitted)]
         self.f = torch.cat([one[0::2] for one in answers]), torch.cat([one[1::2] for one in answers])
         self.f_all = answers
+        self.noise = torch.cat([one[1::2] for one in noises])
 
     def behaviour(self) -> tuple[tuple[Candidate, ...], BehaviourVerdict]:
         """Return the fitted candidates and the verdict."""
@@ -154,9 +155,11 @@ class _Run:
             detail = (
                 "Other supports and targets leave every prediction as it was: there is no in-context learning here."
             )
-            return (), BehaviourVerdict(None, (), (), Reason.CONTEXT, detail, 1.0, 1.0, ())
+            return (), BehaviourVerdict(None, (), (), Reason.CONTEXT, detail, 1.0, 1.0, 1.0, ())
         found = fit(self.families, self.fitted, self.f[0])
-        return found, judge(found, self.held_out, self.f[1], seed=self.seed, thresholds=self.thresholds)
+        return found, judge(
+            found, self.held_out, self.f[1], seed=self.seed, thresholds=self.thresholds, noise=self.noise
+        )
 
     def nulls(self, verdict: BehaviourVerdict) -> tuple[Control, ...]:
         """Return the verdicts on null models."""
@@ -186,10 +189,9 @@ class _Run:
         noise = verdict.unexplained**0.5 if verdict.unexplained < self.thresholds.unexplained else 0.05
         learner, generator = Learner(model), torch_generator(self.seed, "noise of the compiled control")
 
-        def answer(tasks: Tasks) -> Tensor:
+        def answer(tasks: Tasks) -> tuple[Tensor, Tensor]:
             exact = torch.cat([learner(group.X, group.y, group.Xq) for group in tasks.groups])
-            rms = group_rms(Problems(tasks), exact)[:, None]
-            return exact + noise * rms * torch.randn(exact.shape, generator=generator, dtype=torch.float64)
+            return control.noisy(exact, noise, Problems(tasks), generator)
 
         found = self._control(f"compiled {model.program.name}", answer, verdict)
         verdict_ = control.check(
@@ -202,16 +204,11 @@ class _Run:
         """Return how often the answer comes out again: as it is, with more noise, and with fewer tasks."""
         if verdict.reason is not None or verdict.best is None:
             return ()
-        near = [one for one in candidates if one.loss < 0.3 or one.key in verdict.keys]
-        residuals = tuple(
-            (f - verdict.best.predict(problems)) / group_rms(problems, f)[:, None]
-            for f, problems in zip(self.f, (self.fitted, self.held_out), strict=True)
-        )
 
         def point(replays: int, noise: float | None, fraction: float = 1.0) -> PowerPoint:
             return control.power(
-                self.families, near, verdict, self.fitted, self.held_out, (residuals[0], residuals[1]), replays=replays,
-                noise=noise, seed=self.seed, thresholds=self.thresholds, fraction=fraction,
+                self.families, candidates, verdict, (self.fitted, self.held_out), self.f, replays=replays, noise=noise,
+                variance=self.noise, seed=self.seed, thresholds=self.thresholds, fraction=fraction,
             )  # fmt: skip
 
         curve = [point(CURVE_REPLAYS, noise, fraction) for noise in NOISES for fraction in FRACTIONS]

@@ -24,10 +24,12 @@ class Thresholds:
 
     Attributes:
         coordinate: A candidate is excluded if its whole interval is at most this far from 0.
-        misfit: Distance from the best candidate towards another, in units of the model's own size, that is a misfit.
+        misfit: Systematic distance of a candidate from the model, in units of the model's own size, beyond which it
+            is excluded, and not named if it is the best one. Repeated calls tell it from noise.
+        sigmas: Standard deviations of that noise which a systematic distance must exceed as well.
         unexplained: Fraction of the model's mean square that the best candidate may leave unexplained.
         same: Squared distance below which two candidates are one function.
-        exact: Fraction that a polynomial with free coefficients may leave unexplained: it approximates anything.
+        exact: Fraction that a family with a free parameter a step may leave unexplained: it approximates anything.
         left: Fraction of the candidates that may stay, farther than `misfit` from the best one, before the tasks are
             called powerless.
         draws: Bootstrap samples of the tasks.
@@ -36,6 +38,7 @@ class Thresholds:
 
     coordinate: float = 0.2
     misfit: float = 0.02
+    sigmas: float = 3.0
     unexplained: float = 0.03
     same: float = 1e-12
     exact: float = 1e-10
@@ -52,6 +55,7 @@ class Reason(StrEnum):
 
     UNEXPLAINED = "no candidate explains the predictions"
     MISFIT = "the predictions lie between or beside the candidates"
+    NEAR = "the predictions are near a candidate, and not its own"
     POWERLESS = "these tasks do not tell the candidates apart"
     EMPTY = "the predictions are zero"
     CONTEXT = "the model ignores its context"
@@ -88,7 +92,10 @@ class BehaviourVerdict:
         remaining: All candidates that are not excluded, the best one first.
         reason: Why it abstains, else None.
         detail: One sentence about the reason.
-        unexplained: Fraction left unexplained by the best candidate, and the 97.5 % bound of it.
+        unexplained: Fraction left unexplained by the best candidate, noise of the model included.
+        unexplained_bound: The 97.5 % bound of it.
+        resolution: Upper bound on the systematic distance from the best candidate, as a fraction of the model's own
+            size: what is left after the noise that repeated calls show. The answer holds to within this.
         coordinates: One for every other candidate.
     """
 
@@ -99,6 +106,7 @@ class BehaviourVerdict:
     detail: str
     unexplained: float
     unexplained_bound: float
+    resolution: float
     coordinates: tuple[Coordinate, ...]
 
     @property
@@ -125,8 +133,11 @@ def judge(
     seed: int = 0,
     thresholds: Thresholds = THRESHOLDS,
     predictions: Tensor | None = None,
+    noise: Tensor | None = None,
 ) -> BehaviourVerdict:
     """Return the verdict on predictions f, (T, q), on tasks that no candidate was fitted on.
+
+    A model that answers the same call in the same way has no noise: all that a candidate leaves is systematic then.
 
     Args:
         candidates: Fitted candidates.
@@ -135,9 +146,10 @@ def judge(
         seed: Of the bootstrap.
         thresholds: Where the lines are.
         predictions: Those of the candidates, (C, T, q), where already computed.
+        noise: Variance of f, (T,), as repeated calls of the model show it; None for a deterministic model.
     """
     if not bool(f.abs().max() > 0):
-        return BehaviourVerdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, ())
+        return BehaviourVerdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, 1.0, ())
     rms = group_rms(problems, f)[:, None]
     g = torch.stack([one.predict(problems) for one in candidates]) if predictions is None else predictions
     g, f = torch.nan_to_num(g, nan=1e150, posinf=1e150, neginf=-1e150).clamp(-1e150, 1e150) / rms, f / rms
@@ -153,15 +165,22 @@ def judge(
     tail = (1 - thresholds.level) / 2
     low, high = torch.quantile(drawn, torch.tensor([tail, 1 - tail], dtype=torch.float64), dim=0)
     same = thresholds.same >= D / V
-    within = (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
-    outside = (low > thresholds.coordinate) | (high < -thresholds.coordinate)
-    excluded = within & ~same
-    excluded[star] = False
-    shift = kappa.abs() * (D / V).sqrt()
-    odd = outside & ~same & (shift > thresholds.misfit)
+    shift = kappa * (D / V).sqrt()
+    size = (weights @ f.square().mean(1)).sqrt()[:, None]
+    moved = (weights @ products.T) / ((weights @ squares.T).sqrt() * size).clamp_min(1e-300)
+    odd = (torch.quantile(moved.abs(), tail, dim=0) > thresholds.misfit) & (shift.abs() > thresholds.misfit) & ~same
     odd[star] = False
-    ratio = (weights @ residual.square().mean(1)) / (weights @ f.square().mean(1))
+    ratio = (weights @ residual.square().mean(1)) / size[:, 0].square()
     bound = float(torch.quantile(ratio, 0.975))
+    spread = torch.zeros(len(f), dtype=torch.float64) if noise is None else noise / rms[:, 0].square()
+    excess = (f - g).square().mean(2) - spread  # (C, T): squared errors beyond the noise of the model
+    systematic = (excess.mean(1) / V).clamp_min(0).sqrt()
+    chance = (2 / f.shape[1]) ** 0.5 * float(spread.norm()) / len(f) / V  # of the mean of `excess`, by noise alone
+    rejected = (systematic > thresholds.misfit) & (systematic.square() > thresholds.sigmas * chance)
+    apart = torch.quantile((weights @ excess[star]) / size[:, 0].square(), 1 - tail).clamp_min(0).sqrt()
+    excluded = rejected | (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
+    excluded &= ~same
+    excluded[star] = False
     coordinates = tuple(
         Coordinate(one, float(kappa[c]), float(low[c]), float(high[c]), float((D[c] / V).sqrt()), float(errors[c]),
                    bool(excluded[c]))
@@ -169,29 +188,51 @@ def judge(
     )  # fmt: skip
     best = candidates[star]
     left = (best, *(one.candidate for one in coordinates if not one.excluded))
-    scaled = _scaling(residual, g[star], weights, V, thresholds)
-    reason, detail = None, ""
-    if bound > thresholds.unexplained:
-        reason = Reason.UNEXPLAINED
-        detail = (
-            f"The nearest, {best.title}, leaves {percent(float(errors[star]))} of the predictions unexplained (up to "
-            f"{percent(bound)}; {percent(thresholds.unexplained)} are allowed)."
-        )
-    elif bool(odd.any()) or scaled:
-        reason = Reason.MISFIT
-        worst = max((c for c in range(len(candidates)) if odd[c]), key=lambda c: float(shift[c]), default=None)
-        detail = scaled or _towards(best, candidates[worst or 0], float(kappa[worst or 0]), float(shift[worst or 0]))
-    elif (apart := 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)) > (
-        thresholds.left * len(candidates)
-    ):
-        reason = Reason.POWERLESS
-        detail = f"{apart} of {len(candidates)} candidates remain, more than {percent(thresholds.misfit)} apart."
+    sideways = _scaling(residual, g[star], weights, V, thresholds)
+    if bool(odd.any()) and not sideways:
+        worst = int(torch.where(odd, shift.abs(), -1.0).argmax())
+        sideways = _towards(best, candidates[worst], float(kappa[worst]), abs(float(shift[worst])))
+    away = float(systematic[star]) if bool(rejected[star]) else None
+    reason, detail = _reason(best, float(errors[star]), bound, sideways, away, coordinates, thresholds)
     squared = {one: (f - g[c]).square().mean(1) for c, one in enumerate(candidates)}
     identified = collapse(left, squared, weights, thresholds) if reason is None else ()
-    if _only_polynomials(identified) and float(errors[star]) > thresholds.exact:
+    if _only_generic(identified) and float(errors[star]) > thresholds.exact:
         reason, identified = Reason.MISFIT, ()
         detail = f"A polynomial of the Gram matrix ({best.title}) approximates them, but no listed algorithm has it."
-    return BehaviourVerdict(best, identified, left, reason, detail, float(errors[star]), bound, coordinates)
+    return BehaviourVerdict(
+        best, identified, left, reason, detail, float(errors[star]), bound, float(apart), coordinates
+    )
+
+
+def _reason(
+    best: Candidate,
+    error: float,
+    bound: float,
+    sideways: str,
+    away: float | None,
+    coordinates: Sequence[Coordinate],
+    thresholds: Thresholds,
+) -> tuple[Reason | None, str]:
+    """Return why the best candidate may not be named, and a sentence about it; None if it may."""
+    if bound > thresholds.unexplained:
+        return Reason.UNEXPLAINED, (
+            f"The nearest, {best.title}, leaves {percent(error)} of the predictions unexplained (up to "
+            f"{percent(bound)}; {percent(thresholds.unexplained)} are allowed)."
+        )
+    if sideways:
+        return Reason.MISFIT, sideways
+    if away is not None:
+        return Reason.NEAR, (
+            f"They are {percent(away)} of their own size away from those of {best.title}, noise of the model apart; "
+            f"{percent(thresholds.misfit)} are allowed."
+        )
+    beside = 1 + sum(not one.excluded and one.distance > thresholds.misfit for one in coordinates)
+    count = 1 + len(coordinates)
+    if beside > max(1.0, thresholds.left * count):
+        return Reason.POWERLESS, (
+            f"{beside} of {count} candidates remain, more than {percent(thresholds.misfit)} apart."
+        )
+    return None, ""
 
 
 def _resampled(tasks: int, draws: int, seed: int) -> Tensor:
@@ -200,9 +241,12 @@ def _resampled(tasks: int, draws: int, seed: int) -> Tensor:
     return torch.zeros(draws, tasks, dtype=torch.float64).scatter_add_(1, picks, torch.ones_like(picks).double())
 
 
-def _only_polynomials(identified: Sequence[Candidate]) -> bool:
-    """Return whether nothing but free coefficients are left, which approximate every smooth function."""
-    return bool(identified) and all(one.family.name == "polynomial" for one in identified)
+def _only_generic(identified: Sequence[Candidate]) -> bool:
+    """Return whether nothing is left but families with a free parameter a step, which approximate smooth functions."""
+    return bool(identified) and all(
+        one.family.name == "polynomial" or (one.family.name == "gd_unequal" and (one.member.steps or 0) >= GENERIC)
+        for one in identified
+    )
 
 
 def _towards(best: Candidate, other: Candidate, kappa: float, shift: float) -> str:
@@ -251,6 +295,9 @@ def collapse(
         if not any(contains(one, other) and as_good(other, one) for other in left if other is not one)
     )
 
+
+GENERIC = 3
+"""Number of free step sizes from which gradient descent with unequal steps approximates its relatives."""
 
 GROWING = ("polynomial", "gd_unequal", "gd_matrix", "gd_covariance")
 """Families whose every depth contains the smaller ones."""

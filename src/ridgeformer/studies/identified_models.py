@@ -6,32 +6,38 @@ of nulls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import exp
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ridgeformer.algorithms import ConjugateGradients, NadarayaWatson, Richardson, resolve
+from ridgeformer.algorithms import Chebyshev, Compilable, ConjugateGradients, NadarayaWatson, Richardson, resolve
 from ridgeformer.compiler import CompiledTransformer
 from ridgeformer.compiler.compile import compile
 from ridgeformer.core.seeds import numpy_generator, torch_generator
-from ridgeformer.identification.candidates import Candidate
+from ridgeformer.identification.controls import noisy, power
 from ridgeformer.identification.fitting import fit, group_rms
 from ridgeformer.identification.other_families import FAMILIES
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.signatures import published_similarities
-from ridgeformer.identification.tasks import Tasks, separating
+from ridgeformer.identification.tasks import separating
 from ridgeformer.identification.verdict import BehaviourVerdict, judge
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian
+from ridgeformer.studies.null_learners import KINDS, make_null
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.studies.unlisted_algorithms import Model
 
-__all__ = ["COMPILED", "NULLS", "measure_compiled", "measure_null"]
+__all__ = ["COMPILED", "NULLS", "POWER", "SAME_FUNCTION", "measure_compiled", "measure_null", "measure_power"]
 
-Model = Callable[[Tensor, Tensor, Tensor], Tensor]
 SIMILAR = 0.9
 """A published similarity above this is usually taken for an answer."""
+
+SPLITS = {"calibration": 0, "held out": 3000, "relatives": 3000, "power": 6000}
+"""Where the seeds of each split begin; 1000 to 1999 served an earlier version of the protocol."""
+
+FRESH = 500_000
+"""Offset of the seeds of fresh tasks."""
 
 ROUTES = ("gd", "gd found step", "chebyshev", "heavy_ball", "nesterov", "cg", "jacobi_pcg", "cg_centred",
           "nadaraya_watson", "kernel_cg_exponential", "kernel_cg_gaussian", "kernel_gd_exponential",
@@ -60,8 +66,8 @@ def _compiled(route: str, features: int, seed: int) -> tuple[CompiledTransformer
         steps = min(steps, 6) if jacobi else steps
         return compile(linear, ConjugateGradients(steps=steps, preconditioner=jacobi), **options), f"{route}-{steps}"
     if route == "cg_centred":
-        steps = min(steps, 6)
-        model = compile(linear, ConjugateGradients(steps=steps), attention="imitation", **options)
+        steps = min(steps, 4)  # the imitation is approximate: deeper ones are several per cent away from the algorithm
+        model = compile(linear, ConjugateGradients(steps=steps), attention="imitation", epsilon=1e-5, **options)
         return model, f"cg_centred-{steps}"
     if route == "nadaraya_watson":
         return compile(Exponential(temperature), NadarayaWatson(), **options), route
@@ -82,24 +88,34 @@ def _compiled(route: str, features: int, seed: int) -> tuple[CompiledTransformer
 
 def _observe(
     model: Model, features: int, noise: float, seed: int, without: tuple[str, ...] = ()
-) -> tuple[BehaviourVerdict, tuple[Candidate, ...], dict[str, Any]]:
-    """Return the verdict on a model on separating tasks, with output noise, and the published scores beside it."""
+) -> tuple[BehaviourVerdict, dict[str, Any]]:
+    """Return the verdict on a model on separating tasks, how far it is from what is named, and the published scores.
+
+    With `noise` the model is not deterministic: the mean of 8 calls has this relative error, and its variance is
+    estimated from the calls. The distance is that of the noiseless predictions from the nearest named candidate, on
+    tasks that neither fitted nor judged it.
+    """
     first, second = separating(features, seed=seed).halves()
     fitted = Problems(first)
     held_out = Problems(second, fitted)
     generator = torch_generator(seed, "output noise")
 
-    def answers(tasks: Tasks) -> Tensor:
-        f = torch.cat([model(group.X, group.y, group.Xq) for group in tasks.groups]).detach().double()
-        rms = group_rms(Problems(tasks), f)[:, None]
-        return f + noise * rms * torch.randn(f.shape, generator=generator, dtype=torch.float64)
+    def answers(problems: Problems) -> tuple[Tensor, Tensor, Tensor]:
+        parts = [model(group.X, group.y, group.Xq) for group in problems.groups]
+        exact = torch.cat(parts).detach().double()
+        return exact, *noisy(exact, noise, problems, generator)
 
-    f, held = answers(first), answers(second)
+    (_, f, _), (_, held, spread) = answers(fitted), answers(held_out)
     families = [family for name, family in FAMILIES.items() if name not in without]
     candidates = fit(families, fitted, f)
     predictions = torch.stack([one.predict(held_out) for one in candidates])
-    verdict = judge(candidates, held_out, held, seed=seed, predictions=predictions)
+    verdict = judge(candidates, held_out, held, seed=seed, predictions=predictions, noise=spread)
     similar = {one.score: one for one in published_similarities(candidates, held_out, held, predictions)}
+    named = [one for one in candidates if one.key in verdict.keys]
+    fresh = Problems(separating(features, seed=seed + FRESH), fitted)
+    truth = answers(fresh)[0]
+    rms = group_rms(fresh, truth)[:, None]
+    distance = min((float(((truth - one.predict(fresh)) / rms).square().mean().sqrt()) for one in named), default=None)
     facts = {
         "answer": verdict.name,
         "identified": " ".join(sorted(verdict.keys)),
@@ -107,10 +123,12 @@ def _observe(
         "reason": None if verdict.reason is None else verdict.reason.name,
         "best": None if verdict.best is None else verdict.best.key,
         "unexplained": verdict.unexplained,
+        "resolution": verdict.resolution,
+        "distance": distance,
         "sim_e": similar["SimE"].key, "sim_e_value": similar["SimE"].value,
         "sim_w": similar["SimW"].key, "sim_w_value": similar["SimW"].value,
     }  # fmt: skip
-    return verdict, candidates, facts
+    return verdict, facts
 
 
 def measure_compiled(route: str, features: int, noise: float, split: str, seed: int) -> dict[str, Any]:
@@ -120,9 +138,9 @@ def measure_compiled(route: str, features: int, noise: float, split: str, seed: 
     "special case" (a family that its own contains is named, and its own is not excluded), "abstains" or "wrong".
     `split` only sets calibration and report apart.
     """
-    draw = 1000 * (split == "held out") + seed
+    draw = SPLITS[split] + seed
     model, truth = _compiled(route, features, draw)
-    verdict, _, facts = _observe(model, features, noise, draw)
+    verdict, facts = _observe(model, features, noise, draw)
     remaining = {one.key for one in verdict.remaining}
     name = truth.partition("-")[0].partition("/")[0]
     if verdict.reason is not None:
@@ -137,210 +155,71 @@ def measure_compiled(route: str, features: int, noise: float, split: str, seed: 
             "sim_e_right": facts["sim_e"] == truth, "sim_w_right": facts["sim_w"] == truth}  # fmt: skip
 
 
-# -- nulls and unlisted algorithms ---------------------------------------------------------------------
-
-
-def _ridge(level: float) -> Model:
-    def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        eye = torch.eye(X.shape[-1], dtype=X.dtype)
-        w = torch.linalg.solve(X.mT @ X + level * eye, X.mT @ y[..., None])
-        return (Xq @ w)[..., 0]
-
-    return model
-
-
-def _average(temperature: float) -> Model:
-    return lambda X, y, Xq: (torch.softmax(Xq @ X.mT / temperature, -1) @ y[..., None])[..., 0]
-
-
-def _network(linear: bool, features: int, seed: int, layers: int = 2) -> Model:
-    """Return an untrained transformer on tokens (x, y) with the query last: linear or softmax attention, and an MLP."""
-    width, heads = 4 * (features + 1), 2
-    generator = torch_generator(seed, "untrained network")
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64) / shape[0] ** 0.5
-
-    embed, read = normal(features + 1, width), normal(width, 1)
-    blocks = [[normal(width, width) for _ in range(4 * heads + 2)] for _ in range(layers)]
-
-    def run(tokens: Tensor) -> Tensor:
-        h = tokens @ embed
-        for block in blocks:
-            for head in range(heads):
-                Q, K, V, out = block[4 * head : 4 * head + 4]
-                scores = (h @ Q) @ (h @ K).mT / width**0.5
-                weights = scores / h.shape[-2] if linear else torch.softmax(scores, -1)
-                h = h + weights @ (h @ V) @ out
-            if not linear:
-                h = h + torch.relu(h @ block[-2]) @ block[-1]
-                h = h / h.square().mean(-1, keepdim=True).sqrt()
-        return (h[:, -1] @ read)[:, 0]
-
-    def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        pairs = torch.cat([X, y[..., None]], -1)
-        found = [
-            run(torch.cat([pairs, torch.nn.functional.pad(Xq[:, j : j + 1], (0, 1))], 1)) for j in range(Xq.shape[1])
-        ]
-        return torch.stack(found, 1)
-
-    return model
-
-
-def _steps(update: Callable[[Tensor, Tensor, int], Tensor], steps: int) -> Model:
-    """Return an optimiser on the mean squared error: (gradient, weights, step) to new weights."""
-
-    def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        w = X.new_zeros(len(X), X.shape[-1])
-        for t in range(1, steps + 1):
-            gradient = (X.mT @ ((X @ w[..., None])[..., 0] - y)[..., None])[..., 0] / X.shape[1]
-            w = update(gradient, w, t)
-        return (Xq @ w[..., None])[..., 0]
-
-    return model
-
-
-def _adam(size: float, steps: int) -> Model:
-    state: dict[str, Tensor] = {}
-
-    def update(g: Tensor, w: Tensor, t: int) -> Tensor:
-        if t == 1:
-            state["m"], state["v"] = torch.zeros_like(g), torch.zeros_like(g)
-        state["m"], state["v"] = 0.9 * state["m"] + 0.1 * g, 0.99 * state["v"] + 0.01 * g.square()
-        return w - size * (state["m"] / (1 - 0.9**t)) / ((state["v"] / (1 - 0.99**t)).sqrt() + 1e-8)
-
-    return _steps(update, steps)
-
-
-def _gauss_seidel(level: float, sweeps: int) -> Model:
-    def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        A = X.mT @ X + level * torch.eye(X.shape[-1], dtype=X.dtype)
-        b, w = (X.mT @ y[..., None])[..., 0], X.new_zeros(len(X), X.shape[-1])
-        for _ in range(sweeps):
-            for j in range(X.shape[-1]):
-                new = w[:, j] + (b[:, j] - (A[:, j] * w).sum(-1)) / A[:, j, j]
-                w = torch.cat([w[:, :j], new[:, None], w[:, j + 1 :]], 1)
-        return (Xq @ w[..., None])[..., 0]
-
-    return model
-
-
-def _huber(level: float) -> Model:
-    def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        weights, eye = torch.ones_like(y), torch.eye(X.shape[-1], dtype=X.dtype)
-        for _ in range(10):
-            A = X.mT @ (weights[..., None] * X) + level * eye
-            w = torch.linalg.solve(A, X.mT @ (weights * y)[..., None])
-            weights = (0.2 / (y - (X @ w)[..., 0]).abs().clamp_min(1e-9)).clamp_max(1.0)
-        return (Xq @ w)[..., 0]
-
-    return model
-
-
-def _local_linear(level: float, temperature: float) -> Model:
-    def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        near = torch.softmax(Xq @ X.mT / temperature, -1)  # (T, q, k)
-        A = torch.einsum("tqk,tki,tkj->tqij", near, X, X) + level * torch.eye(X.shape[-1], dtype=X.dtype)
-        w = torch.linalg.solve(A, torch.einsum("tqk,tki,tk->tqi", near, X, y)[..., None])[..., 0]
-        return (w * Xq).sum(-1)
-
-    return model
-
-
-def _shuffled(inner: Model, seed: int) -> Model:
-    def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        order = torch.rand(y.shape, generator=torch_generator(seed, "null order")).argsort(1)
-        return inner(X, y.gather(1, order), Xq)
-
-    return model
-
-
-def _half(first: Model, second: Model, share: float = 0.5) -> Model:
-    """Return a mixture of two models, the second scaled to the size of the first."""
-
-    def model(X: Tensor, y: Tensor, Xq: Tensor) -> Tensor:
-        a, b = first(X, y, Xq), second(X, y, Xq)
-        return share * a + (1 - share) * b * (a.square().mean() / b.square().mean()).sqrt()
-
-    return model
-
-
-def _squashed(inner: Model, curve: Callable[[Tensor], Tensor]) -> Model:
-    return lambda X, y, Xq: curve(inner(X, y, Xq))
-
-
-def _subset(inner: Model) -> Model:
-    return lambda X, y, Xq: inner(X[:, ::2], y[:, ::2], Xq)
-
-
-POLYNOMIALS = ("heavy_ball", "nesterov", "chebyshev")
-"""Left out where a fixed-coefficient method is to be unlisted; then only its class may be named."""
-
-KINDS: dict[str, tuple[str, ...]] = {
-    "calibration": ("untrained linear network", "shuffled ridge", "ridge times 0.8", "tanh of ridge",
-                    "mixture of ridge and kernel average", "unlisted heavy ball", "sign descent"),
-    "held out": ("untrained softmax network", "shuffled conjugate gradients", "ridge times 1.25", "clipped ridge",
-               "ridge on half of the supports", "ridge with 30 % noise", "mixture of conjugate gradients and descent",
-               "mixture of ridge and neighbours", "unlisted nesterov", "unlisted chebyshev", "unlisted jacobi_pcg",
-               "Adam", "Gauss-Seidel", "Huber regression", "local linear regression", "squared predictions"),
-}  # fmt: skip
-
-
-def _null(kind: str, features: int, seed: int) -> tuple[Model, tuple[str, ...], frozenset[str]]:
-    """Return a null, the families to leave out for it, and the candidates that would be right all the same."""
-    draw, none = numpy_generator(seed, "null", kind, features), frozenset[str]()
-    level, steps, d = float(exp(draw.uniform(-2, 1))), int(draw.integers(3, 7)), features
-    ridge, average = _ridge(level), _average(d * float(exp(draw.uniform(-0.5, 0.7))))
-    if kind.startswith("unlisted"):
-        name = kind.removeprefix("unlisted ").replace(" ", "_")
-        model, truth = _compiled(name, features, seed)
-        if name == "jacobi_pcg":
-            return model, ("jacobi_pcg", "jacobi_pcg_primal"), none
-        depth = truth.rpartition("-")[2]
-        return model, POLYNOMIALS, frozenset({f"polynomial-{depth}", f"gd_unequal-{depth}"})
-    mixed = float(draw.uniform(0.35, 0.65))
-    cg, gd = (_compiled(route, features, seed)[0] for route in ("cg", "gd")) if "conjugate" in kind else (None, None)
-    makers: dict[str, Callable[[], Model]] = {
-        "untrained linear network": lambda: _network(True, d, seed),
-        "untrained softmax network": lambda: _network(False, d, seed, steps),
-        "shuffled ridge": lambda: _shuffled(ridge, seed),
-        "shuffled conjugate gradients": lambda: _shuffled(cg, seed),  # type: ignore[arg-type]
-        "ridge times 0.8": lambda: _squashed(ridge, lambda f: 0.8 * f),
-        "ridge times 1.25": lambda: _squashed(ridge, lambda f: 1.25 * f),
-        "tanh of ridge": lambda: _squashed(ridge, torch.tanh),
-        "clipped ridge": lambda: _squashed(ridge, lambda f: f.clamp(-0.7, 0.7)),
-        "squared predictions": lambda: _squashed(ridge, lambda f: f + 0.3 * f.square()),
-        "ridge on half of the supports": lambda: _subset(ridge),
-        "ridge with 30 % noise": lambda: ridge,
-        "mixture of ridge and kernel average": lambda: _half(ridge, average, mixed),
-        "mixture of ridge and neighbours": lambda: _half(ridge, _average(0.05 * d), mixed),
-        "mixture of conjugate gradients and descent": lambda: _half(cg, gd, mixed),  # type: ignore[arg-type]
-        "sign descent": lambda: _steps(lambda g, w, t: w - 0.1 * g.sign() / t**0.5, steps),
-        "Adam": lambda: _adam(float(draw.uniform(0.05, 0.15)), steps),
-        "Gauss-Seidel": lambda: _gauss_seidel(level, int(draw.integers(1, 4))),
-        "Huber regression": lambda: _huber(level),
-        "local linear regression": lambda: _local_linear(0.02 * level, d * float(draw.uniform(0.5, 1.0))),
-    }
-    return makers[kind](), (), none
+SAME_FUNCTION = 0.01
+"""Relative root-mean-square distance up to which two learners count as one function on these tasks."""
 
 
 def measure_null(kind: str, features: int, noise: float, split: str, seed: int) -> dict[str, Any]:
-    """Return what is said about one null, and whether an algorithm is named that it does not run.
+    """Return what is said about one null, and whether that is true.
 
-    The outcome is "abstains", "right class" (of an unlisted fixed-coefficient method), "special case" (a method that
-    this class contains is named, and the class is not excluded) or "false".
+    An answer speaks of predictions, to within a resolution that it states. The outcome is "abstains", "right class" (of
+    an unlisted fixed-coefficient method), "same function" (the noiseless predictions of the null are those of a named
+    candidate to within 1 %, on fresh tasks), "within resolution" (to within the resolution stated), or "false".
     """
-    draw = 1000 * (split == "held out") + seed
-    model, without, right = _null(kind, features, draw)
-    level = 0.3 if kind == "ridge with 30 % noise" else noise
-    verdict, _, facts = _observe(model, features, level, draw, without)
-    named = verdict.reason is None
-    outcome = "abstains" if not named else "right class" if verdict.keys & right else "false"
-    if outcome == "false" and any(one.key in right for one in verdict.remaining):
-        outcome = "special case"
+    draw = SPLITS[split] + seed
+    null = make_null(kind, features, draw, lambda route: _compiled(route, features, draw))
+    verdict, facts = _observe(null.model, features, noise, draw, null.without)
+    if verdict.reason is not None:
+        outcome = "abstains"
+    elif verdict.keys & null.right:
+        outcome = "right class"
+    elif facts["distance"] <= SAME_FUNCTION:
+        outcome = "same function"
+    else:
+        outcome = "within resolution" if facts["distance"] <= verdict.resolution else "false"
     return {"outcome": outcome, **facts,
-            "sim_e_false": facts["sim_e_value"] > SIMILAR and facts["sim_e"] not in right,
-            "sim_w_false": facts["sim_w_value"] > SIMILAR and facts["sim_w"] not in right}  # fmt: skip
+            "sim_e_false": facts["sim_e_value"] > SIMILAR and facts["sim_e"] not in null.right,
+            "sim_w_false": facts["sim_w_value"] > SIMILAR and facts["sim_w"] not in null.right}  # fmt: skip
+
+
+POWER_ROUTES: dict[str, Compilable] = {
+    "cg-3": ConjugateGradients(steps=3),
+    "gd-4": Richardson(steps=4, step_size=0.008),
+    "chebyshev-4": Chebyshev(steps=4, spectrum=(4.0, 120.0)),
+}
+"""Models of the power study, by the key of their candidate; five features, ridge 0.5."""
+
+POWER_FEATURES, POWER_REPLAYS = 5, 10
+
+
+def measure_power(route: str, tasks: int, noise: float, seed: int) -> dict[str, Any]:
+    """Return whether a compiled model is recognised from few tasks and with noise, and the power that is reported.
+
+    The power is that of the report: the fraction of replays, on the same tasks, that give the same answer. Whether it
+    is right shows across seeds, which draw tasks and noise anew.
+    """
+    model = compile(DotProduct(), POWER_ROUTES[route], features=POWER_FEATURES, ridge=0.5)
+    halves = separating(POWER_FEATURES, tasks=tasks, seed=SPLITS["power"] + seed).halves()
+    fitted = Problems(halves[0])
+    held_out = Problems(halves[1], fitted)
+    generator = torch_generator(seed, "output noise", route, tasks, round(1000 * noise))
+    parts = []
+    for problems in (fitted, held_out):
+        exact = torch.cat([model(group.X, group.y, group.Xq) for group in problems.groups]).detach().double()
+        parts.append(noisy(exact, noise, problems, generator))
+    (f, _), (held, spread) = parts
+    families = list(FAMILIES.values())
+    candidates = fit(families, fitted, f)
+    verdict = judge(candidates, held_out, held, seed=seed, noise=spread)
+    reported = None
+    if verdict.reason is None:
+        reported = power(
+            families, candidates, verdict, (fitted, held_out), (f, held), replays=POWER_REPLAYS, noise=None,
+            variance=spread, seed=seed,
+        ).power  # fmt: skip
+    return {"answered": verdict.reason is None, "right": route in verdict.keys, "power": reported,
+            "wrong": verdict.reason is None and route not in verdict.keys,
+            "families": " ".join(sorted(verdict.families)), "resolution": verdict.resolution}  # fmt: skip
 
 
 def _models(split: str, features: list[int], noises: list[float]) -> list[dict[str, Any]]:
@@ -353,7 +232,7 @@ def _kinds(split: str, features: list[int], noises: list[float]) -> list[dict[st
 
 COMPILED = Study(
     name="identify-compiled",
-    version=1,
+    version=3,
     what="What `identify` says about compiled models, whose algorithm is known.",
     function="ridgeformer.studies.identified_models:measure_compiled",
     presets={
@@ -367,14 +246,31 @@ COMPILED = Study(
 
 NULLS = Study(
     name="identify-nulls",
-    version=1,
+    version=3,
     what="What `identify` says about models that run none of its candidates.",
     function="ridgeformer.studies.identified_models:measure_null",
     presets={
         "quick": Preset(_kinds("held out", [3], [0.0]), seeds=1),
         "calibration": Preset(_kinds("calibration", [3, 5], [0.0, 0.05]), seeds=2),
-        "default": Preset(_kinds("held out", [3, 5, 8], [0.0, 0.05]), seeds=4),
+        "default": Preset(
+            _kinds("held out", [3, 5, 8], [0.0, 0.05]) + _kinds("relatives", [3, 5, 8], [0.0, 0.05]), seeds=2
+        ),
         "paper": Preset(_kinds("held out", [3, 5, 8], [0.0, 0.05, 0.1]), seeds=20),
+    },
+    seconds=300.0,
+)
+
+POWER = Study(
+    name="identify-power",
+    version=1,
+    what="How many tasks, and how little noise, `identify` needs, and whether the power that it reports is right.",
+    function="ridgeformer.studies.identified_models:measure_power",
+    presets={
+        "quick": Preset(product(route=["cg-3"], tasks=[12, 72], noise=[0.1]), seeds=2),
+        "default": Preset(product(route=list(POWER_ROUTES), tasks=[12, 24, 72], noise=[0.05, 0.1, 0.2]), seeds=8),
+        "paper": Preset(
+            product(route=list(POWER_ROUTES), tasks=[12, 24, 48, 72, 144], noise=[0.0, 0.05, 0.1, 0.2, 0.4]), seeds=40
+        ),
     },
     seconds=300.0,
 )

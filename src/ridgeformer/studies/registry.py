@@ -58,6 +58,7 @@ STUDIES: dict[str, Study] = {
         loss_surface.STUDY,
         identified_models.COMPILED,
         identified_models.NULLS,
+        identified_models.POWER,
         trained_learners.STUDY,
         OVERHEAD,
     )

@@ -1,9 +1,4 @@
-"""Trained linear attention: is what `identify` says about the predictions what the weights say?
-
-The networks have the form of [Ahn2023]: layer l adds -(1/k) sum_i r_i <x_i, A_l x> to the residual channel of every
-token, so that one layer with A_l = eta Sigma^-1 is one step of covariance-preconditioned gradient descent with step
-eta. They are trained, by L-BFGS to convergence, on tasks whose rows share one covariance of condition number 10.
-"""
+"""Trained networks over training time: what `identify` says about them, beside published scores and untrained twins."""
 
 from __future__ import annotations
 
@@ -14,127 +9,166 @@ from torch import Tensor, nn
 
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.identification.adapters import QueryLast
+from ridgeformer.identification.candidates import Candidate
 from ridgeformer.identification.fitting import fit
 from ridgeformer.identification.learner import Learner
+from ridgeformer.identification.mechanism import examine
 from ridgeformer.identification.other_families import FAMILIES
 from ridgeformer.identification.problems import Problems
 from ridgeformer.identification.signatures import published_similarities
-from ridgeformer.identification.tasks import Setting, TaskGroup, Tasks, draw
+from ridgeformer.identification.tasks import Tasks
 from ridgeformer.identification.verdict import judge
 from ridgeformer.studies.study import Preset, Study, product
+from ridgeformer.studies.task import Result
+from ridgeformer.studies.trained_networks import (
+    LinearAttentionNetwork,
+    covariance,
+    draw_tasks,
+    preconditioners,
+    train,
+    untrained,
+)
 
-__all__ = ["STUDY", "LinearAttentionNetwork", "measure"]
+__all__ = ["STUDY", "measure"]
 
-FEATURES, SUPPORTS, CONDITION = 5, 20, 10.0
-ROUNDS = 150
-
-
-class LinearAttentionNetwork(nn.Module):
-    """Linear attention on tokens (x_i, r_i) whose features stay as they are: one matrix A_l a layer."""
-
-    def __init__(self, layers: int, features: int, generator: torch.Generator, start: float = 0.3) -> None:
-        super().__init__()
-        noise = [torch.randn(features, features, generator=generator, dtype=torch.float64) for _ in range(layers)]
-        eye = torch.eye(features, dtype=torch.float64)
-        self.A = nn.ParameterList([nn.Parameter(start * (eye + 0.1 * part)) for part in noise])
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return minus the residual channel of every token, which on the query is the prediction."""
-        X, r = tokens[..., :-1], tokens[..., -1]
-        k = X.shape[-2] - 1
-        for A in self.A:
-            scores = (X @ A) @ X[..., :-1, :].mT  # every token reads the supports
-            r = r - (scores @ r[..., :-1, None])[..., 0] / k
-        return torch.cat([X, -r[..., None]], -1)
+CLAIMED = {
+    "gd": ("gd", "gd_unequal"),
+    "preconditioned": ("gd_covariance",),
+    "newton": ("newton_schulz", "newton_identity"),
+    "ridge": ("ridge", "ols"),
+    "richardson": ("kernel_gd_gaussian", "kernel_gd_exponential", "attention_only_gd"),
+    "kernel_ridge": ("kernel_ridge_gaussian",),
+}
+"""Families that claims of the literature name, by a short word."""
 
 
-def _tasks(count: int, generator: torch.Generator) -> TaskGroup:
-    return draw(Setting(SUPPORTS, CONDITION, True, 0.0), FEATURES, count, 8, generator, turn=False)
+def measure(network: str, layers: int, mlp: bool, norm: bool, condition: float, size: int, seed: int) -> Result:
+    """Train one network; return a row for its untrained twin and for every checkpoint, and the checkpoints themselves.
+
+    `trained` is the fraction of the training: 0 for the untrained twin. Of linear attention, the step sizes that
+    `identify` fits to the predictions stand beside those of the weights.
+    """
+    group = draw_tasks(network, condition, 72, torch_generator(seed, "tasks to identify on"))
+    halves = Tasks("the training distribution", (group,), covariance(condition)).halves()
+    rows, kept = [], dict[str, Tensor]()
+    stages = [(0.0, untrained(network, layers, mlp, norm, seed))]
+    for trained, module in (*stages, *train(network, layers, mlp, norm, condition, size, seed)):
+        row = {"trained": trained, **_identified(module, halves, seed, inside=network != "linear" and trained == 1)}
+        if isinstance(module, LinearAttentionNetwork):
+            sizes, apart = preconditioners(module, condition)
+            row["steps_by_weights"], row["from_covariance"] = _shown(sizes), apart
+            fitted = row.pop("sizes").get(layers)
+            row["steps_by_outputs"], row["apart"] = _shown(fitted or []), _apart(fitted, sizes)
+        else:
+            row.pop("sizes")
+        rows.append(row)
+        kept |= {f"{trained:g}.{name}": value.clone() for name, value in module.state_dict().items()}
+    return Result(rows, kept)
 
 
-def _covariance() -> Tensor:
-    spectrum = torch.logspace(0, -1, FEATURES, base=CONDITION, dtype=torch.float64)
-    return torch.diag(spectrum * FEATURES / spectrum.sum())
+def _shown(sizes: list[float]) -> str:
+    return " ".join(f"{size:.4f}" for size in sorted(sizes))
 
 
-def train(layers: int, tasks: int, seed: int) -> LinearAttentionNetwork:
-    """Return a network trained to convergence on a fixed set of tasks, one query each, by L-BFGS."""
-    network = LinearAttentionNetwork(layers, FEATURES, torch_generator(seed, "initial weights"))
-    group = _tasks(tasks, torch_generator(seed, "training tasks"))
-    assert group.truth is not None
-    truth = group.truth[:, 0]
-    pairs = torch.cat([group.X, group.y[..., None]], -1)
-    tokens = torch.cat([pairs, torch.nn.functional.pad(group.Xq[:, :1], (0, 1))], 1)
-    optimiser = torch.optim.LBFGS(
-        network.parameters(), max_iter=ROUNDS, history_size=20, line_search_fn="strong_wolfe", tolerance_change=1e-12
-    )
-
-    def loss() -> Tensor:
-        optimiser.zero_grad()
-        value = (network(tokens)[:, -1, -1] - truth).square().mean()
-        value.backward()
-        return value
-
-    optimiser.step(loss)
-    return network
+def _apart(fitted: list[float] | None, weights: list[float]) -> float | None:
+    """Return the largest relative difference of step sizes by outputs and by weights."""
+    if fitted is None or len(fitted) != len(weights):
+        return None
+    return max(abs(a - b) / abs(b) for a, b in zip(sorted(fitted), sorted(weights), strict=True))
 
 
-def step_sizes(network: LinearAttentionNetwork) -> list[float]:
-    """Return the step size of every layer as its weights have it: the multiple of Sigma^-1 nearest to A_l."""
-    root = torch.linalg.cholesky(_covariance())
-    return [float((root.T @ A.detach() @ root).diagonal().mean()) for A in network.A]
-
-
-def measure(layers: int, tasks: int, seed: int) -> dict[str, Any]:
-    """Return what is said about a trained network and about its untrained twin, and the step sizes of both sources."""
-    network = train(layers, tasks, seed)
-    group = _tasks(72, torch_generator(seed, "tasks to identify on"))
-    design = Tasks("the training distribution", (group,), _covariance())
-    first, second = design.halves()
+def _identified(module: nn.Module, halves: tuple[Tasks, Tasks], seed: int, *, inside: bool) -> dict[str, Any]:
+    """Return the verdict on a network, the published scores of what was claimed for it, and its test error."""
+    first, second = halves
     fitted = Problems(first)
     held_out = Problems(second, fitted)
     families = [family for family in FAMILIES.values() if family.suits(fitted)]
-
-    def ask(module: nn.Module) -> tuple[Any, Any, Any]:
-        learner = Learner(QueryLast(module))
-        f, held = (torch.cat([learner(one.X, one.y, one.Xq) for one in half.groups]) for half in (first, second))
-        candidates = fit(families, fitted, f)
-        similar = {one.score: one for one in published_similarities(candidates, held_out, held)}
-        return judge(candidates, held_out, held, seed=seed), candidates, similar
-
-    verdict, candidates, similar = ask(network)
-    untrained = LinearAttentionNetwork(layers, FEATURES, torch_generator(seed, "untrained weights"), start=0.05)
-    with torch.no_grad():
-        for A in untrained.A:
-            A.copy_(torch.randn(A.shape, generator=torch_generator(seed, "untrained", len(A)), dtype=torch.float64))
-    null, _, null_similar = ask(untrained)
-    ours = next(one for one in candidates if one.family.name == "gd_covariance" and one.member.steps == layers)
-    weights, fits = sorted(step_sizes(network)), sorted(ours.values.values())
-    apart = max(abs(a - b) / abs(b) for a, b in zip(fits, weights, strict=False)) if len(fits) == len(weights) else None
-    return {
+    model = QueryLast(module)
+    learner = Learner(model)
+    f, held = (torch.cat([learner(one.X, one.y, one.Xq) for one in half.groups]) for half in halves)
+    candidates = fit(families, fitted, f)
+    predictions = torch.stack([one.predict(held_out) for one in candidates])
+    verdict = judge(candidates, held_out, held, seed=seed, predictions=predictions)
+    truth = torch.cat([group.truth for group in held_out.groups if group.truth is not None])
+    row: dict[str, Any] = {
+        "test_error": float((held - truth).square().mean() / truth.square().mean()),
         "answer": verdict.name,
         "identified": " ".join(sorted(verdict.keys)),
-        "right": verdict.reason is None and ours.key in verdict.keys,
         "reason": None if verdict.reason is None else verdict.reason.name,
+        "best": None if verdict.best is None else verdict.best.key,
         "unexplained": verdict.unexplained,
-        "steps_by_outputs": " ".join(f"{size:.4f}" for size in fits),
-        "steps_by_weights": " ".join(f"{size:.4f}" for size in weights),
-        "apart": apart,
-        "untrained": "abstains" if null.reason is not None else null.name,
-        "sim_e": similar["SimE"].key, "sim_e_value": similar["SimE"].value,
-        "sim_e_untrained": null_similar["SimE"].value, "sim_w_untrained": null_similar["SimW"].value,
-    }  # fmt: skip
+        "resolution": verdict.resolution,
+        "sizes": _step_sizes(candidates),
+        "steps_by_outputs": "",
+    }
+    for word, names in CLAIMED.items():
+        some = [place for place, one in enumerate(candidates) if one.family.name in names]
+        chosen = [candidates[place] for place in some]
+        scores = {one.score: one.value for one in published_similarities(chosen, held_out, held, predictions[some])}
+        error = ((predictions[some] - held).square().mean((1, 2)) / held.square().mean()).min()
+        row |= {f"sim_e_{word}": scores["SimE"], f"sim_w_{word}": scores["SimW"], f"error_{word}": float(error)}
+    row["inside"] = None
+    if inside:
+        assert not isinstance(module, LinearAttentionNetwork)
+        layers = [f"blocks.{place}" for place in range(len(list(module.get_submodule("blocks").children())))]
+        tasks = Tasks(first.name, tuple(halves[0].groups + halves[1].groups), first.covariance)
+        found = examine(model, layers, tasks, candidates, float(fitted.mean_square), seed=seed)
+        row["inside"] = None if found is None else found.sentence
+    return row
+
+
+def _step_sizes(candidates: tuple[Candidate, ...]) -> dict[int, list[float]]:
+    """Return the fitted step sizes of covariance-preconditioned gradient descent by depth."""
+    return {
+        one.member.steps: list(one.values.values())
+        for one in candidates
+        if one.family.name == "gd_covariance" and one.member.steps is not None
+    }
+
+
+def _linear(layers: list[int], condition: float, size: int) -> list[dict[str, Any]]:
+    return product(network=["linear"], layers=layers, mlp=[False], norm=[False], condition=[condition], size=[size])
+
+
+def _softmax(layers: list[int], size: int, both: list[bool]) -> list[dict[str, Any]]:
+    return product(network=["softmax"], layers=layers, mlp=both, norm=both, condition=[10.0], size=[size])
+
+
+def _process(size: int) -> list[dict[str, Any]]:
+    return product(network=["process"], layers=[4], mlp=[True], norm=[True], condition=[1.0], size=[size])
 
 
 STUDY = Study(
     name="identify-trained",
-    version=1,
-    what="What `identify` says about trained linear attention, beside its weights and its untrained twin.",
+    version=2,
+    what="What `identify` says about networks over training time, beside their weights and their untrained twins.",
     function="ridgeformer.studies.trained_learners:measure",
     presets={
-        "quick": Preset(product(layers=[1], tasks=[2000]), seeds=1),
-        "default": Preset(product(layers=[1, 2], tasks=[16_000]), seeds=5),
-        "paper": Preset(product(layers=[1, 2, 3, 4], tasks=[64_000]), seeds=10),
+        "smoke": Preset([*_linear([1], 10.0, 200), *_softmax([1], 20, [False])]),
+        "quick": Preset([*_linear([1], 10.0, 2000), *_softmax([2], 300, [True])]),
+        "linear": Preset(
+            [*_linear([1], 10.0, 16_000), *_linear([2], 10.0, 32_000), *_linear([1], 1.0, 16_000)], seeds=5
+        ),
+        "softmax": Preset([*_softmax([2, 4], 1500, [False, True]), *_process(1500)]),
+        "default": Preset(
+            [
+                *_linear([1, 2, 3, 4], 10.0, 16_000),
+                *_linear([1, 2, 3, 4], 1.0, 16_000),
+                *_softmax([2, 4, 6], 4000, [False, True]),
+                *_process(4000),
+            ],
+            seeds=3,
+        ),
+        "paper": Preset(
+            [
+                *_linear([1, 2, 3, 4], 10.0, 64_000),
+                *_linear([1, 2, 3, 4], 1.0, 64_000),
+                *_softmax([2, 3, 4, 6], 30_000, [False, True]),
+                *_process(30_000),
+            ],
+            seeds=10,
+        ),
     },
-    seconds=1800.0,
+    within=("trained",),
+    seconds=3600.0,
 )

@@ -212,7 +212,18 @@ def _mechanism(found: Identification) -> Section:
             labels = [f"{one.state}, step {one.step}" for one in driven]
             traces.append(point | {"mode": "markers", "marker": {"size": 10, "color": colour}, "text": labels})
         rows += [
-            (name, one.step, one.state, one.probe, one.baseline, one.concordance, one.effect, one.control, one.verdict)
+            (
+                name,
+                one.step,
+                one.state,
+                one.probe,
+                one.baseline,
+                one.twin,
+                one.concordance,
+                one.effect,
+                one.control,
+                one.verdict,
+            )
             for one in tests
         ]
     columns = {
@@ -221,6 +232,7 @@ def _mechanism(found: Identification) -> Section:
         "state": "",
         "probe R²": ".3f",
         "from input": ".3f",
+        "untrained twin": ".3f",
         "concordance": ".3f",
         "effect": ".2g",
         "random direction": ".2g",

@@ -11,7 +11,12 @@ from ridgeformer.studies import Report, Study, export, find_study, intervals, ru
 from ridgeformer.views.page import write_page
 from ridgeformer.views.parts import Page, Section, Table
 from ridgeformer.views.study_pages.compiled import depth_accuracy_page, width_rank_page
-from ridgeformer.views.study_pages.identified import identified_compiled_page, identified_nulls_page
+from ridgeformer.views.study_pages.identified import (
+    identified_compiled_page,
+    identified_nulls_page,
+    identified_power_page,
+    identified_trained_page,
+)
 from ridgeformer.views.study_pages.influences import influence_over_time_page, interventions_page, malleability_page
 from ridgeformer.views.study_pages.networks import condition_numbers_page, loss_surface_page, ntk_distance_page
 from ridgeformer.views.study_pages.shared import Rows, seeds_of
@@ -29,6 +34,8 @@ PAGES: dict[str, Callable[[Rows, Rows], Page]] = {
     "loss-surface": loss_surface_page,
     "identify-compiled": identified_compiled_page,
     "identify-nulls": identified_nulls_page,
+    "identify-power": identified_power_page,
+    "identify-trained": identified_trained_page,
 }
 """Pages by the name of their study, made of the rows of its table and of their means; others get a table of means."""
 

@@ -1,0 +1,84 @@
+"""Writes docs/identify_measured.md from the stores of the studies of `identify`.
+
+    ridgeformer reproduce identify-compiled --preset default --out DIRECTORY/identify-compiled
+    ridgeformer reproduce identify-nulls --preset default --out DIRECTORY/identify-nulls
+    ridgeformer reproduce identify-power --preset default --out DIRECTORY/identify-power
+    ridgeformer reproduce identify-trained --preset linear --out DIRECTORY/identify-trained
+    python docs/measure_identify.py DIRECTORY
+
+Each takes between minutes and an hour of one core; what is not in the stores yet is said on the page.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ridgeformer.core.errors import RidgeformerError
+from ridgeformer.studies import find_study, intervals, table
+from ridgeformer.views import Page, Table
+from ridgeformer.views.study_pages import study_page
+
+HERE = Path(__file__).parent
+PARTS = (
+    ("identify-compiled", "default"),
+    ("identify-nulls", "default"),
+    ("identify-power", "default"),
+    ("identify-trained", "linear"),
+    ("identify-trained", "softmax"),
+)
+LEFT_OUT = ("Every checkpoint",)
+INTRODUCTION = """# What identify is worth, measured
+
+Written by `docs/measure_identify.py` from stored results; no number here is typed by hand. Intervals of counts are exact
+(Clopper-Pearson, 95 %). How answers are counted is described on the [page of identify](identify.md#what-it-is-worth).
+"""
+
+
+def main(directory: Path) -> None:
+    """Read the stores and write the page."""
+    lines = [INTRODUCTION]
+    for name, preset in PARTS:
+        study, store = find_study(name), directory / name / "store.db"
+        tasks = study.tasks(preset)
+        try:
+            rows = table(study, store, preset=preset)
+        except RidgeformerError:  # no store, or nothing of this preset in it
+            rows = None
+        command = f"```sh\nridgeformer reproduce {name} --preset {preset}\n```"
+        if rows is None or not rows.num_rows:
+            lines += [f"## {study.what}", "", command, "", f"Not yet run: 0 of {len(tasks)} tasks have a result.", ""]
+            continue
+        listed = rows.to_pylist()
+        done = len({tuple(row[key] for key in (*tasks[0].params, "seed")) for row in listed})
+        page = study_page(study, listed, intervals(rows, study.within).to_pylist())
+        lines += [
+            f"## {page.title}",
+            "",
+            command,
+            "",
+            f"{done} of {len(tasks)} tasks have a result. {page.subtitle}.",
+            "",
+        ]
+        lines += markdown(page)
+    (HERE / "identify_measured.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def markdown(page: Page) -> list[str]:
+    """Return the answer and the tables of a page."""
+    lines = [*(f"- {sentence}" for sentence in page.answer), ""]
+    for section in page.sections:
+        if section.tables and section.title not in LEFT_OUT:
+            lines += [f"### {section.title}", "", *section.sentences, ""]
+            for one in section.tables:
+                lines += [*_rows(one), ""]
+    return lines
+
+
+def _rows(shown: Table) -> list[str]:
+    lines = [shown.head, ["---"] * len(shown.head), *shown.rows]
+    return ["| " + " | ".join(str(cell).replace("|", "/") for cell in line) + " |" for line in lines]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "reproduce"))
