@@ -60,11 +60,12 @@ def draw() -> Figure:
 
     scores = [row for row in table("known_circuits") if row["edges precision"]]
     names = list(dict.fromkeys(row["method"] for row in scores))
-    for number, half in enumerate(dict.fromkeys(row["half"] for row in scores)):
-        values = {row["method"]: float(row["edges precision"]) for row in scores if row["half"] == half}
-        circuits.barh(
-            [n + 0.36 * (number - 0.5) for n in range(len(names))], [values[n] for n in names], 0.34, label=half
-        )
+    kinds = list(dict.fromkeys(row["circuits"] for row in scores))
+    height = 0.8 / len(kinds)
+    for number, kind in enumerate(kinds):
+        values = {row["method"]: float(row["edges precision"]) for row in scores if row["circuits"] == kind}
+        places = [at + height * (number - (len(kinds) - 1) / 2) for at in range(len(names))]
+        circuits.barh(places, [values[name] for name in names], 0.9 * height, label=kind)
     circuits.set_yticks(range(len(names)), names, fontsize=8)
     circuits.set(title="Edges of known circuits found", xlabel="precision, of as many as are true")
     circuits.legend(fontsize=7)
