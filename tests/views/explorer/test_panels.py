@@ -1,5 +1,6 @@
 """Panels hold the numbers they show, to the bit, and their sentences quote them."""
 
+import base64
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from ridgeformer.core.words import number
 from ridgeformer.views.explorer import panels
 from ridgeformer.views.explorer.compute import leave_one_out, look, run, spectrum
+from ridgeformer.views.explorer.data import receive
 from ridgeformer.views.explorer.state import State
 from ridgeformer.views.figures import packed
 
@@ -65,6 +67,21 @@ def test_a_scatter_shows_the_run():
     shown = traces(figure_of("prediction", state))
     assert np.array_equal(np.asarray(shown["compiled transformer"]["y"]), found.predicted)
     assert np.array_equal(np.asarray(shown["compiled transformer"]["x"]), found.task.truth)
+
+
+def test_an_upload_of_two_classes_is_drawn_as_labels_spread_out():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(60, 2))
+    lines = ["a,b,answer", *(f"{a},{b},{'yes' if a > b else 'no'}" for a, b in rows)]
+    encoded = base64.b64encode("\n".join(lines).encode()).decode()
+    state = State(data=receive("two.csv", f"data:text/csv;base64,{encoded}", "answer"), rows=30, output=1)
+    figure, _ = panels.prediction(state)
+    assert figure["layout"]["xaxis"]["ticktext"] == ["no (-1)", "yes (+1)"]
+    drawn = np.concatenate(
+        [np.asarray(trace["x"]) for trace in figure["data"] if trace["name"] == "compiled transformer"]
+    )
+    assert len(np.unique(drawn)) == len(drawn)  # no point hides another
+    assert np.abs(np.abs(drawn) - 1).max() < 0.5  # and each stays with its label
 
 
 def test_errors_bounds_and_eigenvalues_are_those_computed():

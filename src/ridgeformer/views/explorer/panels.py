@@ -130,7 +130,9 @@ def _against_truth(state: State, found: ModelRun) -> Figure:
     ]
     axis: Axis = {"title": "truth, spread out a little" if classes else "truth"}
     if classes:
-        axis |= {"tickvals": [-1, 1], "ticktext": ["the rest (-1)", "the class (+1)"]}
+        names = found.task.outputs
+        rest = names[1 - state.output] if len(names) == 2 else "the rest"
+        axis |= {"tickvals": [-1, 1], "ticktext": [f"{rest} (-1)", f"{names[state.output]} (+1)"]}
     return draw(traces, axis, "prediction", **PANEL, hovermode="closest")
 
 
