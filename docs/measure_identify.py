@@ -69,7 +69,9 @@ def markdown(page: Page) -> list[str]:
     lines = [*(f"- {sentence}" for sentence in page.answer), ""]
     for section in page.sections:
         if section.tables and section.title not in LEFT_OUT:
-            lines += [f"### {section.title}", "", *section.sentences, ""]
+            lines += [f"### {section.title}", ""]
+            for sentence in section.sentences:
+                lines += [sentence, ""]
             for one in section.tables:
                 lines += [*_rows(one), ""]
     return lines

@@ -1,4 +1,4 @@
-"""Two studies of `identify`: compiled models, whose algorithm is known, and nulls, which run none of the candidates.
+"""Studies of `identify`: compiled models, whose algorithm is known, nulls, which run none of the candidates, and power.
 
 Thresholds were set on the preset "calibration" and are reported on the others, which have other seeds and other kinds
 of nulls.

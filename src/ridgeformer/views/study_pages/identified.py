@@ -185,7 +185,9 @@ def identified_trained_page(rows: Rows, means: Rows) -> Page:
     ]
     inside = [(_architecture(row), row["seed"], row["inside"]) for row in ends if row.get("inside")]
     sizes = [
-        (_architecture(row), row["seed"], row["steps_by_outputs"], row["steps_by_weights"], row["apart"])
+        (_architecture(row), row["seed"],
+         row["steps_by_outputs"] if len(row["steps_by_outputs"].split()) == row["layers"] else "",
+         row["steps_by_weights"], row["apart"])
         for row in ends if row["network"] == "linear"
     ]  # fmt: skip
     traces = []
@@ -229,7 +231,7 @@ def _claims(ends: Rows, starts: Rows) -> tuple[Any, ...]:
     for claim in CLAIMS:
         trained, null = ([row for row in some if claim.concerns(row)] for some in (ends, starts))
         body.append((f"[{claim.source}]", *claim.examine(trained, null)))
-        texts.append(f"[{claim.source}]: {claim.claim}. Measured by the {claim.measure}.")
+        texts.append(f"{claim.claim} [{claim.source}]; measured by the {claim.measure}.")
     names = ("source", "networks", "measure, trained", "untrained", "identify says", "verdict")
     head = dict.fromkeys(names, "")
     text = (
