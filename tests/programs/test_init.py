@@ -19,12 +19,12 @@ def test_every_file_of_the_folder_is_a_program():
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_other_file_of_the_package_names_it(name):
-    """Candidates for what a learner runs may bear the same name: they are other code."""
+    """Candidates for what a learner runs, and studies of them, may bear the same name: they are other code."""
     word = re.compile(rf"\b{name}\b")
     naming = {
         str(path.relative_to(SOURCES))
         for path in SOURCES.rglob("*.py")
-        if path.parent.name != "identification"
+        if path.parent.name not in ("identification", "studies")
         and word.search("\n".join(line for line in path.read_text().splitlines() if ">>>" not in line))
     }
     assert naming <= {f"programs/{name}.py"}

@@ -203,11 +203,16 @@ def inverse_diagonal(factor: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
     if factor.device.type == "cpu" and len(factor) <= LAPACK_ROWS:
         from scipy.linalg.lapack import dtrtri, strtri
 
-        inverse = factor.tril()
+        inverse = factor.clone(memory_format=torch.contiguous_format)
         columns = inverse.numpy().T  # as LAPACK sees the rows: the lower triangle is the upper one
         _, info = (strtri if factor.dtype == torch.float32 else dtrtri)(columns, lower=0, overwrite_c=1)
         if info == 0:
-            return inverse.square_().sum(0)
+            lengths = factor.new_zeros(len(factor))
+            for start in range(0, len(factor), PANEL):  # what is above the diagonal has no meaning
+                stop = min(start + PANEL, len(factor))
+                lengths[:start] += inverse[start:stop, :start].square().sum(0)
+                lengths[start:stop] += inverse[start:stop, start:stop].tril().square().sum(0)
+            return lengths
     return _inverse_diagonal_by_panels(factor)
 
 

@@ -231,7 +231,7 @@ def _solve_directly(run: Run) -> None:
     # With a factor a few steps are enough at either end: the smallest eigenvalue is the largest of the inverse.
     factor, generator = run.factor, torch_generator(run.seed, "spectrum")
     top = lanczos(system.apply, system.n, like=system.X, generator=generator, steps=4)
-    bottom = lanczos(lambda v: solve_with_factor(factor, v), system.n, like=system.X, generator=generator, steps=3)
+    bottom = lanczos(lambda v: solve_with_factor(factor, v), system.n, like=system.X, generator=generator, steps=2)
     run.spectrum = replace(top, low=min(top.low, 1 / bottom.high))
     refuse_negative(run.spectrum.low - system.ridge, system)
 
