@@ -16,7 +16,6 @@ from sklearn.model_selection import LeaveOneOut
 import ridgeformer as rf
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.core.statistics import mean_interval
-from ridgeformer.datasets import Split
 from ridgeformer.intervals import GUARANTEES
 
 DRAWS, LEVEL, N, QUERIES, FEATURES, RIDGE, TAU = 500, 0.9, 10_000, 2000, 18, 0.1, 9.0
@@ -147,14 +146,16 @@ def speed() -> None:
 
 def scale(rows: int) -> None:
     """Make intervals and posterior variances for rows of MNIST too many for a Cholesky factor: time and error bars."""
-    split = Split.for_networks(rf.datasets.load("mnist"), rows=rows, test_rows=FEW, seed=0)
+    train, new = rf.datasets.load("mnist", limit=rows), rf.datasets.load("mnist", part="test", limit=FEW)
+    X, Xq = (torch.as_tensor(rf.datasets.unit_rows(data.X)).double() for data in (train, new))
+    y = 2 * torch.as_tensor(train.y == 0).double() - 1
     kernel = rf.Exponential(0.25, log_scale=4.0)
     begin = time.perf_counter()
-    fit = rf.solve(kernel, split.X.double(), split.y[:, 0].double(), 1e-2)
+    fit = rf.solve(kernel, X, y, 1e-2)
     solved = time.perf_counter()
-    interval = fit.interval(split.Xt.double(), LEVEL, probes=64)
+    interval = fit.interval(Xq, LEVEL, probes=64)
     judged = time.perf_counter()
-    posterior = fit.posterior(split.Xt.double())
+    posterior = fit.posterior(Xq)
     end = time.perf_counter()
     assert interval.error is not None
     row = {
