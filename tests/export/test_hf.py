@@ -1,4 +1,5 @@
-from math import exp
+import runpy
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +9,9 @@ from ridgeformer import errors
 from ridgeformer.export import hf, to_hf
 from ridgeformer.export.certifying import leakage
 from tests.export.exported_models import compiled, difference, exported, task
+
+MEASURED = Path(__file__).parents[2] / "docs" / "measure_exports.py"
+textbook_cg = runpy.run_path(str(MEASURED))["textbook"]
 
 CASES = [
     ("t5", "vanilla", 50, "float64", 1e-13),
@@ -30,20 +34,6 @@ def test_a_stock_class_computes_what_we_compute(target, route, steps, dtype, tol
     assert found <= tolerance
     assert difference(exported(target, route, steps, dtype), model, X, -y, Xq) <= tolerance
     assert float(model(X, y, Xq).abs().max()) > 0.1
-
-
-def textbook_cg(X, y, Xq, steps):
-    """Conjugate gradients on e^-2 (K + 0.1 I), as the network scales it, in the precision of the arguments."""
-    K, k = (torch.exp(rows @ X.T / 0.5 - 2) for rows in (X, Xq))
-    ridge, r, f = 0.1 * exp(-2), y, 0.0
-    p, rho = r, (r * r).mean()
-    for _ in range(steps):
-        u = K @ p + ridge * p
-        gamma = rho / (p * u).mean()
-        f, r = f + gamma * (k @ p), r - gamma * u
-        rho, previous = (r * r).mean(), rho
-        p = r + rho / previous * p
-    return f
 
 
 @pytest.mark.parametrize("target", ["t5", "llama"])
