@@ -31,7 +31,7 @@ demo: $(VENV)/base.stamp  ## drag points and watch three transformers answer, in
 	@$(BIN)/ridgeformer demo
 
 test: $(VENV)/dev.stamp  ## all tests but the slow ones
-	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) --dist loadfile -m "not slow"
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(CORES) -m "not slow"
 
 test-slow: $(VENV)/dev.stamp  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow --timeout=1800

@@ -39,6 +39,30 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+SHARED = {
+    "claims": ("tests/claims/", "tests/cli/test_claims.py", "tests/views/test_claims_page.py"),
+    "audits": (
+        "tests/auditing/",
+        "tests/views/audit_page/",
+        "tests/views/test_browser.py",
+        "tests/views/test_paper.py",
+    ),
+}
+"""Tests that share what is expensive and made once a process: the ledger's findings, and the small audits."""
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's
+def pytest_xdist_make_scheduler(config, log):
+    """Give a file of tests to one process, and files that share something expensive to the same one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Shared(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return next((name for name, files in SHARED.items() if nodeid.startswith(files)), nodeid.split("::")[0])
+
+    return Shared(config, log)
+
+
 @pytest.fixture
 def unchecked():
     """Switch runtime type checks off, so that a value of a wrong type meets the library's own error."""

@@ -10,7 +10,7 @@ SMALL = Settings(
     temperatures=(1.0, 0.5), ridges=(1.0, 0.01),
     compiled_rows=20, compiled_queries=5, regime_rows=30, regime_widths=(32, 64),
     regime_widest=1000, regime_epochs=20, attack_rows=30, attack_queries=2, attack_sizes=(0.3,), attack_width=32,
-    repeats=2, points=2,
+    attack_steps=4, repeats=2, points=2,
 )  # fmt: skip
 
 

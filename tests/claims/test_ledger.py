@@ -119,7 +119,12 @@ def test_statements_that_are_not_on_the_supplied_pages_are_not_passed_off_as_quo
     assert by_origin[Origin.OWN] == {"I1", "I2", "I3"}
 
 
-@pytest.mark.parametrize("name", IDS)
+EXPENSIVE = ("A6", "A7", "A8", "I1", "L12")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in EXPENSIVE else name for name in IDS]
+)
 def test_every_check_that_searches_or_draws_takes_its_number_of_cases_from_the_run(name):
     """A tenth of the cases stands in for the fifty times of --deep; what is drawn once is tried with twice."""
     claim, now = BY_ID[name], tried(finding(name).evidence)

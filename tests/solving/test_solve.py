@@ -90,8 +90,8 @@ def test_nystrom_needs_a_rank():
 def test_nystrom_makes_an_ill_conditioned_kernel_easy():
     X = torch.rand(300, 2, generator=torch_generator(0, "X"), dtype=torch.float64)
     y = X[:, 0].sin()
-    plain = solve(Exponential(0.2), X, y, 1e-6, algorithm="cg", tol=1e-8)
-    helped = solve(Exponential(0.2), X, y, 1e-6, algorithm=ConjugateGradients(preconditioner=Nystrom(60)), tol=1e-8)
+    plain = solve(Exponential(0.2), X, y, 1e-4, algorithm="cg", tol=1e-6)
+    helped = solve(Exponential(0.2), X, y, 1e-4, algorithm=ConjugateGradients(preconditioner=Nystrom(60)), tol=1e-6)
     assert helped.converged
     assert helped.steps < plain.steps / 5
     assert helped.spectrum.preconditioned

@@ -22,7 +22,6 @@ from ridgeformer.influence import (
     malleability,
     network_malleability,
 )
-from ridgeformer.influence.attacks import PGD
 from ridgeformer.influence.features import Features
 from ridgeformer.solving import solve
 
@@ -136,11 +135,11 @@ def _models(
     small = solve(certified.fit.kernel, X, y, certified.fit.ridge, algorithm="direct")
 
     def fit(eps: float) -> Malleability:
-        return malleability(small, Xq, yq, PGD(eps), TAU, **attacked)
+        return malleability(small, Xq, yq, settings.attack(eps), TAU, **attacked)
 
     def network_behind(features: Features) -> Callable[[float], Malleability]:
         return lambda eps: network_malleability(
-            network, *problem, PGD(eps), TAU, features=UnitRows(features), **attacked
+            network, *problem, settings.attack(eps), TAU, features=UnitRows(features), **attacked
         )
 
     return {

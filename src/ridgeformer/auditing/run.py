@@ -27,7 +27,7 @@ from ridgeformer.auditing.reproduce import write_snippet
 from ridgeformer.auditing.settings import Settings, Skipped, attempt
 from ridgeformer.claims.on_data import Applied, examine_claims
 from ridgeformer.datasets import REGISTRY, Dataset, Split
-from ridgeformer.influence.answer import Answer, explain
+from ridgeformer.influence.answer import START, Answer, explain
 from ridgeformer.influence.suspects import Suspects, find_suspects
 from ridgeformer.regime.spectra import Spectra, examine_spectra
 
@@ -269,7 +269,7 @@ def examine_attribution(data: Split, certified: Certified, settings: Settings) -
     """
     place = hardest_row(data, certified.outputs)
     temperature = getattr(certified.fit.kernel, "temperature", None)
-    return explain(data, certified.fit, place, settings.points, temperature=temperature)
+    return explain(data, certified.fit, place, settings.points, temperature=temperature, attack=settings.attack(START))
 
 
 def hardest_row(data: Split, outputs: Tensor) -> int:

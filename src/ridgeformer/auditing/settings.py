@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ridgeformer.core.errors import RidgeformerError, unknown_name
+from ridgeformer.influence.attacks import PGD
 from ridgeformer.solving.tuning import RIDGES_TRIED, TEMPERATURES_TRIED, TRIES
 
 __all__ = ["PRESETS", "Settings", "Skipped", "attempt", "preset"]
@@ -43,6 +44,7 @@ class Settings:
         attack_sizes: Sizes of the attacks, as multiples of a typical entry (root mean square) of the prepared rows; the
             answer speaks of the first.
         attack_width: Width of the networks attacked.
+        attack_steps: Steps of an attack.
         repeats: Draws of what the last two sections draw at random: rows, networks, starts of the attacks.
         points: Helpful and harmful training points named for one prediction.
     """
@@ -71,8 +73,13 @@ class Settings:
     attack_queries: int = 40
     attack_sizes: tuple[float, ...] = (0.3, 0.1)
     attack_width: int = 512
+    attack_steps: int = PGD.steps
     repeats: int = 3
     points: int = 5
+
+    def attack(self, eps: float) -> PGD:
+        """Return an attack of that size; fewer steps are longer ones."""
+        return PGD(eps, steps=self.attack_steps, relative_step=PGD.relative_step * (PGD.steps / self.attack_steps))
 
     def fraction_held_out(self, rows: int) -> float:
         """Return the fraction of the rows to hold out: 5,000 rows judge well enough.

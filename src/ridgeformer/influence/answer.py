@@ -158,11 +158,13 @@ def explain(
     temperature: float | None = None,
     model: str = "a kernel ridge regression",
     robustness: bool = True,
+    attack: PGD | None = None,
 ) -> Answer:
     """Say which training rows of a split made the prediction at one held-out row.
 
     `place` is the position of the row among the held-out rows, `query` (1, d) what the kernel sees of it, by default
-    the row itself. `robustness` searches for the smallest move that flips the sign of the strongest influence.
+    the row itself. `robustness` searches for the smallest move that flips the sign of the strongest influence, by
+    `attack`, of any size.
     """
     place = place % len(split.Xt)
     if split.labels is not None and split.labels_t is not None:
@@ -187,7 +189,9 @@ def explain(
     helpful, harmful = order[:points], order.flip(0)[:points]
     helpful, harmful = helpful[scores[helpful] > 0], harmful[scores[harmful] < 0]
     strongest, total = int(scores.abs().argmax()), float(scores.abs().sum())
-    flipping = smallest_flipping_eps(fit, query, PGD(START), index=strongest, output=output) if robustness else None
+    flipping = None
+    if robustness:
+        flipping = smallest_flipping_eps(fit, query, attack or PGD(START), index=strongest, output=output)
 
     def name(places: Tensor) -> tuple[Point, ...]:
         return tuple(

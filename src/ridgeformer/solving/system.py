@@ -216,10 +216,9 @@ class RidgeSystem:
         most w_i w_j (`Kernel.entry_error`), and every operation may underflow. `ridge` replaces the system's.
         """
         size = alpha.to(torch.float64).abs()
-        w = torch.cat([self.kernel.entry_error(rows.to(torch.float64)) for rows in self.X.split(TILE)])
-        roots, d = self.kernel.roots(self.X), self.X.shape[1]
+        (w, roots, finite), d = self._of_rows, self.X.shape[1]
         norms = y.to(torch.float64).norm(dim=0)
-        if not bool(torch.isfinite(w).all() and torch.isfinite(roots.square()).all()):
+        if not finite:
             return torch.full_like(norms, torch.inf)
         sums = bounds.residual_roundoff(
             roots.square().cpu(), size.cpu(), norms.cpu(), ridge or self.ridge, extra=d + SCALED + self.engine.rounding
@@ -228,6 +227,13 @@ class RidgeSystem:
         return (torch.from_numpy(sums).to(w.device) + w.norm() * (w @ size) + lost).nan_to_num(
             nan=torch.inf, posinf=torch.inf
         )
+
+    @cached_property
+    def _of_rows(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"], bool]:
+        """What `residual_roundoff` needs of every row: `entry_error`, the root of K_ii, and whether all are finite."""
+        w = torch.cat([self.kernel.entry_error(rows.to(torch.float64)) for rows in self.X.split(TILE)])
+        roots = self.kernel.roots(self.X)
+        return w, roots, bool(torch.isfinite(w).all() and torch.isfinite(roots.square()).all())
 
     @cached_property
     def kernel_roundoff(self) -> float:
