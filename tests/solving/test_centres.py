@@ -121,8 +121,8 @@ def test_a_wrong_preconditioner_costs_steps_and_not_accuracy(monkeypatch):
     X, y = problem(n=300)
     kind = Centres(count=20)
     good = solve(Gaussian(0.7), X, y, 0.1, algorithm=kind)
-    wrong = lambda system, sampled, Z, K: torch.eye(len(K), dtype=K.dtype) * 300**0.5  # noqa: E731
-    monkeypatch.setattr(centres, "_preconditioner", wrong)
+    wrong = lambda kernel, rows, Z, K, ridge, n: torch.eye(len(K), dtype=K.dtype) * 300**0.5  # noqa: E731
+    monkeypatch.setattr(centres, "precondition", wrong)
     poor = solve(Gaussian(0.7), X, y, 0.1, algorithm=kind)
     assert poor.steps > good.steps
     torch.testing.assert_close(poor.predict(X), good.predict(X), rtol=0, atol=5e-3)
@@ -191,3 +191,146 @@ def test_doubling_ends_with_the_time_the_memory_or_the_rows(monkeypatch):
 def test_centres_that_make_no_sense_are_refused(given):
     with pytest.raises(errors.InputError):
         Centres(**given)
+
+
+class KilledError(BaseException):
+    """Stands for a process that is killed: nothing may catch it."""
+
+
+def die(moment):
+    """Return a function that dies when it is called for the moment-th time."""
+
+    def count(*_):
+        nonlocal moment
+        moment -= 1
+        if moment == 0:
+            raise KilledError
+
+    return count
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("where", ["callback", "progress"])
+def test_a_fit_killed_at_any_moment_goes_on_and_gives_the_same_bits(where, tmp_path):
+    X, y = problem(n=300, outputs=2)
+    asked = (Gaussian(0.7), X, y, 0.1)
+    whole = solve(*asked, algorithm=Centres(count=20))
+    moments = range(1, 5) if where == "callback" else range(2, 31, 7)  # 5 blocks a pass
+    assert whole.steps >= 3
+    for moment in moments:
+        folder = tmp_path / str(moment)
+        with pytest.raises(KilledError):
+            solve(*asked, algorithm=Centres(count=20), checkpoint=folder, **{where: die(moment)})
+        steps = []
+        again = solve(
+            *asked,
+            algorithm=Centres(count=20),
+            checkpoint=folder,
+            callback=lambda step, *_, into=steps: into.append(step),
+        )
+        assert torch.equal(again.alpha, whole.alpha)
+        assert torch.equal(again.residuals, whole.residuals)
+        assert torch.equal(again.fit_error, whole.fit_error)
+        assert again.status is Status.SUBSET
+        done = moment if where == "callback" else max(0, (moment - 1) // 5 - 1)
+        assert steps == list(range(done + 1, whole.steps + 1))  # no step is taken twice
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_finished_fit_is_opened_with_one_pass(tmp_path):
+    X, y = problem(n=300)
+    first = solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), checkpoint=tmp_path)
+    told = []
+    again = solve(
+        Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), checkpoint=tmp_path,
+        progress=lambda *now: told.append(now), callback=lambda *_: pytest.fail("a step was taken"),
+    )  # fmt: skip
+    assert torch.equal(again.alpha, first.alpha)
+    assert len(told) == 5
+    assert again.doublings[0].seconds >= first.doublings[0].seconds
+
+
+@pytest.mark.usefixtures("streamed")
+def test_checkpoints_of_another_problem_and_edited_ones_are_refused(tmp_path):
+    X, y = problem(n=300)
+    kind, file = Centres(count=20), tmp_path / "centres-20.safetensors"
+    solve(Gaussian(0.7), X, y, 0.1, algorithm=kind, checkpoint=tmp_path)
+    moved = X.clone()
+    moved[123, 4] += 1e-9
+    for kernel, rows, ridge, seed, said in (
+        (Gaussian(0.8), X, 0.1, 0, "its kernel: Gaussian.*temperature=0.7.*now.*0.8"),
+        (Gaussian(0.7), X, 0.2, 0, "its ridge: 0.1; now: 0.2"),
+        (Gaussian(0.7), X, 0.1, 1, "its seed: 0; now: 1"),
+        (Gaussian(0.7), moved, 0.1, 0, "its checksum of the rows and targets"),
+    ):
+        with pytest.raises(errors.DataFileError, match=f"belongs to another fit .{said}.*delete it"):
+            solve(kernel, rows, y, ridge, algorithm=kind, checkpoint=tmp_path, seed=seed)
+    good = file.read_bytes()
+    edited = bytearray(good)
+    edited[-3] ^= 1
+    file.write_bytes(edited)
+    with pytest.raises(errors.DataFileError, match="was edited or is damaged, its digest is another: delete it"):
+        solve(Gaussian(0.7), X, y, 0.1, algorithm=kind, checkpoint=tmp_path)
+    file.write_bytes(good[:100])
+    with pytest.raises(errors.DataFileError, match="is no checkpoint of a fit, or damaged"):
+        solve(Gaussian(0.7), X, y, 0.1, algorithm=kind, checkpoint=tmp_path)
+    with pytest.raises(errors.InputError, match="algorithm 'cg' writes none"):
+        solve(Gaussian(0.7), X, y, 0.1, algorithm="cg", checkpoint=tmp_path)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_full_disk_is_said_and_the_checkpoint_from_before_is_kept(tmp_path, monkeypatch):
+    X, y = problem(n=300)
+    asked = (Gaussian(0.7), X, y, 0.1)
+    whole, synced = solve(*asked, algorithm=Centres(count=20)), []
+
+    def full(handle):
+        synced.append(handle)
+        if len(synced) > 2:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ridgeformer.solving.checkpoint.os.fsync", full)
+        with pytest.raises(errors.DataFileError, match=r"No space left on device.*What was written before is kept"):
+            solve(*asked, algorithm=Centres(count=20), checkpoint=tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["centres-20.safetensors"]
+    steps = []
+    again = solve(
+        *asked, algorithm=Centres(count=20), checkpoint=tmp_path, callback=lambda step, *_: steps.append(step)
+    )
+    assert steps[0] == 3
+    assert torch.equal(again.alpha, whole.alpha)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_doublings_start_from_the_fit_before_and_go_on_where_they_were(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan_module, "FIRST_CENTRES", 8)
+    X, y = problem(n=400, d=2)
+    y = torch.sin(3 * X[:, :1]) + 0.1 * y[:, :1]
+    asked = (Gaussian(0.7), X, y, 0.1)
+    growing = Centres(count="auto")
+    whole = solve(*asked, algorithm=growing)
+    last = whole.doublings[-1].centres
+    cold = solve(*asked, algorithm=Centres(count=whole.plan.rank))
+    assert whole.steps <= cold.steps
+    torch.testing.assert_close(whole.predict(X), cold.predict(X), rtol=0, atol=1e-3)
+    with pytest.raises(KilledError):
+        solve(*asked, algorithm=growing, checkpoint=tmp_path, callback=die(5))
+    again = solve(*asked, algorithm=growing, checkpoint=tmp_path)
+    assert torch.equal(again.alpha, whole.alpha)
+    assert [one.centres for one in again.doublings] == [one.centres for one in whole.doublings]
+    assert (tmp_path / f"centres-{last}.safetensors").exists()
+    chosen = solve(*asked, checkpoint=tmp_path)  # auto goes on with what was begun
+    assert chosen.plan.rank == last
+    assert "was begun in" in chosen.plan.reasons[-1]
+
+
+@pytest.mark.usefixtures("streamed")
+def test_progress_says_how_long_it_will_still_take():
+    X, y = problem(n=300)
+    told = []
+    solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), progress=lambda *now: told.append(now))
+    assert told[0][0] == "float64 residual after step 0"
+    assert {now[0] for now in told} >= {"step 1", "step 2"}
+    assert all(0 < fraction <= 1 and left >= 0 for _, fraction, left in told)
+    assert told[0][2] > told[-1][2] == 0

@@ -11,8 +11,9 @@ import torch
 
 from ridgeformer.algorithms import Centres, MixedConjugateGradients
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.solving.centres import CYCLE_STEPS, CentreProducts
+from ridgeformer.solving.centres import CentreProducts
 from ridgeformer.solving.engines import build_engine
+from ridgeformer.solving.normal_equations import CYCLE_STEPS
 from ridgeformer.solving.plan import Plan, choose_plan
 from ridgeformer.solving.system import RidgeSystem
 

@@ -20,21 +20,18 @@ from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
 from ridgeformer.solving.direct import Inverse, factorise_in_place, inverse_diagonal
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.predictions import Predictions, UnansweredWarning, name_unanswered, nearest_distance
 from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import check_memory
 from ridgeformer.solving.uncertainty import FOLDS, fit_interval, fit_posterior, fit_set
 
-__all__ = ["Fit", "Predictions", "UnansweredWarning", "leave_one_out_residual"]
+__all__ = ["Fit", "leave_one_out_residual"]
 
 SPARE = 1 + 2.0**-40
 """Pays for the rounding of a bound's own evaluation."""
 
 COMPARED, OUTSIDE = 1000, 0.01
 """Training rows whose distance to their nearest neighbour is measured, and the fraction of them allowed beyond it."""
-
-
-class UnansweredWarning(UserWarning):
-    """Some queries have no prediction in this precision; the others do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +58,7 @@ class Fit:
         fit_error: after `algorithm="nystrom"`, per output, an estimate of the root mean square difference
             between this fit and that of all rows, over the training rows.
         doublings: after it, what each number of centres came to; one entry unless they were doubled.
+        centres: after it, the numbers of the rows that are centres.
     """
 
     alpha: Tensor
@@ -84,6 +82,7 @@ class Fit:
     plan: Plan | None = field(default=None, repr=False)
     fit_error: Tensor | None = None
     doublings: tuple[Doubling, ...] = field(default=(), repr=False)
+    centres: Tensor | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, run: Run, X: Tensor, y: Tensor, log_scale: float) -> Fit:
@@ -117,6 +116,7 @@ class Fit:
                 replace(one, left_out=one.left_out * unit, change=None if one.change is None else one.change * unit)
                 for one in run.doublings
             ),
+            centres=run.centres,
         )
 
     @property
@@ -283,7 +283,7 @@ class Fit:
         Xq = as_query(Xq, self.X)
         values, answered = self._values(Xq)
         if not bool(answered.all()):
-            warnings.warn(_unanswered(answered, self.X.dtype), UnansweredWarning, stacklevel=2)
+            warnings.warn(name_unanswered(answered, self.X.dtype), UnansweredWarning, stacklevel=2)
         return values if self.alpha.ndim == 2 else values[:, 0]
 
     def answer(self, Xq: ArrayLike) -> Predictions:
@@ -303,13 +303,15 @@ class Fit:
         a regression with the truth.
         """
         Xq = as_query(Xq, self.X)
-        return _nearest(Xq, self.X) > self._reach + 1e-6 * Xq.double().norm(dim=1)  # what the distances may err by
+        return nearest_distance(Xq, self.X) > self._reach + 1e-6 * Xq.double().norm(
+            dim=1
+        )  # what the distances may err by
 
     @cached_property
     def _reach(self) -> float:
         """The distance to the nearest other row that all but 1 % of the training rows keep to."""
         chosen = torch.linspace(0, len(self.X) - 1, min(COMPARED, len(self.X)), device=self.X.device).long()
-        nearest = _nearest(self.X[chosen], self.X, chosen).sort().values
+        nearest = nearest_distance(self.X[chosen], self.X, chosen).sort().values
         return float(nearest[min(len(nearest), ceil((len(nearest) + 1) * (1 - OUTSIDE))) - 1])
 
     def _values(self, Xq: Tensor) -> tuple[Tensor, Tensor]:
@@ -392,56 +394,3 @@ class Fit:
 def leave_one_out_residual(alpha: Float[Tensor, "n r"], inverse_diagonal: Float[Tensor, " n"]) -> Float[Tensor, "n r"]:
     """Return y_i - f_{-i}(x_i) = alpha_i / R_ii, with R = (K + ridge I)^-1 and alpha = R y (claim I1)."""
     return alpha / inverse_diagonal[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """Predictions for some queries, and what is known about each.
-
-    Attributes:
-        values: k(x)'alpha, shaped like the targets; NaN for a query that has no answer in this precision.
-        bound: |f(x) - f*(x)| is at most this, round-off included.
-        answered: whether there is a prediction, per query.
-        extrapolated: whether the query lies outside the training rows (`Fit.extrapolates`).
-    """
-
-    values: Tensor
-    bound: Tensor
-    answered: Tensor
-    extrapolated: Tensor
-
-    def __str__(self) -> str:
-        lines = [f"{int(self.answered.sum())} of {len(self.answered)} queries answered."]
-        if not bool(self.answered.all()):
-            lines.append(_unanswered(self.answered, self.values.dtype))
-        if bool(self.extrapolated.any()):
-            lines.append(
-                f"Rows {_named(self.extrapolated)} lie outside the training rows: the proved bounds compare with exact "
-                "ridge regression and say nothing about how right that is there."
-            )
-        return " ".join(lines)
-
-
-def _nearest(rows: Tensor, X: Tensor, own: Tensor | None = None) -> Tensor:
-    """Return the distance of every row to the nearest row of X other than itself, which is row `own` of X."""
-    nearest, size = [], max(1, BLOCK_ENTRIES // len(X))
-    for start in range(0, len(rows), size):
-        gaps = torch.cdist(rows[start : start + size].double(), X.double())
-        if own is not None:
-            gaps[torch.arange(len(gaps)), own[start : start + size]] = inf
-        nearest.append(gaps.amin(1))
-    return torch.cat(nearest)
-
-
-def _named(rows: Tensor) -> str:
-    """Return the numbers of the rows that are True, ten at most."""
-    numbers = rows.nonzero()[:, 0].tolist()
-    more = f" and {len(numbers) - 10:,} more" if len(numbers) > 10 else ""
-    return ", ".join(map(str, numbers[:10])) + more
-
-
-def _unanswered(answered: Tensor, dtype: torch.dtype) -> str:
-    return (
-        f"Rows {_named(~answered)} have no prediction: a logit or the prediction itself is beyond {dtype}. Scale these "
-        "rows as the training rows were scaled, or raise the temperature."
-    )

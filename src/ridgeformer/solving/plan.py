@@ -39,6 +39,12 @@ FACTORISED = 2**26
 FIRST_CENTRES = 256
 """Where doubling begins."""
 
+SAMPLED_ROWS, LOCAL_ROWS = 512, 2000
+"""Rows from which the error of a fit on centres is estimated, where their columns are factorised and where not."""
+
+BLOCK = 2**16
+"""Rows that a pass over them works on before the next are touched; they may be on disk."""
+
 LEAN = 0.75
 """Where K is not stored, the preconditioner takes this part of the rank it would have ..."""
 
@@ -260,11 +266,11 @@ def _on_centres(system: RidgeSystem, algorithm: Centres, engine: str, count: int
     n, working = system.n, _working(system)
     size = working.itemsize
     if n * count > FACTORISED:
-        needed = _vectors(system) + 8 * (6 * count**2 + 3 * 2000**2 + 2**16 * (3 * system.d + 4 * system.outputs))
+        needed = _vectors(system) + 8 * (6 * count**2 + 3 * LOCAL_ROWS**2 + BLOCK * (3 * system.d + 4 * system.outputs))
         why = f"{count:,} centres of {n:,} rows: their columns of K are formed again for every product"
         return _plan(system, algorithm, engine, torch.float32, count, needed, why, advice="use fewer centres")
     # the factor in the working precision and in float64, a block of proposals, the core and the sampled rows
-    needed = _vectors(system) + n * (count * (size + 8) + 2 * PROPOSALS * size + 512 * 8) + 16 * count**2
+    needed = _vectors(system) + n * (count * (size + 8) + 2 * PROPOSALS * size + SAMPLED_ROWS * 8) + 16 * count**2
     needed += n * system.d * (8 if system.X.dtype != torch.float64 else size % 8)
     why = f"{count:,} centres of {n:,} rows: n centres^2 operations, K is never formed"
     return _plan(system, algorithm, engine, working, count, needed, why)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
+from pathlib import Path
 from sys import float_info
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from ridgeformer.algorithms import Iterate, Iterative
 from ridgeformer.algorithms.base import Precondition
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
+from ridgeformer.solving.normal_equations import Told
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.system import RidgeSystem, refuse_negative
 
@@ -71,6 +73,10 @@ class Run:
         left_out: ... and its leave-one-out error.
         doublings: what each number of centres came to.
         budget: seconds that may be used, where there is a choice.
+        centres: the rows that are centres ...
+        seconds: ... and what their fit took, before it was resumed included.
+        checkpoint: the folder where a fit on centres writes down how far it is, of which `problem`.
+        progress: called during passes over the rows.
     """
 
     system: RidgeSystem
@@ -92,6 +98,11 @@ class Run:
     left_out: Tensor | None = None
     doublings: tuple[Doubling, ...] = ()
     budget: float = inf
+    centres: Tensor | None = None
+    seconds: float = 0.0
+    checkpoint: Path | None = None
+    problem: dict[str, object] | None = None
+    progress: Told | None = None
 
     def __post_init__(self) -> None:
         y = self.system.y

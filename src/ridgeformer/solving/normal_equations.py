@@ -1,0 +1,216 @@
+"""Conjugate gradients on the normal equations of a fit on centres, as a state that can be saved and resumed.
+
+Rows are seen through two functions only: a product with K_c'K_c and a float64 gradient. They may be in memory, on disk
+or on the workers of a cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from math import log
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel
+from ridgeformer.solving.direct import factorise_in_place
+
+__all__ = ["ACCURACY", "CYCLE_STEPS", "GRAM_ROWS", "Descent", "Forecast", "NormalEquations", "Told", "precondition"]
+
+ACCURACY, CYCLES, CYCLE_STEPS = 1e-4, 6, 30
+"""The residual of the normal equations, in the norm of the preconditioner, at which they are solved; cycles against the
+float64 residual at most, and steps in float32 of each."""
+
+GRAM_ROWS = 8
+"""Rows a centre from which the preconditioner is made."""
+
+USUAL_STEPS, DEARER = 8, 3.0
+"""Steps that are assumed, and how much longer a float64 pass takes, until passes say better."""
+
+Told: TypeAlias = Callable[[str, float, float | None], None]
+"""Called with what is done now, the fraction done of it, and the seconds that all of it will still take, if known."""
+
+
+@dataclass
+class Descent:
+    """Where conjugate gradients are: all that the next step depends on, to the last bit.
+
+    Matrices are contiguous, as they are when they come from a file: sums depend on the layout.
+
+    Attributes:
+        b: the best coefficients so far, (m, r), as a float64 pass has judged them ...
+        gradient: ... the gradient there ...
+        reached: ... and its size over that at zero, `start`, the largest over the outputs.
+        working: the precision of products.
+        cycle, step: how many are done; steps of this cycle.
+        found, r, p, rho: the recursion of this cycle; None between cycles.
+        relative: what the recursion said after every step.
+        seconds: spent so far.
+        done: whether nothing is left to do.
+    """
+
+    b: Tensor
+    gradient: Tensor
+    start: Tensor
+    reached: float = 1.0
+    working: str = "float32"
+    cycle: int = 0
+    step: int = 0
+    found: Tensor | None = None
+    r: Tensor | None = None
+    p: Tensor | None = None
+    rho: Tensor | None = None
+    relative: list[Tensor] = field(default_factory=list)
+    seconds: float = 0.0
+    done: bool = False
+
+    def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return its arrays, and everything else as plain values."""
+        held = {one.name: getattr(self, one.name) for one in fields(self)}
+        held["relative"] = torch.stack(self.relative) if self.relative else None
+        arrays = {name: value.contiguous() for name, value in held.items() if isinstance(value, Tensor)}
+        return arrays, {name: value for name, value in held.items() if isinstance(value, str | int | float)}
+
+    @classmethod
+    def unpack(cls, arrays: dict[str, Tensor], facts: dict[str, Any]) -> Descent:
+        """Return what `pack` was called on."""
+        held: dict[str, Any] = {name: value.clone() for name, value in arrays.items()}  # aligned, unlike in a file
+        return cls(**{**held, **facts, "relative": list(held.get("relative", ()))})
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """(K_c'K_c + ridge K_cc) b = K_c'y, preconditioned by a Cholesky factor of the same matrix from some rows.
+
+    Attributes:
+        K: K_cc.
+        lower: the factor.
+        ridge: lambda > 0.
+        normal: (P, precision) to K_c'K_c P.
+        judge: b to b as the caller gets it, and the gradient there, K_c'(y - K_c b) - ridge K_cc b in float64.
+    """
+
+    K: Float[Tensor, "m m"]
+    lower: Float[Tensor, "m m"]
+    ridge: float
+    normal: Callable[[Tensor, torch.dtype], Tensor]
+    judge: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+    def size(self, gradient: Float[Tensor, "m r"]) -> Float[Tensor, " r"]:
+        """Return the norm of a gradient in that of the preconditioner, per output."""
+        return torch.linalg.solve_triangular(self.lower, gradient, upper=False).norm(dim=0)
+
+    def begin(self, b: Tensor, gradient: Tensor, at_zero: Tensor) -> Descent:
+        """Return the descent from b, or from zero for outputs where b is no nearer; `at_zero` is the gradient there."""
+        start, now = self.size(at_zero), self.size(gradient)
+        start = torch.where(start > 0, start, 1.0)
+        b, gradient = torch.where(now < start, b, 0.0), torch.where(now < start, gradient, at_zero)
+        return Descent(
+            b.contiguous(), gradient.contiguous(), start, reached=float((torch.minimum(now, start) / start).max())
+        )
+
+    def solve(self, at: Descent, note: Callable[[Descent], bool]) -> None:
+        """Go on from a state until the float64 gradient is small or does not get smaller.
+
+        Products are float32. When the recursion says that it is done, a pass in float64 says whether that is so, and
+        the next cycle works on what is left, in float64 if float32 gained nothing. `note` is called after every step
+        and every cycle; it stops the descent by returning True.
+        """
+        while at.cycle < CYCLES and not at.done and at.reached > ACCURACY:
+            if at.r is None:
+                at.r = torch.linalg.solve_triangular(self.lower, at.gradient, upper=False).contiguous()
+                at.found, at.p, at.rho = torch.zeros_like(at.r), at.r.clone(), at.r.square().sum(0)
+            stopped = False
+            while at.step < CYCLE_STEPS and not stopped and bool((at.r.norm(dim=0) / at.start > ACCURACY / 2).any()):
+                self._step(at)
+                stopped = note(at)
+            b, gradient = self.judge(at.b + self.change(at))
+            now = float((self.size(gradient) / at.start).max())
+            if now < at.reached:
+                at.b, at.gradient = b.contiguous(), gradient.contiguous()
+            halved, at.reached = now < at.reached / 2, min(now, at.reached)
+            at.done = at.reached <= ACCURACY or stopped or (at.working == "float64" and not halved)
+            at.working = at.working if halved else "float64"
+            at.cycle, at.step, at.found, at.r, at.p, at.rho = at.cycle + 1, 0, None, None, None, None
+            if not stopped:
+                note(at)
+        at.done = True
+
+    def change(self, at: Descent) -> Float[Tensor, "m r"]:
+        """Return what the cycle has added to b so far."""
+        return torch.zeros_like(at.b) if at.found is None else torch.linalg.solve_triangular(
+            self.lower.T, at.found, upper=True
+        )  # fmt: skip
+
+    def _step(self, at: Descent) -> None:
+        """Take one step of conjugate gradients in the basis of the preconditioner."""
+        assert at.found is not None
+        assert at.r is not None
+        assert at.p is not None
+        assert at.rho is not None
+        P = torch.linalg.solve_triangular(self.lower.T, at.p, upper=True)
+        size = P.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny)  # of order one in float32
+        product = self.normal(P / size, getattr(torch, at.working)) * size + self.ridge * (self.K @ P)
+        q = torch.linalg.solve_triangular(self.lower, product, upper=False)
+        curvature = (at.p * q).sum(0)
+        gamma = torch.where(curvature > 0, at.rho / torch.where(curvature > 0, curvature, 1.0), 0.0)
+        at.found, at.r = at.found + gamma * at.p, (at.r - gamma * q).contiguous()
+        new = at.r.square().sum(0)
+        at.p, at.rho = at.r + new / torch.where(at.rho > 0, at.rho, 1.0) * at.p, new
+        at.step += 1
+        at.relative.append(at.r.norm(dim=0) / at.start)
+
+
+def precondition(
+    kernel: Kernel, rows: Float[Tensor, "s d"], Z: Float[Tensor, "m d"], K: Tensor, ridge: float, n: int
+) -> Float[Tensor, "m m"]:
+    """Return a Cholesky factor of (n / s) K_s'K_s + ridge K_cc from s sampled rows of n, in float64."""
+    gram = torch.zeros_like(K)
+    for some in rows.split(max(1, BLOCK_ENTRIES // len(Z))):
+        block = kernel.dense(some.to(torch.float64), Z)
+        gram.addmm_(block.T, block)
+    gram.mul_(n / len(rows)).add_(K, alpha=ridge)
+    jitter = torch.finfo(torch.float64).eps * float(gram.diagonal().sum())
+    while not factorise_in_place(lower := gram.clone(), jitter):
+        jitter *= 10
+    return lower.tril_()
+
+
+class Forecast:
+    """How long a descent will still take, from the time of its passes and how fast its residual falls."""
+
+    def __init__(self, rows: int, tell: Told | None) -> None:
+        self.rows, self.tell = rows, tell
+        self.rates: dict[str, float] = {}
+        self.kind, self.begun, self.seen = "float64", time.perf_counter(), 0
+        self.at: Descent | None = None
+
+    def begin(self, kind: str) -> None:
+        """Say that a pass in this precision begins."""
+        self.kind, self.begun, self.seen = kind, time.perf_counter(), 0
+
+    def advance(self, rows: int) -> None:
+        """Say that so many more rows of the pass are done."""
+        self.seen += rows
+        self.rates[self.kind] = (time.perf_counter() - self.begun) / self.seen * self.rows
+        if self.tell is not None:
+            step = 0 if self.at is None else len(self.at.relative)
+            what = f"step {step + 1}" if self.kind == "float32" else f"float64 residual after step {step}"
+            self.tell(what, self.seen / self.rows, self.remaining)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left: steps by the rate at which the residual has fallen, and a float64 pass at the end."""
+        single = self.rates.get("float32", self.rates.get("float64", 0.0) / DEARER)
+        double = self.rates.get("float64", DEARER * single)
+        left, relative = (1 - self.seen / self.rows) * self.rates.get(self.kind, single), self.at and self.at.relative
+        if relative and self.kind == "float64":  # the pass that decides
+            return left
+        steps = float(USUAL_STEPS)
+        if relative and 0 < (now := float(relative[-1].max())):
+            steps = max(0.0, log(ACCURACY / 2) / log(min(0.9, now)) - 1) * len(relative)
+        return left + max(0.0, steps - (self.kind == "float32")) * single + double
