@@ -25,10 +25,10 @@ from ridgeformer.solving.engines.thin import thin_product, transposed_thin_produ
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.normal_equations import (
     ACCURACY,
-    GRAM_ROWS,
     Descent,
     Forecast,
     NormalEquations,
+    gram_rows,
     precondition,
 )
 from ridgeformer.solving.plan import BLOCK, FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
@@ -173,6 +173,15 @@ class CentreProducts:
             self.forecast.advance(len(rows))
         return total
 
+    def pull(self, y: Float[Tensor, "n r"]) -> Float[Tensor, "m r"]:
+        """Return K_c'y, entries and the sums of some rows in float32: where a descent begins needs no more."""
+        total = y.new_zeros(len(self.Z), y.shape[1])
+        self.forecast.begin("float32")
+        for rows, given in zip(self.X.split(BLOCK), y.split(BLOCK), strict=True):
+            total += self._pass(rows, torch.zeros_like(total), given, torch.float32)[1]
+            self.forecast.advance(len(rows))
+        return total
+
     def residual(self, B: Float[Tensor, "m r"], y: Float[Tensor, "n r"]) -> tuple[Tensor, Float[Tensor, "m r"]]:
         """Return r = y - K_c B and K_c'r, in float64."""
         left, total = torch.empty_like(y), torch.zeros_like(B)
@@ -209,7 +218,7 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     Z = system.X[centres].to(torch.float64)
     K, forecast = system.kernel.dense(Z, Z), Forecast(system.n, run.progress)
     products = CentreProducts(system.kernel, system.X, Z, forecast)
-    sampled = system.X[order[: min(system.n, GRAM_ROWS * count)]]
+    sampled = system.X[order[: gram_rows(system.n, count)]]
     lower = precondition(system.kernel, sampled, Z, K, system.ridge, system.n)
     judged: list[tuple[Tensor, Tensor]] = []  # the last coefficients, and what they leave of y: a column of n numbers
 
@@ -226,8 +235,8 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     if held is not None:
         at = Descent.unpack(*held)
     elif warm is None:
-        b, gradient = judge(y.new_zeros(len(centres), y.shape[1]))
-        at = equations.begin(b, gradient, gradient)
+        gradient = products.pull(y)
+        at = equations.begin(torch.zeros_like(gradient), gradient, gradient)
     else:  # one pass for the gradients at both
         b = system.rounded(warm[centres])
         both = products.residual(torch.cat([b, torch.zeros_like(b)], 1), y.repeat(1, 2))[1].split(y.shape[1], 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from math import log
+from math import log, sqrt
 from typing import Any, TypeAlias
 
 import torch
@@ -18,15 +18,22 @@ from torch import Tensor
 
 from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel
 from ridgeformer.solving.direct import factorise_in_place
+from ridgeformer.solving.preconditioners.pivoted_cholesky import add_to_lower
 
-__all__ = ["ACCURACY", "CYCLE_STEPS", "GRAM_ROWS", "Descent", "Forecast", "NormalEquations", "Told", "precondition"]
+__all__ = ["ACCURACY", "CYCLE_STEPS", "Descent", "Forecast", "NormalEquations", "Told", "gram_rows", "precondition"]
 
 ACCURACY, CYCLES, CYCLE_STEPS = 1e-4, 6, 30
 """The residual of the normal equations, in the norm of the preconditioner, at which they are solved; cycles against the
 float64 residual at most, and steps in float32 of each."""
 
-GRAM_ROWS = 8
-"""Rows a centre from which the preconditioner is made."""
+PATIENCE = 4
+"""Steps in float32 that may pass without a smaller residual."""
+
+GRAM_ROWS = (4, 8, 16, 32)
+"""Rows a centre from which the preconditioner may be made."""
+
+PASS = 24
+"""Time that one entry of K takes in a step, over that of a multiplication and addition of the preconditioner's."""
 
 USUAL_STEPS, DEARER = 8, 3.0
 """Steps that are assumed, and how much longer a float64 pass takes, until passes say better."""
@@ -125,20 +132,28 @@ class NormalEquations:
                 at.r = torch.linalg.solve_triangular(self.lower, at.gradient, upper=False).contiguous()
                 at.found, at.p, at.rho = torch.zeros_like(at.r), at.r.clone(), at.r.square().sum(0)
             stopped = False
-            while at.step < CYCLE_STEPS and not stopped and bool((at.r.norm(dim=0) / at.start > ACCURACY / 2).any()):
+            while not stopped and not self._ends(at):
                 self._step(at)
                 stopped = note(at)
             b, gradient = self.judge(at.b + self.change(at))
             now = float((self.size(gradient) / at.start).max())
-            if now < at.reached:
-                at.b, at.gradient = b.contiguous(), gradient.contiguous()
-            halved, at.reached = now < at.reached / 2, min(now, at.reached)
+            halved, lower = now < at.reached / 2, now < at.reached
+            if halved or (lower and (stopped or at.working == "float64")):
+                at.b, at.gradient, at.reached = b.contiguous(), gradient.contiguous(), now
+            elif not at.b.any():  # what float32 has gained is its own round-off; the gradient at zero may be that, too
+                at.gradient = self.judge(at.b)[1].contiguous()
             at.done = at.reached <= ACCURACY or stopped or (at.working == "float64" and not halved)
-            at.working = at.working if halved else "float64"
+            at.working = "float64" if stalls(at) or not halved else at.working
             at.cycle, at.step, at.found, at.r, at.p, at.rho = at.cycle + 1, 0, None, None, None, None
             if not stopped:
                 note(at)
         at.done = True
+
+    def _ends(self, at: Descent) -> bool:
+        """Whether the cycle has reached its aim, or its last step, or nothing any more."""
+        assert at.r is not None
+        small = bool((at.r.norm(dim=0) / at.start <= ACCURACY / 2).all())
+        return small or at.step >= CYCLE_STEPS or stalls(at)
 
     def change(self, at: Descent) -> Float[Tensor, "m r"]:
         """Return what the cycle has added to b so far."""
@@ -165,6 +180,31 @@ class NormalEquations:
         at.relative.append(at.r.norm(dim=0) / at.start)
 
 
+def stalls(at: Descent) -> bool:
+    """Whether the last steps in float32 have not even halved the residual: its round-off is in the way."""
+    if at.working == "float64" or at.step <= PATIENCE:
+        return False
+    sizes = [float(one.max()) for one in at.relative[-at.step :]]
+    return min(sizes[-PATIENCE:]) > min(sizes[:-PATIENCE]) / 2
+
+
+def gram_rows(n: int, m: int) -> int:
+    """Return of how many rows to make the preconditioner of m centres: more of them save steps and cost a product.
+
+    From c rows a centre the eigenvalues of the preconditioned matrix are (1 +- 1 / sqrt(c))^2 at most, and conjugate
+    gradients gain a factor of about sqrt(2 c) a step, as measured.
+
+    Example:
+        >>> gram_rows(10**6, 5000) // 5000, gram_rows(5 * 10**6, 2000) // 2000
+        (4, 32)
+    """
+
+    def price(c: int) -> float:
+        return c * m**2 + PASS * n * log(2 / ACCURACY) / log(sqrt(2 * c))
+
+    return min(n, m * min(GRAM_ROWS, key=price))
+
+
 def precondition(
     kernel: Kernel, rows: Float[Tensor, "s d"], Z: Float[Tensor, "m d"], K: Tensor, ridge: float, n: int
 ) -> Float[Tensor, "m m"]:
@@ -172,7 +212,7 @@ def precondition(
     gram = torch.zeros_like(K)
     for some in rows.split(max(1, BLOCK_ENTRIES // len(Z))):
         block = kernel.dense(some.to(torch.float64), Z)
-        gram.addmm_(block.T, block)
+        add_to_lower(gram, block.T, block)
     gram.mul_(n / len(rows)).add_(K, alpha=ridge)
     jitter = torch.finfo(torch.float64).eps * float(gram.diagonal().sum())
     while not factorise_in_place(lower := gram.clone(), jitter):
@@ -200,6 +240,7 @@ class Forecast:
         if self.tell is not None:
             step = 0 if self.at is None else len(self.at.relative)
             what = f"step {step + 1}" if self.kind == "float32" else f"float64 residual after step {step}"
+            what = "gradient at the start" if self.at is None else what
             self.tell(what, self.seen / self.rows, self.remaining)
 
     @property
