@@ -252,6 +252,6 @@ class Forecast:
         if relative and self.kind == "float64":  # the pass that decides
             return left
         steps = float(USUAL_STEPS)
-        if relative and 0 < (now := float(relative[-1].max())):
+        if relative and (now := float(relative[-1].max())) > 0:
             steps = max(0.0, log(ACCURACY / 2) / log(min(0.9, now)) - 1) * len(relative)
         return left + max(0.0, steps - (self.kind == "float32")) * single + double

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.core.compiled import compile_it, compiled
+from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import Kernel, LogitKernel
 from ridgeformer.solving.engines.tiles import Tiles
 
@@ -132,6 +133,11 @@ class Fused(Tiles):
 
     def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype) -> None:
         super().__init__(kernel, X, working)
+        if not fuses(X):
+            raise InputError(
+                f"the engine 'fused' needs Numba (pip install 'ridgeformer[fast]'), rows in main memory and at most "
+                f"{WIDEST} features; these {X.shape[1]} are on {X.device.type!r}: use engine='tiles'."
+            )
         # a logit passes through four roundings more here than in the kernel's own evaluation, and a power through two
         own = max((float(self.kernel.own_logits(rows.double()).abs().max()) for rows in X.split(STRETCH)), default=0.0)
         self.rounding = 4 * ceil(own + abs(kernel.log_scale)) + 4
@@ -153,8 +159,9 @@ class Fused(Tiles):
             part = torch.zeros(min(start + STRETCH, self.n), V.shape[1], dtype=torch.float64)
             for begin in range(0, start + 1, STRETCH):
                 others = slice(begin, begin + STRETCH)
-                tile = FusedRows(self.kernel, self.X[others], dtype)
-                u, below = tile.pair(self.X[some], tile.padded(V[others]), V[some], GIVEN if begin < start else NO)
+                tile, own = FusedRows(self.kernel, self.X[others], dtype), begin == start
+                right = tile.padded(V[others])
+                u, below = tile.pair(self.X[some], right, None if own else V[some], NO if own else GIVEN)
                 part[some] += u
                 part[others] += below
             return part
