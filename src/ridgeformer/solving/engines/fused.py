@@ -93,16 +93,15 @@ class FusedRows:
 
     def pair(self, X: Tensor, right: NDArray[Any], y: Tensor | None, back: int) -> tuple[Tensor, Tensor]:
         """Return, by one thread, u = K P or y - K P and K'u or, if `back` is GIVEN, u = K P and K'y."""
-        rows = self.kernel.project(X.to(torch.float64)) if self.kernel.projection is not None else X
-        rows = rows.to(self.dtype).contiguous().numpy()
+        projected = X if self.kernel.projection is None else self.kernel.project(X.to(torch.float64))
+        rows = projected.to(self.dtype).contiguous().numpy()
         shape = len(right), len(rows)
         given = np.zeros(shape, self.kind) if y is None else np.ascontiguousarray(y.T.numpy(), dtype=self.kind)
         u, sums = np.empty(shape, self.kind), np.zeros_like(right)
         room = np.empty((self.rows, right.shape[1]), self.kind)
-        limits = np.array([-1 if y is not None and back != GIVEN else 1, 0], self.kind)
-        teach_entries()
+        numbers = np.array([-1 if y is not None and back != GIVEN else 1, 0], self.kind)
         compile_it(multiply_both)(
-            rows, self._terms(X, key=False), self.columns, self.terms, polynomial(self.kind), right, given, limits,
+            rows, self._terms(X, key=False), self.columns, self.terms, polynomial(self.kind), right, given, numbers,
             room, u, sums, back,
         )  # fmt: skip
         return torch.from_numpy(u.T.astype(np.float64)), torch.from_numpy(sums[:, : self.count].T.astype(np.float64))
@@ -121,6 +120,8 @@ class FusedRows:
 
 def in_order(work: Callable[[int], Any], starts: range) -> Iterator[Any]:
     """Yield what the work gives for each start, in their order, by as many threads as torch has."""
+    teach_entries()
+    compile_it(multiply_both)  # once, before threads ask for it
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
         yield from threads.map(work, starts)
 
@@ -272,13 +273,13 @@ def emit_entries(context: Any, builder: Any, signature: Any, arguments: Any) -> 
 
     joined, nearest = library("fmuladd", 3), library("rint", 1)
     X, a, Z, b, c, k = (array(place) for place in (0, 2, 3, 4, 5, 6))
-    (rows, features), (_, centres) = (cgutils.unpack_tuple(builder, one.shape) for one in (X, Z))
+    (rows, features), (_, centres) = (cgutils.unpack_tuple(builder, one.shape) for one in (X, Z))  # type: ignore[no-untyped-call]
     last, places = builder.sub(rows, index(1)), [builder.add(arguments[1], index(i)) for i in range(count)]
     places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
     x = [at(X.data, builder.mul(place, features)) for place in places]
     own = [everywhere(builder.load(at(a.data, place))) for place in places]
     powers = [everywhere(builder.load(at(c.data, index(i)))) for i in range(DEGREES[kind] + 1)]
-    sums = [[cgutils.alloca_once(builder, vector) for _ in range(VECTORS)] for _ in range(count)]
+    sums = [[cgutils.alloca_once(builder, vector) for _ in range(VECTORS)] for _ in range(count)]  # type: ignore[no-untyped-call]
     lowest = ir.Constant(vector, [number(-125.0 if bits == 32 else -1021.0)] * lanes)
     shift = ir.Constant(wholes, [whole(23 if bits == 32 else 52)] * lanes)
     with cgutils.for_range(builder, builder.udiv(centres, index(lanes * VECTORS))) as block:
