@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -65,6 +65,22 @@ def split_names(given: list[str] | None) -> tuple[str, ...]:
         ('a', 'b', 'c')
     """
     return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+
+
+def centre_count(text: str | None) -> int | Literal["auto"] | None:
+    """Return what --centres says: a number, auto, or None if it is not given.
+
+    Example:
+        >>> centre_count("300"), centre_count("auto")
+        (300, 'auto')
+    """
+    if text is None:
+        return None
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"--centres is {text!r}; a whole number of at least 1, or auto, was expected.")
+    return int(text)
 
 
 def find_named(name: str) -> object:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,6 +82,10 @@ def solve(
         def watch(step: int, alpha: Tensor, residual: Tensor) -> None:
             progress(0, None, f"step {step}, relative residual {float(residual.max()):.1e}")
 
+        def passing(what: str, done: float, left: float | None) -> None:
+            soon = "" if left is None else f", about {timedelta(seconds=round(left))} left"
+            progress(round(1000 * done), 1000, what + soon)
+
         progress(0, None, f"solving for {len(rows):,} rows")
         fit = run_solve(
             build_kernel(kernel, rows, temperature=tau, order=order),
@@ -88,12 +93,16 @@ def solve(
             split.y,
             ridge,
             algorithm=resolve(
-                algorithm, steps=steps, preconditioner=_preconditioner(preconditioner, rank), count=_count(centres)
+                algorithm,
+                steps=steps,
+                preconditioner=_preconditioner(preconditioner, rank),
+                count=ui.centre_count(centres),
             ),
             tol=tol,
             engine=chosen,
             seed=seed,
             callback=watch,
+            progress=passing,
         )
     facts = _facts(split, fit, ridge, time.perf_counter() - begin)
     ui.print_json(facts) if json else _show(facts)
@@ -129,16 +138,6 @@ def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | Pivot
     if name not in (None, "nystrom"):
         raise InputError(f"--rank belongs to a low-rank preconditioner, not to {name!r}: leave one of them out.")
     return Nystrom(rank)
-
-
-def _count(text: str | None) -> int | str | None:
-    from ridgeformer.core.checks import whole
-
-    if text is None or text == "auto":
-        return text
-    if not text.isdecimal():
-        raise InputError(f"--centres is {text!r}; a whole number of at least 1, or auto, was expected.")
-    return whole(int(text), "--centres", 1)
 
 
 def _number(text: str) -> float:

@@ -92,7 +92,7 @@ def double_centres(run: Run, algorithm: Centres) -> None:
     assert kept is not None
     run.alpha, run.residual, run.relative, run.steps = kept.alpha, kept.residual, kept.relative, kept.steps
     run.status, run.spectrum, run.fit_error, run.left_out = kept.status, kept.spectrum, kept.fit_error, kept.left_out
-    run.centres, run.seconds = kept.centres, seconds
+    run.centres, run.seconds, run.left_out_sample = kept.centres, seconds, kept.left_out_sample
     say = f"centres were doubled from {done[0].centres:,} to {done[-1].centres:,}, and no further: {why}"
     run.plan, run.doublings = replace(run.plan, rank=kept.plan.rank, reasons=(*run.plan.reasons, say)), done
 
@@ -132,14 +132,16 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator, warm: Tenso
     run.steps = 1
     rows = torch.randperm(system.n, generator=generator)[:LOCAL_ROWS].to(y.device)
     weight = torch.linalg.solve_triangular(lower, F[:, rows], upper=False).square().sum(0)
-    run.left_out, run.centres = _left_out((y - product)[rows], weight), factor.pivots
+    run.centres = factor.pivots
+    _leave_out(run, (y - product)[rows], weight)
     _finish(run, alpha, y - product.add_(alpha, alpha=system.ridge), error)
     run.seconds = time.perf_counter() - begun
 
 
-def _left_out(residuals: Float[Tensor, "s r"], weights: Float[Tensor, " s"]) -> Float[Tensor, " r"]:
-    """Return the root mean square of leave-one-out residuals, from a row's weight in its own prediction."""
-    return (residuals / (1 - weights.clamp(0, 0.99))[:, None]).square().mean(0).sqrt()
+def _leave_out(run: Run, residuals: Float[Tensor, "s r"], weights: Float[Tensor, " s"]) -> None:
+    """Note leave-one-out residuals of sampled rows, from a row's weight in its own prediction, and their size."""
+    run.left_out_sample = residuals / (1 - weights.clamp(0, 0.99))[:, None]
+    run.left_out = run.left_out_sample.square().mean(0).sqrt()
 
 
 def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
@@ -266,7 +268,9 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     error = torch.minimum(_local_error(system, Z, K, left, judged_by), (excess / system.n).sqrt())
     cross = system.kernel.dense(system.X[judged_by].to(torch.float64), Z)
     weight = torch.linalg.solve_triangular(lower, cross.T, upper=False).square().sum(0)
-    run.left_out = _left_out(left[judged_by], weight)
+    if len(sampled) < system.n:  # the factor is of other rows: with its own term, a row's weight stays below one
+        weight = weight / (1 + weight)
+    _leave_out(run, left[judged_by], weight)
     _finish(run, alpha, left - system.ridge * alpha, error)
     if run.status is Status.SUBSET and at.reached > ACCURACY:
         run.status = Status.BREAKDOWN

@@ -59,6 +59,8 @@ class Fit:
             between this fit and that of all rows, over the training rows.
         doublings: after it, what each number of centres came to; one entry unless they were doubled.
         centres: after it, the numbers of the rows that are centres.
+        left_out_sample: after it, leave-one-out residuals at up to 2,000 random rows, (rows, outputs). Where columns of
+            K are not kept, the weight of a row in its own prediction is estimated from other rows.
     """
 
     alpha: Tensor
@@ -83,6 +85,7 @@ class Fit:
     fit_error: Tensor | None = None
     doublings: tuple[Doubling, ...] = field(default=(), repr=False)
     centres: Tensor | None = field(default=None, repr=False)
+    left_out_sample: Tensor | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, run: Run, X: Tensor, y: Tensor, log_scale: float) -> Fit:
@@ -117,6 +120,7 @@ class Fit:
                 for one in run.doublings
             ),
             centres=run.centres,
+            left_out_sample=None if run.left_out_sample is None else run.left_out_sample * unit,
         )
 
     @property
@@ -318,11 +322,13 @@ class Fit:
         """Return k(x)'alpha, (q, outputs), and which queries have one; NaN where not."""
         alpha = self.alpha.reshape(len(self.X), -1)
         answered = self.kernel.representable(Xq, self.X)
-        used = alpha.any(dim=1) if self.status is Status.SUBSET else slice(None)  # most coefficients are zero
         values = alpha.new_full((len(Xq), alpha.shape[1]), torch.nan)
         whole = bool(answered.all())
         if whole or bool(answered.any()):
-            found = self.kernel.product(Xq if whole else Xq[answered], self.X[used], alpha[used])
+            rows, Z = Xq if whole else Xq[answered], self.X
+            if self.centres is not None:  # few coefficients, of both signs, which float32 would not cancel well
+                rows, Z, alpha = rows.double(), Z[self.centres].double(), alpha[self.centres].double()
+            found = self.kernel.product(rows, Z, alpha).to(values)
             values[answered] = torch.where(torch.isfinite(found), found, torch.nan)
         return values, answered & torch.isfinite(values).all(1)
 

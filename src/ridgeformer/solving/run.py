@@ -70,7 +70,7 @@ class Run:
         gammas, betas: CG's coefficients for the first output, from which its Ritz values follow.
         factor: a Cholesky factor of A, if there is one.
         fit_error: the error of a fit on centres ...
-        left_out: ... and its leave-one-out error.
+        left_out: ... and its leave-one-out error, from `left_out_sample` at some rows.
         doublings: what each number of centres came to.
         budget: seconds that may be used, where there is a choice.
         centres: the rows that are centres ...
@@ -96,6 +96,7 @@ class Run:
     factor: Tensor | None = None
     fit_error: Tensor | None = None
     left_out: Tensor | None = None
+    left_out_sample: Tensor | None = None
     doublings: tuple[Doubling, ...] = ()
     budget: float = inf
     centres: Tensor | None = None
