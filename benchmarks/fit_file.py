@@ -2,11 +2,11 @@
 
 Run: python benchmarks/fit_file.py [--gigabytes 20] [--centres 1000] [--folder DIR] [--compare]
 
-The file is generated in pieces in a folder of its own under DIR (half as much again is needed for the rows), and everything
-is deleted at the end. Memory is that of the fitting process, read from /proc ten times a second: what it allocated
-(RssAnon), and with pages of mapped files, which the system takes back when it needs them (VmHWM). It is killed
-once while rows are written and once after the third step of the solve. With --compare the same file is fitted without
-interruption too, and the two models are compared byte by byte.
+The file is generated in pieces in a folder of its own under DIR (half as much again is needed for the rows), and
+everything is deleted at the end. Memory is that of the fitting process, read from /proc ten times a second: what it
+allocated (RssAnon), and with pages of mapped files, which the system takes back when it needs them (VmHWM). It is
+killed once while rows are written and once after the third step of the solve. With --compare the same file is fitted
+without interruption too, and the two models are compared byte by byte.
 """
 
 from __future__ import annotations
@@ -29,20 +29,18 @@ from harness import report
 
 from ridgeformer.core.seeds import numpy_generator
 
-FEATURES, NOISE, PIECE = 100, 0.1, 2**17
-
-
-def truth(X: np.ndarray) -> np.ndarray:
-    """Return a smooth function of a few directions."""
-    return np.sin(X[:, 0] + X[:, 1]) + 0.5 * X[:, 2] * np.cos(X[:, 3])
+FEATURES, LATENT, NOISE, PIECE = 100, 6, 0.1, 2**17
+"""Columns, numbers that they are made of, noise of the target, and rows generated at once."""
 
 
 def draw(piece: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return one piece of the table: features whose variance falls, so that a kernel can learn, and targets."""
+    """Return one piece of the table: features near a surface of a few dimensions, and a smooth function there."""
     generator = numpy_generator(0, "piece", piece)
-    X = generator.standard_normal((rows, FEATURES))
-    X[:, 4:] *= 0.1  # standardised away again: the noise of many features is part of the task
-    return X, truth(X) + NOISE * generator.standard_normal(rows)
+    latent = generator.standard_normal((rows, LATENT))
+    X = latent @ numpy_generator(0, "directions").standard_normal((LATENT, FEATURES))
+    X += 0.1 * generator.standard_normal(X.shape)
+    y = np.sin(latent[:, 0] + latent[:, 1]) + 0.5 * latent[:, 2] * np.cos(latent[:, 3])
+    return X, y + NOISE * generator.standard_normal(rows)
 
 
 def generate(path: Path, gigabytes: float) -> int:
@@ -154,7 +152,7 @@ def _judged(place: Path) -> float:
     """Return the root mean square error of the saved model at fresh rows, noise included."""
     from ridgeformer.auditing.fitted_file import FittedFile
 
-    X, y = draw(-1 & 0xFFFFFF, 10_000)
+    X, y = draw(2**20, 10_000)
     found = np.array(FittedFile.load(place / "model.safetensors").predict(X).predicted)
     return float(np.sqrt(np.mean((found - y) ** 2)))
 

@@ -17,6 +17,7 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.intervals import Interval, Posterior, PredictionSet, log_likelihood
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
+from ridgeformer.solving.centre_features import CentreFeatures
 from ridgeformer.solving.direct import Inverse, factorise_in_place, inverse_diagonal
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.plan import Plan
@@ -171,9 +172,20 @@ class Fit:
         return Inverse(self.factor)
 
     @cached_property
+    def on_centres(self) -> CentreFeatures:
+        """A fit on centres as ridge regression in their features, with its exact leave-one-out and influences.
+
+        Raises:
+            InputError: the fit is no finished one on centres.
+        """
+        if self.status is not Status.SUBSET or self.centres is None:
+            raise InputError(f"this fit ended as {self.status.value!r}: one on centres is 'subset'.")
+        return CentreFeatures(self.kernel, self.X, self.y.reshape(len(self.X), -1), self.centres, self.ridge)
+
+    @cached_property
     def inverse_diagonal(self) -> Float[Tensor, " n"]:
-        """The diagonal of R."""
-        return inverse_diagonal(self.factor)
+        """The diagonal of R; for a fit on centres that of its own kernel (`on_centres`)."""
+        return self.on_centres.inverse_diagonal if self.status is Status.SUBSET else inverse_diagonal(self.factor)
 
     @cached_property
     def eigenvalues(self) -> Float[Tensor, " n"]:
@@ -187,7 +199,12 @@ class Fit:
 
     @cached_property
     def leave_one_out(self) -> Tensor:
-        """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1)."""
+        """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1).
+
+        Exact for a fit on centres too, of which it is the fit without the target of that row on the same centres.
+        """
+        if self.status is Status.SUBSET:
+            return self.on_centres.leave_one_out.reshape(self.alpha.shape)
         return leave_one_out_residual(self.exact_alpha, self.inverse_diagonal).reshape(self.alpha.shape)
 
     @property
@@ -225,7 +242,8 @@ class Fit:
             Xq: queries.
             level: the nominal coverage.
             method: "jackknife+", "cv+" or "full" from exact leave-one-out of the training rows, "split" or "normalised"
-                from calibration rows. The sentences in `intervals.GUARANTEES` say what each promises.
+                from calibration rows; a fit on centres has the first and "split". The sentences in
+                `intervals.GUARANTEES` say what each promises.
             calibration: (X, y) for the last two, which the fit has not seen.
             folds: of "cv+", drawn with `seed`.
             seed: of the folds and the probes.
@@ -248,7 +266,8 @@ class Fit:
     @property
     def most_likely_scale(self) -> float:
         """y'(K + ridge I)^-1 y / n over all outputs: the scale of greatest marginal likelihood."""
-        return float((self.y.double() * self.alpha.double()).mean()) * exp(-self.log_scale)
+        alpha = self.on_centres.alpha.reshape(self.y.shape) if self.status is Status.SUBSET else self.alpha.double()
+        return float((self.y.double() * alpha).mean()) * exp(-self.log_scale)
 
     def log_likelihood(self, *, scale: float = 1.0, leave_one_out: bool = False) -> float:
         """Return the log marginal likelihood of the targets, or the sum of leave-one-out log densities."""
