@@ -7,6 +7,7 @@ from ridgeformer import errors, influence, intervals
 from ridgeformer.algorithms import Centres
 from ridgeformer.kernels import Exponential, Gaussian
 from ridgeformer.solving import centre_features, centres, plan, solve
+from ridgeformer.solving import fit as fit_module
 from tests.solving.solver_case import problem
 
 N, KERNEL, RIDGE = 80, Gaussian(0.7), 0.3
@@ -79,11 +80,21 @@ def test_jackknife_plus_is_that_of_refits(fitted, centred):
     found = fit_interval(fit, Xq, 0.8, centred=centred)
     left_out = torch.stack([refit(fit, without(i), Xq, centred) for i in range(N)])
     residuals = torch.stack([fit.y[i] - refit(fit, without(i), fit.X[i : i + 1], centred)[0] for i in range(N)])
+    others = without(*fit.centres.tolist())
     for c in range(2):
-        expected = intervals.jackknife_plus(residuals[:, c], left_out[:, :, c], 0.8)
+        expected = intervals.jackknife_plus(residuals[others, c], left_out[others, :, c], 0.8)
         torch.testing.assert_close(found.low[:, c], expected.low, rtol=1e-6, atol=1e-8)
         torch.testing.assert_close(found.high[:, c], expected.high, rtol=1e-6, atol=1e-8)
     assert found.guarantee.startswith("covers a new target with probability at least 0.6")
+    assert "not proved here, as the centres were chosen by a look at all rows" in found.guarantee
+
+
+def test_centres_drawn_at_random_keep_the_guarantee(fitted, monkeypatch):
+    for module in (centres, fit_module, plan):
+        monkeypatch.setattr(module, "FACTORISED", 0)
+    drawn = solve(KERNEL, fitted.X, fitted.y, RIDGE, algorithm=Centres(count=12))
+    assert "not proved" not in drawn.interval(fitted.X[:2], 0.8).guarantee
+    assert "not proved" in drawn.interval(fitted.X[:2], 0.987).guarantee  # 76 rows are needed, 68 are no centres
 
 
 def test_split_intervals_are_the_prediction_and_a_quantile(fitted):

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -193,3 +194,18 @@ def progress_bar(quiet: bool) -> Iterator[Callable[[int, int | None, str], None]
             progress.update(task, completed=done, total=total, description=what)
 
         yield update
+
+
+def with_time_left(update: Callable[[int, int | None, str], None]) -> Callable[[str, float, float | None], None]:
+    """Return a function (what, fraction done, seconds left) that draws such a bar.
+
+    Example:
+        >>> with_time_left(lambda *drawn: print(*drawn))("step 3", 0.5, 90.0)
+        500 1000 step 3, about 0:01:30 left
+    """
+
+    def watch(what: str, done: float, left: float | None) -> None:
+        soon = "" if left is None else f", about {timedelta(seconds=round(left))} left"
+        update(round(1000 * done), 1000, what + soon)
+
+    return watch

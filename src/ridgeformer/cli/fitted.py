@@ -6,7 +6,6 @@ import csv
 import io
 import shutil
 import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,14 +93,10 @@ def _fit_file(
     count = ui.centre_count(centres or "auto")
     try:
         with ui.progress_bar(json) as progress:
-
-            def watch(what: str, done: float, left: float | None) -> None:
-                soon = "" if left is None else f", about {timedelta(seconds=round(left))} left"
-                progress(round(1000 * done), 1000, what + soon)
-
             fitted = FittedFile.of(
-                path, target, folder, drop=drop, centres=Centres(count=count), budget=budget, seed=seed, progress=watch
-            )
+                path, target, folder, drop=drop, centres=Centres(count=count), budget=budget, seed=seed,
+                progress=ui.with_time_left(progress),
+            )  # fmt: skip
     except KeyboardInterrupt:
         print(f"what was done is in {folder}; the same command goes on with it.", file=sys.stderr)
         raise

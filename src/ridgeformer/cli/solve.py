@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -82,10 +81,6 @@ def solve(
         def watch(step: int, alpha: Tensor, residual: Tensor) -> None:
             progress(0, None, f"step {step}, relative residual {float(residual.max()):.1e}")
 
-        def passing(what: str, done: float, left: float | None) -> None:
-            soon = "" if left is None else f", about {timedelta(seconds=round(left))} left"
-            progress(round(1000 * done), 1000, what + soon)
-
         progress(0, None, f"solving for {len(rows):,} rows")
         fit = run_solve(
             build_kernel(kernel, rows, temperature=tau, order=order),
@@ -102,7 +97,7 @@ def solve(
             engine=chosen,
             seed=seed,
             callback=watch,
-            progress=passing,
+            progress=ui.with_time_left(progress),
         )
     facts = _facts(split, fit, ridge, time.perf_counter() - begin)
     ui.print_json(facts) if json else _show(facts)

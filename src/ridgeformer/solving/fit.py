@@ -20,7 +20,7 @@ from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
 from ridgeformer.solving.centre_features import CentreFeatures
 from ridgeformer.solving.direct import Inverse, factorise_in_place, inverse_diagonal
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
-from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.plan import FACTORISED, Plan
 from ridgeformer.solving.predictions import Predictions, UnansweredWarning, name_unanswered, nearest_distance
 from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import check_memory
@@ -180,7 +180,9 @@ class Fit:
         """
         if self.status is not Status.SUBSET or self.centres is None:
             raise InputError(f"this fit ended as {self.status.value!r}: one on centres is 'subset'.")
-        return CentreFeatures(self.kernel, self.X, self.y.reshape(len(self.X), -1), self.centres, self.ridge)
+        y, n = self.y.reshape(len(self.X), -1), len(self.X)
+        uniform = self.plan is not None and n * self.plan.rank > FACTORISED
+        return CentreFeatures(self.kernel, self.X, y, self.centres, self.ridge, uniform)
 
     @cached_property
     def inverse_diagonal(self) -> Float[Tensor, " n"]:
