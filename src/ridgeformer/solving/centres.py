@@ -7,6 +7,7 @@ of rows at a time, and conjugate gradients solve the normal equations.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -19,7 +20,7 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel, LogitKernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solving.checkpoint import Checkpoint, describe_problem
-from ridgeformer.solving.direct import factorise_in_place
+from ridgeformer.solving.distance import estimate_distance, sampled_distance
 from ridgeformer.solving.engines.fused import FusedRows, fuses
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
@@ -29,7 +30,8 @@ from ridgeformer.solving.normal_equations import (
     Descent,
     Forecast,
     NormalEquations,
-    precondition,
+    factor_of,
+    sampled_gram,
 )
 from ridgeformer.solving.plan import BLOCK, FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
@@ -175,12 +177,14 @@ class CentreProducts:
             self.forecast.advance(len(rows))
         return total
 
-    def residual(self, B: Float[Tensor, "m r"], y: Float[Tensor, "n r"]) -> tuple[Tensor, Float[Tensor, "m r"]]:
-        """Return r = y - K_c B and K_c'r, in float64."""
+    def residual(
+        self, B: Float[Tensor, "m r"], y: Float[Tensor, "n r"], dtype: torch.dtype = torch.float64
+    ) -> tuple[Tensor, Float[Tensor, "m r"]]:
+        """Return r = y - K_c B and K_c'r, entries and the sums of some rows in `dtype`."""
         left, total = torch.empty_like(y), torch.zeros_like(B)
-        self.forecast.begin("float64")
+        self.forecast.begin(str(dtype).removeprefix("torch."))
         for rows, given, place in zip(self.X.split(BLOCK), y.split(BLOCK), left.split(BLOCK), strict=True):
-            found, part = self._pass(rows, B, given, torch.float64)
+            found, part = self._pass(rows, B, given, dtype)
             place.copy_(found)
             total += part
             self.forecast.advance(len(rows))
@@ -203,77 +207,145 @@ class CentreProducts:
 def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | None) -> None:
     """Solve (K_c'K_c + ridge K_cc) b = K_c'y for uniformly drawn centres, one pass over the rows a step.
 
-    Where the run has a folder for checkpoints, every step is written there, and a step that was is not taken again.
+    A rough fit on the first half of the centres comes before: it is what the other starts from, and what its distance
+    from the fit of all rows is estimated with. Where the run has a folder for checkpoints, every step is written there,
+    and a step that was is not taken again.
     """
     system, y, begun = run.system, run.system.y, time.perf_counter()
     order = torch.randperm(system.n, generator=generator).to(system.X.device)
-    centres = run.centres = _independent(system, order[:count])
-    Z = system.X[centres].to(torch.float64)
-    K, forecast = system.kernel.dense(Z, Z), Forecast(system.n, run.progress)
-    products = CentreProducts(system.kernel, system.X, Z, forecast)
-    sampled = system.X[order[: min(system.n, GRAM_ROWS * count)]]
-    lower = precondition(system.kernel, sampled, Z, K, system.ridge, system.n)
-    judged: list[tuple[Tensor, Tensor]] = []  # the last coefficients, and what they leave of y: a column of n numbers
-
-    def judge(b: Tensor) -> tuple[Tensor, Tensor]:
-        judged.clear()
-        b = system.rounded(b).contiguous()
-        left, pull = products.residual(b, y)
-        judged.append((b, left))
-        return b, pull - system.ridge * (K @ b)
-
-    equations = NormalEquations(K, lower, system.ridge, products.normal, judge)
+    streamed = _Streamed(run, order, count)
+    centres = run.centres = streamed.centres
     kept = _checkpoint(run, count)
     held = None if kept is None else kept.load()
-    if held is not None:
-        at = Descent.unpack(*held)
-    elif warm is None:
-        b, gradient = judge(y.new_zeros(len(centres), y.shape[1]))
-        at = equations.begin(b, gradient, gradient)
-    else:  # one pass for the gradients at both
-        b = system.rounded(warm[centres])
-        both = products.residual(torch.cat([b, torch.zeros_like(b)], 1), y.repeat(1, 2))[1].split(y.shape[1], 1)
-        at = equations.begin(b, both[0] - system.ridge * (K @ b), both[1])
-    forecast.at, before, noted = at, at.seconds, len(at.relative)
-    run.steps += noted
-    run.relative.extend(at.relative)
+    before = 0.0 if held is None else held[1]["seconds"]
 
-    def note(at: Descent) -> bool:
+    def save(at: Descent) -> bool:
         at.seconds = before + time.perf_counter() - begun
         if kept is not None:
             kept.save(*at.pack())
+        return False
+
+    def note(at: Descent) -> bool:
+        save(at)
         if len(at.relative) == run.steps:
             return False
         run.steps += 1
         run.relative.append(at.relative[-1])
         if run.callback is not None:
             now = torch.zeros_like(y)
-            now[centres] = at.b + equations.change(at)
+            now[centres] = at.b + streamed.equations.change(at)
             if run.callback(run.steps, system.values(now), at.relative[-1]):
                 run.status = Status.STOPPED
         return run.status is Status.STOPPED
 
-    equations.solve(at, note)
-    run.seconds = before + time.perf_counter() - begun
-    if kept is not None and run.status is not Status.STOPPED:
-        at.seconds = run.seconds
-        kept.save(*at.pack())
-    b, left = at.b, judged[0][1] if judged and judged[0][0] is at.b else products.residual(at.b, y)[0]
-    judged.clear()
+    at = streamed.begin(warm) if held is None else Descent.unpack(*held)
+    if at.half is None:
+        at = streamed.second_half(at, save)
+    run.steps, streamed.forecast.at = len(at.relative), at
+    run.relative.extend(at.relative)
+    assert at.half is not None
+    streamed.half = at.half
+    streamed.equations.solve(at, note)
+    if run.status is not Status.STOPPED:
+        save(at)
+    left, left_half = streamed.left(at.b).split(y.shape[1], 1)
     alpha = torch.zeros_like(y)
-    alpha[centres] = b
-    # the penalised error J is strongly convex: a squared difference from its minimiser is at most J here minus J there
-    excess = left.square().sum(0) + system.ridge * (b * (K @ b)).sum(0)
+    alpha[centres] = at.b
     judged_by = order[-LOCAL_ROWS:]
-    error = torch.minimum(_local_error(system, Z, K, left, judged_by), (excess / system.n).sqrt())
-    cross = system.kernel.dense(system.X[judged_by].to(torch.float64), Z)
-    weight = torch.linalg.solve_triangular(lower, cross.T, upper=False).square().sum(0)
-    if len(sampled) < system.n:  # the factor is of other rows: with its own term, a row's weight stays below one
+    cross = system.kernel.dense(system.X[judged_by].to(torch.float64), streamed.Z)
+    weight = torch.linalg.solve_triangular(streamed.equations.lower, cross.T, upper=False).square().sum(0)
+    if GRAM_ROWS * count < system.n:  # the factor is of other rows: with its own term, a row's weight stays below one
         weight = weight / (1 + weight)
     _leave_out(run, left[judged_by], weight)
+    error = streamed.distance(at.b, left, left_half, judged_by, cross)
+    run.seconds = before + time.perf_counter() - begun
     _finish(run, alpha, left - system.ridge * alpha, error)
     if run.status is Status.SUBSET and at.reached > ACCURACY:
         run.status = Status.BREAKDOWN
+
+
+class _Streamed:
+    """The normal equations of centres and of the first half of them, and what is left of the targets."""
+
+    def __init__(self, run: Run, order: Tensor, count: int) -> None:
+        self.system = system = run.system
+        self.centres = _independent(system, order[:count])
+        place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+        self.first = (place[self.centres] < count // 2).nonzero()[:, 0]
+        self.Z = Z = system.X[self.centres].to(torch.float64)
+        K, self.forecast = system.kernel.dense(Z, Z), Forecast(system.n, run.progress)
+        sampled = system.X[order[: min(system.n, GRAM_ROWS * count)]]
+        gram = sampled_gram(system.kernel, sampled, Z, K, system.ridge, system.n)
+        self.products = CentreProducts(system.kernel, system.X, Z, self.forecast)
+        self.equations = NormalEquations(K, factor_of(gram), system.ridge, self.products.normal, self.judge)
+        self.gram, self.half = gram[self.first][:, self.first], torch.zeros_like(Z[:, :0])
+        self._judged: tuple[Tensor, Tensor] | None = None  # the last coefficients, and what they leave
+
+    def judge(self, b: Tensor) -> tuple[Tensor, Tensor]:
+        """Return b as the caller gets it, and the gradient there; what the half leaves comes with it."""
+        self._judged = None
+        y, b = self.system.y, self.system.rounded(b).contiguous()
+        columns = torch.cat([b, self.half], 1)
+        left, pull = self.products.residual(columns, y.repeat(1, columns.shape[1] // y.shape[1]))
+        self._judged = b, left
+        return b, pull[:, : y.shape[1]] - self.system.ridge * (self.equations.K @ b)
+
+    def left(self, b: Tensor) -> Float[Tensor, "n columns"]:
+        """Return what b and the half leave of the targets: known if b was judged last."""
+        if self._judged is None or self._judged[0] is not b:
+            self.judge(b)
+        assert self._judged is not None
+        left, self._judged = self._judged[1], None
+        return left
+
+    def begin(self, warm: Tensor | None) -> Descent:
+        """Return the descent on half of the centres, from given coefficients or from zero."""
+        y, h, equations = self.system.y, self.first, self._first_half()
+        none = y.new_zeros(len(self.Z), y.shape[1])
+        at_zero = self.products.residual(none, y, torch.float32)[1]
+        b = none[h] if warm is None else warm[self.centres[h]]
+        size = b.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny) if len(h) else 1.0
+        image = equations.normal(b / size, torch.float32) * size if bool(b.any()) else torch.zeros_like(b)
+        at = equations.begin(b, at_zero[h] - image - equations.ridge * (equations.K @ b), at_zero[h])
+        at.at_zero = at_zero
+        return at
+
+    def second_half(self, at: Descent, save: Callable[[Descent], bool]) -> Descent:
+        """Finish the half, and return the descent on all centres that starts from it."""
+        assert at.at_zero is not None
+        half = torch.zeros_like(at.at_zero)
+        if len(self.first):
+            half[self.first] = self._first_half().approach(at, save)
+        start = self.equations.begin(*self.judge(half), at.at_zero)
+        start.half = half
+        save(start)
+        return start
+
+    def _first_half(self) -> NormalEquations:
+        h, system = self.first, self.system
+        products = CentreProducts(system.kernel, system.X, self.Z[h], self.forecast) if len(h) else self.products
+        lower = factor_of(self.gram) if len(h) else self.gram
+        return NormalEquations(self.equations.K[h][:, h], lower, system.ridge, products.normal, self.judge)
+
+    def distance(self, b: Tensor, left: Tensor, left_half: Tensor, rows: Tensor, cross: Tensor) -> Float[Tensor, " r"]:
+        """Return the estimate of `solving.distance`, from some rows; one pass over all of them."""
+        system, K, r = self.system, self.equations.K, b.shape[1]
+        S = system.X[rows].to(torch.float64)
+        both = torch.cat([left, left_half], 1)
+        pull = CentreProducts(system.kernel, system.X, S).residual(both.new_zeros(len(S), 2 * r), both)[1]
+        v = pull / system.ridge - (system.y[rows].repeat(1, 2) - both[rows])
+        own, found = system.kernel.dense(S, S), []
+        for chosen, columns in ((slice(None), v[:, :r]), (self.first, v[:, r:])):
+            part = K[chosen][:, chosen]
+            half = (
+                torch.linalg.solve_triangular(factor_of(part), cross[:, chosen].T, upper=False) if len(part) else None
+            )
+            E = own - half.T @ half if half is not None else own
+            found.append(sampled_distance(E, columns, system.ridge, system.n)["g"])
+        change = (left - left_half).square().mean(0).sqrt()
+        # the penalised error J is strongly convex: a squared distance from its minimiser is at most the excess of J
+        excess = left.square().sum(0) + system.ridge * (b * (K @ b)).sum(0)
+        return torch.minimum(estimate_distance(found[0], found[1], change), (excess / system.n).sqrt())
 
 
 def _checkpoint(run: Run, count: int) -> Checkpoint | None:
@@ -295,25 +367,6 @@ def _independent(system: RidgeSystem, centres: Tensor) -> Tensor:
     K = system.kernel.dense(Z, Z).cpu().numpy()
     _, pivots, rank, _ = dpstrf(K, tol=SPANNED * float(K.diagonal().max()))
     return centres[torch.from_numpy(pivots[:rank] - 1).to(centres)]
-
-
-def _local_error(system: RidgeSystem, Z: Tensor, K: Tensor, left: Tensor, rows: Tensor) -> Float[Tensor, " r"]:
-    """Return an estimate of the root mean square difference from the fit of all rows.
-
-    With E = K - its Nystrom approximation and v = K (y - f) / ridge - f, the difference at the training rows is
-    ridge (ridge + E)^-1 v if the approximation is exact for all but E; here with E and v at some rows only.
-    """
-    X, S = system.X, system.X[rows].to(torch.float64)
-    _, pull = CentreProducts(system.kernel, X, S).residual(left.new_zeros(len(S), left.shape[1]), left)
-    v = pull / system.ridge - (system.y[rows] - left[rows])
-    cross = system.kernel.dense(S, Z)
-    jitter = torch.finfo(torch.float64).eps * float(K.diagonal().sum())
-    while not factorise_in_place(lower := K.clone(), jitter):
-        jitter *= 10
-    half = torch.linalg.solve_triangular(lower.tril_(), cross.T, upper=False)
-    E = system.kernel.dense(S, S) - half.T @ half
-    E.diagonal().add_(system.ridge)
-    return system.ridge * torch.linalg.solve(E, v).square().mean(0).sqrt()
 
 
 def _error(

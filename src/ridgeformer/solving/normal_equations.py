@@ -19,11 +19,17 @@ from torch import Tensor
 from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel
 from ridgeformer.solving.direct import factorise_in_place
 
-__all__ = ["ACCURACY", "CYCLE_STEPS", "GRAM_ROWS", "Descent", "Forecast", "NormalEquations", "Told", "precondition"]
+__all__ = [
+    "ACCURACY", "CYCLE_STEPS", "GRAM_ROWS", "Descent", "Forecast", "NormalEquations", "Told", "factor_of",
+    "sampled_gram",
+]  # fmt: skip
 
 ACCURACY, CYCLES, CYCLE_STEPS = 1e-4, 6, 30
 """The residual of the normal equations, in the norm of the preconditioner, at which they are solved; cycles against the
 float64 residual at most, and steps in float32 of each."""
+
+ROUGHLY = 1e-2
+"""The same for a fit that only serves to judge another."""
 
 GRAM_ROWS = 8
 """Rows a centre from which the preconditioner is made."""
@@ -51,6 +57,8 @@ class Descent:
         relative: what the recursion said after every step.
         seconds: spent so far.
         done: whether nothing is left to do.
+        at_zero: while the fit on half of the centres is made, the gradient of that on all at zero.
+        half: coefficients of the fit on half of the centres, (m, r) with zeros for the others.
     """
 
     b: Tensor
@@ -67,6 +75,8 @@ class Descent:
     relative: list[Tensor] = field(default_factory=list)
     seconds: float = 0.0
     done: bool = False
+    at_zero: Tensor | None = None
+    half: Tensor | None = None
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return its arrays, and everything else as plain values."""
@@ -105,13 +115,11 @@ class NormalEquations:
         return torch.linalg.solve_triangular(self.lower, gradient, upper=False).norm(dim=0)
 
     def begin(self, b: Tensor, gradient: Tensor, at_zero: Tensor) -> Descent:
-        """Return the descent from b, or from zero for outputs where b is no nearer; `at_zero` is the gradient there."""
-        start, now = self.size(at_zero), self.size(gradient)
+        """Return the descent from b, where the gradient is given; residuals are relative to that at zero."""
+        start = self.size(at_zero)
         start = torch.where(start > 0, start, 1.0)
-        b, gradient = torch.where(now < start, b, 0.0), torch.where(now < start, gradient, at_zero)
-        return Descent(
-            b.contiguous(), gradient.contiguous(), start, reached=float((torch.minimum(now, start) / start).max())
-        )
+        reached = float((self.size(gradient) / start).max())
+        return Descent(b.contiguous(), gradient.contiguous(), start, reached)
 
     def solve(self, at: Descent, note: Callable[[Descent], bool]) -> None:
         """Go on from a state until the float64 gradient is small or does not get smaller.
@@ -121,13 +129,7 @@ class NormalEquations:
         and every cycle; it stops the descent by returning True.
         """
         while at.cycle < CYCLES and not at.done and at.reached > ACCURACY:
-            if at.r is None:
-                at.r = torch.linalg.solve_triangular(self.lower, at.gradient, upper=False).contiguous()
-                at.found, at.p, at.rho = torch.zeros_like(at.r), at.r.clone(), at.r.square().sum(0)
-            stopped = False
-            while at.step < CYCLE_STEPS and not stopped and bool((at.r.norm(dim=0) / at.start > ACCURACY / 2).any()):
-                self._step(at)
-                stopped = note(at)
+            stopped = self._advance(at, ACCURACY / 2, note)
             b, gradient = self.judge(at.b + self.change(at))
             now = float((self.size(gradient) / at.start).max())
             if now < at.reached:
@@ -139,6 +141,22 @@ class NormalEquations:
             if not stopped:
                 note(at)
         at.done = True
+
+    def approach(self, at: Descent, note: Callable[[Descent], bool]) -> Float[Tensor, "m r"]:
+        """Return coefficients from one cycle in float32 that nobody judges: a rough solution, cheaply."""
+        self._advance(at, ROUGHLY, note)
+        return at.b + self.change(at)
+
+    def _advance(self, at: Descent, accuracy: float, note: Callable[[Descent], bool]) -> bool:
+        """Take steps until the recursion's residual is that small; return whether `note` stopped them."""
+        if at.r is None:
+            at.r = torch.linalg.solve_triangular(self.lower, at.gradient, upper=False).contiguous()
+            at.found, at.p, at.rho = torch.zeros_like(at.r), at.r.clone(), at.r.square().sum(0)
+        stopped = False
+        while at.step < CYCLE_STEPS and not stopped and bool((at.r.norm(dim=0) / at.start > accuracy).any()):
+            self._step(at)
+            stopped = note(at)
+        return stopped
 
     def change(self, at: Descent) -> Float[Tensor, "m r"]:
         """Return what the cycle has added to b so far."""
@@ -165,15 +183,19 @@ class NormalEquations:
         at.relative.append(at.r.norm(dim=0) / at.start)
 
 
-def precondition(
+def sampled_gram(
     kernel: Kernel, rows: Float[Tensor, "s d"], Z: Float[Tensor, "m d"], K: Tensor, ridge: float, n: int
 ) -> Float[Tensor, "m m"]:
-    """Return a Cholesky factor of (n / s) K_s'K_s + ridge K_cc from s sampled rows of n, in float64."""
+    """Return (n / s) K_s'K_s + ridge K_cc from s sampled rows of n, in float64."""
     gram = torch.zeros_like(K)
     for some in rows.split(max(1, BLOCK_ENTRIES // len(Z))):
         block = kernel.dense(some.to(torch.float64), Z)
         gram.addmm_(block.T, block)
-    gram.mul_(n / len(rows)).add_(K, alpha=ridge)
+    return gram.mul_(n / len(rows)).add_(K, alpha=ridge)
+
+
+def factor_of(gram: Float[Tensor, "m m"]) -> Float[Tensor, "m m"]:
+    """Return a Cholesky factor, with as little added to the diagonal as it takes."""
     jitter = torch.finfo(torch.float64).eps * float(gram.diagonal().sum())
     while not factorise_in_place(lower := gram.clone(), jitter):
         jitter *= 10
@@ -199,7 +221,8 @@ class Forecast:
         self.rates[self.kind] = (time.perf_counter() - self.begun) / self.seen * self.rows
         if self.tell is not None:
             step = 0 if self.at is None else len(self.at.relative)
-            what = f"step {step + 1}" if self.kind == "float32" else f"float64 residual after step {step}"
+            early = "half of the centres" if self.at is None else f"step {step + 1}"
+            what = early if self.kind == "float32" else f"float64 residual after step {step}"
             self.tell(what, self.seen / self.rows, self.remaining)
 
     @property

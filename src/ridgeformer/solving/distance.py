@@ -1,0 +1,54 @@
+"""How far a fit on centres is from that of all rows: an estimate, calibrated on tasks where the exact fit is known.
+
+With a = (y - f) / ridge, E = K - its Nystrom approximation and v = K a - f = E a, the difference at the training rows
+is ridge (K + ridge I)^-1 v. Where the centres have taken up what is smooth, K acts on v about as E does. Of E only some
+rows and columns are known. Either the rows that matter to each other are all among them (local), or they stand for all
+rows, whose eigenvalues are n / s times as large (global). The truth lies between, and the geometric mean of both, g, is
+wrong by a factor that changes little from m / 2 centres to m. So the fit on half of the centres is made too. If the
+differences from it and from that of all rows are about orthogonal, and fall by rho = g_m / g_{m/2}, the distance is
+that between the two fits times rho / sqrt(1 - rho^2). The estimate is the geometric mean of this one and g.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ridgeformer.solving.direct import factorise_in_place
+
+__all__ = ["LARGEST_RATIO", "estimate_distance", "sampled_distance"]
+
+LARGEST_RATIO = 0.95
+"""Of g_m and g_{m/2}: where they are nearly alike, nothing can be said by doubling."""
+
+
+def sampled_distance(E: Float[Tensor, "s s"], v: Float[Tensor, "s r"], ridge: float, n: int) -> dict[str, Tensor]:
+    """Return the local and the global estimate of the distance, and their geometric mean g, per output.
+
+    Example:
+        >>> found = sampled_distance(torch.eye(2).double(), torch.ones(2, 1).double(), 1.0, n=6)
+        >>> {name: round(float(value), 3) for name, value in found.items()}
+        {'local': 0.5, 'global': 0.25, 'g': 0.354}
+    """
+
+    def shrunk(scale: float) -> Tensor:
+        jitter = torch.finfo(torch.float64).eps * float(E.diagonal().abs().sum())
+        while not factorise_in_place(lower := scale * E, ridge + jitter):  # rounding may make E indefinite
+            jitter *= 10
+        return ridge * torch.cholesky_solve(v, lower.tril_()).square().mean(0).sqrt()
+
+    local, everywhere = shrunk(1.0), shrunk(n / len(E))
+    return {"local": local, "global": everywhere, "g": (local * everywhere).sqrt()}
+
+
+def estimate_distance(g: Tensor, g_half: Tensor, change: Tensor) -> Tensor:
+    """Return the estimate from g on all centres, on half of them, and the distance between the two fits, per output.
+
+    Example:
+        >>> g, g_half, change = torch.tensor([[3.0], [5.0], [4.0]])
+        >>> round(float(estimate_distance(g, g_half, change)), 3)  # the theorem of Pythagoras
+        3.0
+    """
+    ratio = torch.where(g_half > 0, g / torch.where(g_half > 0, g_half, 1.0), 0.0).clamp_max(LARGEST_RATIO)
+    return (g * change * ratio / (1 - ratio.square()).sqrt()).sqrt()
