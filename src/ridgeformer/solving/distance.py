@@ -6,7 +6,7 @@ rows and columns are known. Either the rows that matter to each other are all am
 rows, whose eigenvalues are n / s times as large (global). The truth lies between, and the geometric mean of both, g, is
 wrong by a factor that changes little from m / 2 centres to m. So the fit on half of the centres is made too. If the
 differences from it and from that of all rows are about orthogonal, and fall by rho = g_m / g_{m/2}, the distance is
-that between the two fits times rho / sqrt(1 - rho^2). The estimate is the geometric mean of this one and g.
+that between the two fits times rho / sqrt(1 - rho^2). The estimate is a factor times the geometric mean of that and g.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ __all__ = ["LARGEST_RATIO", "estimate_distance", "sampled_distance"]
 
 LARGEST_RATIO = 0.95
 """Of g_m and g_{m/2}: where they are nearly alike, nothing can be said by doubling."""
+
+FACTOR = 1.2
+"""Chosen on ten tasks (benchmarks/distance_calibration.py), where the median of truth over estimate was 1.12 with 5 %
+of the rows sampled and 1.38 with 1.5 %."""
 
 
 def sampled_distance(E: Float[Tensor, "s s"], v: Float[Tensor, "s r"], ridge: float, n: int) -> dict[str, Tensor]:
@@ -47,8 +51,8 @@ def estimate_distance(g: Tensor, g_half: Tensor, change: Tensor) -> Tensor:
 
     Example:
         >>> g, g_half, change = torch.tensor([[3.0], [5.0], [4.0]])
-        >>> round(float(estimate_distance(g, g_half, change)), 3)  # the theorem of Pythagoras
+        >>> round(float(estimate_distance(g, g_half, change) / FACTOR), 3)  # the theorem of Pythagoras
         3.0
     """
     ratio = torch.where(g_half > 0, g / torch.where(g_half > 0, g_half, 1.0), 0.0).clamp_max(LARGEST_RATIO)
-    return (g * change * ratio / (1 - ratio.square()).sqrt()).sqrt()
+    return FACTOR * (g * change * ratio / (1 - ratio.square()).sqrt()).sqrt()

@@ -17,7 +17,7 @@ from ridgeformer.algorithms import Iterate, Iterative
 from ridgeformer.algorithms.base import Precondition
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.normal_equations import Told
-from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.plan import FACTORISED, Plan
 from ridgeformer.solving.system import RidgeSystem, refuse_negative
 
 __all__ = ["Callback", "Doubling", "Run", "Status", "iterate", "refine"]
@@ -150,12 +150,7 @@ class Run:
             case Status.CONVERGED:
                 return f"Converged: {at}."
             case Status.SUBSET:
-                assert self.fit_error is not None
-                return (
-                    "Fitted on centres only: over the training rows the fit differs from that of all rows by at most "
-                    f"about {float((self.fit_error * system.unit).max()):.1e} in root mean square (estimated). Take "
-                    "more centres, or algorithm='auto' for all rows."
-                )
+                return self._distance()
             case Status.STOPPED:
                 return f"Stopped by the callback after {self.steps} steps: {at}."
             case Status.DIVERGED:
@@ -181,6 +176,24 @@ class Run:
             matrix = "preconditioned condition number" if spectrum.preconditioned else "condition number"
             remedy = self.plan.algorithm.advise_more_steps(system.tol, kappa, matrix)
         return f"Stopped after {self.steps} steps: {at}. {remedy}"
+
+    def _distance(self) -> str:
+        """Return one sentence on a fit on centres: how far it is from that of all rows, and how that is known."""
+        system, count = self.system, self.plan.rank
+        assert self.fit_error is not None
+        worst = int((self.fit_error * system.unit).argmax())
+        far, part = (
+            float(self.fit_error[worst] * system.unit[worst]),
+            float(self.fit_error[worst] / system.norms[worst]),
+        )
+        from_above = system.n * count <= FACTORISED
+        how = "estimated from above" if from_above else "an estimate, usually within a factor of 3"
+        return (
+            f"Fitted on centres only, {count:,} of {system.n:,} rows: over the training rows the fit differs from that "
+            f"of all rows by {'at most about' if from_above else 'about'} {far:.1e} in root mean square, "
+            f"{part * system.n**0.5:.2g} of the targets' ({how}, and no bound). Take more centres, or "
+            "algorithm='mixed_pcg' for all rows."
+        )
 
 
 def refine(run: Run, one_pass: Callable[[], bool]) -> None:
