@@ -26,11 +26,11 @@ from ridgeformer.solving.engines.thin import thin_product, transposed_thin_produ
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.normal_equations import (
     ACCURACY,
-    GRAM_ROWS,
     Descent,
     Forecast,
     NormalEquations,
     factor_of,
+    gram_rows,
     sampled_gram,
 )
 from ridgeformer.solving.plan import BLOCK, FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
@@ -177,14 +177,21 @@ class CentreProducts:
             self.forecast.advance(len(rows))
         return total
 
-    def residual(
-        self, B: Float[Tensor, "m r"], y: Float[Tensor, "n r"], dtype: torch.dtype = torch.float64
-    ) -> tuple[Tensor, Float[Tensor, "m r"]]:
-        """Return r = y - K_c B and K_c'r, entries and the sums of some rows in `dtype`."""
+    def pull(self, y: Float[Tensor, "n r"]) -> Float[Tensor, "m r"]:
+        """Return K_c'y, entries and the sums of some rows in float32: where a descent begins needs no more."""
+        total = y.new_zeros(len(self.Z), y.shape[1])
+        self.forecast.begin("float32")
+        for rows, given in zip(self.X.split(BLOCK), y.split(BLOCK), strict=True):
+            total += self._pass(rows, torch.zeros_like(total), given, torch.float32)[1]
+            self.forecast.advance(len(rows))
+        return total
+
+    def residual(self, B: Float[Tensor, "m r"], y: Float[Tensor, "n r"]) -> tuple[Tensor, Float[Tensor, "m r"]]:
+        """Return r = y - K_c B and K_c'r, in float64."""
         left, total = torch.empty_like(y), torch.zeros_like(B)
-        self.forecast.begin(str(dtype).removeprefix("torch."))
+        self.forecast.begin("float64")
         for rows, given, place in zip(self.X.split(BLOCK), y.split(BLOCK), left.split(BLOCK), strict=True):
-            found, part = self._pass(rows, B, given, dtype)
+            found, part = self._pass(rows, B, given, torch.float64)
             place.copy_(found)
             total += part
             self.forecast.advance(len(rows))
@@ -254,7 +261,9 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     judged_by = order[-LOCAL_ROWS:]
     cross = system.kernel.dense(system.X[judged_by].to(torch.float64), streamed.Z)
     weight = torch.linalg.solve_triangular(streamed.equations.lower, cross.T, upper=False).square().sum(0)
-    if GRAM_ROWS * count < system.n:  # the factor is of other rows: with its own term, a row's weight stays below one
+    if (
+        gram_rows(system.n, count) < system.n
+    ):  # the factor is of other rows: with its own term, a row's weight stays below one
         weight = weight / (1 + weight)
     _leave_out(run, left[judged_by], weight)
     error = streamed.distance(at.b, left, left_half, judged_by, cross)
@@ -274,7 +283,7 @@ class _Streamed:
         self.first = (place[self.centres] < count // 2).nonzero()[:, 0]
         self.Z = Z = system.X[self.centres].to(torch.float64)
         K, self.forecast = system.kernel.dense(Z, Z), Forecast(system.n, run.progress)
-        sampled = system.X[order[: min(system.n, GRAM_ROWS * count)]]
+        sampled = system.X[order[: gram_rows(system.n, count)]]
         gram = sampled_gram(system.kernel, sampled, Z, K, system.ridge, system.n)
         self.products = CentreProducts(system.kernel, system.X, Z, self.forecast)
         self.equations = NormalEquations(K, factor_of(gram), system.ridge, self.products.normal, self.judge)
@@ -302,7 +311,7 @@ class _Streamed:
         """Return the descent on half of the centres, from given coefficients or from zero."""
         y, h, equations = self.system.y, self.first, self._first_half()
         none = y.new_zeros(len(self.Z), y.shape[1])
-        at_zero = self.products.residual(none, y, torch.float32)[1]
+        at_zero = self.products.pull(y)
         b = none[h] if warm is None else warm[self.centres[h]]
         size = b.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny) if len(h) else 1.0
         image = equations.normal(b / size, torch.float32) * size if bool(b.any()) else torch.zeros_like(b)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from math import log
+from math import log, sqrt
 from typing import Any, TypeAlias
 
 import torch
@@ -18,9 +18,10 @@ from torch import Tensor
 
 from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel
 from ridgeformer.solving.direct import factorise_in_place
+from ridgeformer.solving.preconditioners.pivoted_cholesky import add_to_lower
 
 __all__ = [
-    "ACCURACY", "CYCLE_STEPS", "GRAM_ROWS", "Descent", "Forecast", "NormalEquations", "Told", "factor_of",
+    "ACCURACY", "CYCLE_STEPS", "Descent", "Forecast", "NormalEquations", "Told", "factor_of", "gram_rows",
     "sampled_gram",
 ]  # fmt: skip
 
@@ -31,8 +32,14 @@ float64 residual at most, and steps in float32 of each."""
 ROUGHLY = 1e-2
 """The same for a fit that only serves to judge another."""
 
-GRAM_ROWS = 8
-"""Rows a centre from which the preconditioner is made."""
+PATIENCE = 4
+"""Steps in float32 that may pass without a smaller residual."""
+
+GRAM_ROWS = (4, 8, 16, 32)
+"""Rows a centre from which the preconditioner may be made."""
+
+PASS = 24
+"""Time that one entry of K takes in a step, over that of a multiplication and addition of the preconditioner's."""
 
 USUAL_STEPS, DEARER = 8, 3.0
 """Steps that are assumed, and how much longer a float64 pass takes, until passes say better."""
@@ -132,11 +139,13 @@ class NormalEquations:
             stopped = self._advance(at, ACCURACY / 2, note)
             b, gradient = self.judge(at.b + self.change(at))
             now = float((self.size(gradient) / at.start).max())
-            if now < at.reached:
-                at.b, at.gradient = b.contiguous(), gradient.contiguous()
-            halved, at.reached = now < at.reached / 2, min(now, at.reached)
+            halved, lower = now < at.reached / 2, now < at.reached
+            if halved or (lower and (stopped or at.working == "float64")):
+                at.b, at.gradient, at.reached = b.contiguous(), gradient.contiguous(), now
+            elif not at.b.any():  # what float32 has gained is its own round-off; the gradient at zero may be that, too
+                at.gradient = self.judge(at.b)[1].contiguous()
             at.done = at.reached <= ACCURACY or stopped or (at.working == "float64" and not halved)
-            at.working = at.working if halved else "float64"
+            at.working = "float64" if stalls(at) or not halved else at.working
             at.cycle, at.step, at.found, at.r, at.p, at.rho = at.cycle + 1, 0, None, None, None, None
             if not stopped:
                 note(at)
@@ -153,10 +162,16 @@ class NormalEquations:
             at.r = torch.linalg.solve_triangular(self.lower, at.gradient, upper=False).contiguous()
             at.found, at.p, at.rho = torch.zeros_like(at.r), at.r.clone(), at.r.square().sum(0)
         stopped = False
-        while at.step < CYCLE_STEPS and not stopped and bool((at.r.norm(dim=0) / at.start > accuracy).any()):
+        while not stopped and not self._ends(at, accuracy):
             self._step(at)
             stopped = note(at)
         return stopped
+
+    def _ends(self, at: Descent, accuracy: float) -> bool:
+        """Whether the cycle has reached its aim, or its last step, or nothing any more."""
+        assert at.r is not None
+        small = bool((at.r.norm(dim=0) / at.start <= accuracy).all())
+        return small or at.step >= CYCLE_STEPS or stalls(at)
 
     def change(self, at: Descent) -> Float[Tensor, "m r"]:
         """Return what the cycle has added to b so far."""
@@ -183,19 +198,44 @@ class NormalEquations:
         at.relative.append(at.r.norm(dim=0) / at.start)
 
 
+def stalls(at: Descent) -> bool:
+    """Whether the last steps in float32 have not even halved the residual: its round-off is in the way."""
+    if at.working == "float64" or at.step <= PATIENCE:
+        return False
+    sizes = [float(one.max()) for one in at.relative[-at.step :]]
+    return min(sizes[-PATIENCE:]) > min(sizes[:-PATIENCE]) / 2
+
+
+def gram_rows(n: int, m: int) -> int:
+    """Return of how many rows to make the preconditioner of m centres: more of them save steps and cost a product.
+
+    From c rows a centre the eigenvalues of the preconditioned matrix are (1 +- 1 / sqrt(c))^2 at most, and conjugate
+    gradients gain a factor of about sqrt(2 c) a step, as measured.
+
+    Example:
+        >>> gram_rows(10**6, 5000) // 5000, gram_rows(5 * 10**6, 2000) // 2000
+        (4, 32)
+    """
+
+    def price(c: int) -> float:
+        return c * m**2 + PASS * n * log(2 / ACCURACY) / log(sqrt(2 * c))
+
+    return min(n, m * min(GRAM_ROWS, key=price))
+
+
 def sampled_gram(
     kernel: Kernel, rows: Float[Tensor, "s d"], Z: Float[Tensor, "m d"], K: Tensor, ridge: float, n: int
 ) -> Float[Tensor, "m m"]:
-    """Return (n / s) K_s'K_s + ridge K_cc from s sampled rows of n, in float64."""
+    """Return (n / s) K_s'K_s + ridge K_cc from s sampled rows of n, in float64; its lower triangle."""
     gram = torch.zeros_like(K)
     for some in rows.split(max(1, BLOCK_ENTRIES // len(Z))):
         block = kernel.dense(some.to(torch.float64), Z)
-        gram.addmm_(block.T, block)
+        add_to_lower(gram, block.T, block)
     return gram.mul_(n / len(rows)).add_(K, alpha=ridge)
 
 
 def factor_of(gram: Float[Tensor, "m m"]) -> Float[Tensor, "m m"]:
-    """Return a Cholesky factor, with as little added to the diagonal as it takes."""
+    """Return a Cholesky factor of a matrix of which the lower triangle is given, its diagonal raised if need be."""
     jitter = torch.finfo(torch.float64).eps * float(gram.diagonal().sum())
     while not factorise_in_place(lower := gram.clone(), jitter):
         jitter *= 10
@@ -234,6 +274,6 @@ class Forecast:
         if relative and self.kind == "float64":  # the pass that decides
             return left
         steps = float(USUAL_STEPS)
-        if relative and 0 < (now := float(relative[-1].max())):
+        if relative and (now := float(relative[-1].max())) > 0:
             steps = max(0.0, log(ACCURACY / 2) / log(min(0.9, now)) - 1) * len(relative)
         return left + max(0.0, steps - (self.kind == "float32")) * single + double

@@ -8,10 +8,12 @@ from math import ceil, sqrt
 import torch
 
 from ridgeformer.algorithms import Algorithm, Auto, Centres, Direct, MixedConjugateGradients, MixedDirect
+from ridgeformer.core.compiled import worthwhile
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import show_bytes
 from ridgeformer.kernels import LogitKernel
 from ridgeformer.solving.engines import Engine, strips
+from ridgeformer.solving.engines.fused import fuses
 from ridgeformer.solving.engines.tiles import COPIED_BYTES, TILE
 from ridgeformer.solving.engines.triangle import SPAN, lost, tile_size
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block, default_rank
@@ -29,7 +31,7 @@ LARGEST_FACTOR = 25_000
 """Largest n for a float64 Cholesky when float32 is too inaccurate."""
 
 NARROW = 64
-"""Largest number of features at which fused attention is faster than tiles."""
+"""Largest number of features at which fused attention is faster than tiles, without Numba."""
 
 LEAST_RANK = 32
 
@@ -61,7 +63,7 @@ class Plan:
 
     Attributes:
         algorithm: the one that runs; never `Auto`.
-        engine: how products with K are formed: features, stored, tiles, attention, or an engine of your own.
+        engine: how products with K are formed: features, stored, tiles, fused, attention, or an engine of your own.
         working: the precision of those products, or of the factorisation; the reported residual is float64 always.
         rank: of the preconditioner at most, or the number of centres; 0 where there is none.
         exact: whether K is kept for float64 residuals, beside its factor or its working precision.
@@ -307,8 +309,10 @@ def _matrix_free(
     n, d, size = system.n, system.d, working.itemsize
     rank = usual = ceil(LEAN * default_rank(n))
     block = max(600, n // LEAN_BLOCKS)
-    fused = isinstance(system.kernel, LogitKernel) and (d <= NARROW or system.X.device.type == "cuda")
-    chosen = engine or ("attention" if fused else "tiles")
+    logits = isinstance(system.kernel, LogitKernel)
+    attends = logits and (d <= NARROW or system.X.device.type == "cuda")
+    fused = logits and fuses(system.X) and worthwhile(n)
+    chosen = engine or ("fused" if fused else "attention" if attends else "tiles")
     # attention keeps queries, keys, values and outputs of all rows
     rows = 5 * size * n * max(d + 1, 16) if chosen == "attention" else _copied(system, size)
     why = f"K would take {show_bytes(size * n**2)} and {show_bytes(system.memory)} may be used"

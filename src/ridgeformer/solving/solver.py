@@ -91,7 +91,7 @@ def solve(
             chooses by size and memory (`Fit.plan` says what and why), direct, mixed_direct, mixed_pcg, nystrom,
             richardson, neumann, chebyshev, heavy_ball, nesterov, cg or pcg.
         tol: largest ||y - A alpha|| / ||y||, per output; 1e-10 in float64, 1e-5 in float32.
-        engine: how products with K are formed: triangle, stored, tiles, attention, features, dask or an `Engine`;
+        engine: how products with K are formed: triangle, stored, tiles, fused, attention, features, dask or `Engine`;
             chosen by default.
         memory: bytes that may be used beside the data; by default what is free.
         budget: seconds that `auto` may plan for. Above 60,000 rows it is 120 unless told: if all rows would take

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import t as student
 from torch import Tensor
 
 from ridgeformer import intervals
@@ -222,6 +221,8 @@ def _estimated(fit: Fit, Xq: Tensor, level: float, probes: int, seed: int, centr
 
 def _with_error(made: Interval, without: list[Interval]) -> Interval:
     """Return an interval with its error: the jackknife's over the groups of probes, and that of the solves."""
+    from scipy.stats import t as student
+
     groups, gaps = len(without), []
     quantile = float(student.ppf((1 + CONFIDENCE) / 2, groups - 1))
     for end in ("low", "high"):
