@@ -7,7 +7,7 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian
-from ridgeformer.solving import RidgeSystem, Status, centres, normal_equations, solve
+from ridgeformer.solving import RidgeSystem, Status, centres, halved_centres, normal_equations, solve
 from ridgeformer.solving import plan as plan_module
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.run import Run
@@ -123,7 +123,7 @@ def test_a_wrong_preconditioner_costs_steps_and_not_accuracy(monkeypatch):
     kind = Centres(count=20)
     good = solve(Gaussian(0.7), X, y, 0.1, algorithm=kind)
     wrong = lambda gram: torch.eye(len(gram), dtype=gram.dtype) * 300**0.5  # noqa: E731
-    monkeypatch.setattr(centres, "factor_of", wrong)
+    monkeypatch.setattr(halved_centres, "factor_of", wrong)
     poor = solve(Gaussian(0.7), X, y, 0.1, algorithm=kind)
     assert poor.steps > good.steps
     torch.testing.assert_close(poor.predict(X), good.predict(X), rtol=0, atol=5e-3)

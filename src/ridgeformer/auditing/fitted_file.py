@@ -31,7 +31,7 @@ __all__ = ["FittedFile", "load_fitted"]
 
 KIND = "coefficients on centres of a file"
 
-TUNED_ROWS = 2000
+TUNED_ROWS = 1000
 """Random rows on which temperature and ridge are chosen."""
 
 
@@ -75,7 +75,7 @@ class FittedFile:
         seed: int = 0,
         progress: Told | None = None,
     ) -> FittedFile:
-        """Convert a .csv or .parquet file into rows on disk, choose temperature and ridge on 2,000 of them, fit all.
+        """Convert a .csv or .parquet file into rows on disk, choose temperature and ridge on 1,000 of them, fit all.
 
         The kernel is the Gaussian: no row, however far out, overflows it. The ridge is the variance of noise over that
         of the function and does not depend on the number of rows. Everything is kept in `folder`, and the same call

@@ -7,7 +7,6 @@ of rows at a time, and conjugate gradients solve the normal equations.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -20,28 +19,17 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel, LogitKernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solving.checkpoint import Checkpoint, describe_problem
-from ridgeformer.solving.distance import estimate_distance, sampled_distance
 from ridgeformer.solving.engines.fused import FusedRows, fuses
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
-from ridgeformer.solving.normal_equations import (
-    ACCURACY,
-    Descent,
-    Forecast,
-    NormalEquations,
-    factor_of,
-    gram_rows,
-    sampled_gram,
-)
+from ridgeformer.solving.halved_centres import HalvedCentres, independent
+from ridgeformer.solving.normal_equations import ACCURACY, Descent, Forecast, gram_rows
 from ridgeformer.solving.plan import BLOCK, FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
 from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import RidgeSystem
 
 __all__ = ["double_centres", "fit_on_centres"]
-
-SPANNED = 1e-12
-"""Part of the largest k(x, x) below which a centre's distance from the span of others counts as none."""
 
 GROWTH = 2.5
 """How much longer twice the centres take, as assumed before they are tried."""
@@ -135,15 +123,10 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator, warm: Tenso
     rows = torch.randperm(system.n, generator=generator)[:LOCAL_ROWS].to(y.device)
     weight = torch.linalg.solve_triangular(lower, F[:, rows], upper=False).square().sum(0)
     run.centres = factor.pivots
-    _leave_out(run, (y - product)[rows], weight)
+    run.left_out_sample = (y - product)[rows] / (1 - weight.clamp(0, 0.99))[:, None]
+    run.left_out = run.left_out_sample.square().mean(0).sqrt()
     _finish(run, alpha, y - product.add_(alpha, alpha=system.ridge), error)
     run.seconds = time.perf_counter() - begun
-
-
-def _leave_out(run: Run, residuals: Float[Tensor, "s r"], weights: Float[Tensor, " s"]) -> None:
-    """Note leave-one-out residuals of sampled rows, from a row's weight in its own prediction, and their size."""
-    run.left_out_sample = residuals / (1 - weights.clamp(0, 0.99))[:, None]
-    run.left_out = run.left_out_sample.square().mean(0).sqrt()
 
 
 def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
@@ -220,8 +203,12 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     """
     system, y, begun = run.system, run.system.y, time.perf_counter()
     order = torch.randperm(system.n, generator=generator).to(system.X.device)
-    streamed = _Streamed(run, order, count)
-    centres = run.centres = streamed.centres
+    drawn = independent(system.kernel, system.X[order[:count]].to(torch.float64))
+    centres = run.centres = order[drawn]
+    Z, forecast = system.X[centres].to(torch.float64), Forecast(system.n, run.progress)
+    sampled, rows = system.X[order[: gram_rows(system.n, count)]], _Rows(system, Z, forecast)
+    first = (drawn < count // 2).nonzero()[:, 0]
+    streamed = HalvedCentres(system.kernel, system.ridge, system.n, Z, first, sampled, rows, system.rounded)
     kept = _checkpoint(run, count)
     held = None if kept is None else kept.load()
     before = 0.0 if held is None else held[1]["seconds"]
@@ -245,116 +232,67 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
                 run.status = Status.STOPPED
         return run.status is Status.STOPPED
 
-    at = streamed.begin(warm) if held is None else Descent.unpack(*held)
+    at = streamed.begin(None if warm is None else warm[centres]) if held is None else Descent.unpack(*held)
     if at.half is None:
         at = streamed.second_half(at, save)
-    run.steps, streamed.forecast.at = len(at.relative), at
+    run.steps, forecast.at = len(at.relative), at
     run.relative.extend(at.relative)
     assert at.half is not None
     streamed.half = at.half
     streamed.equations.solve(at, note)
     if run.status is not Status.STOPPED:
         save(at)
-    left, left_half = streamed.left(at.b).split(y.shape[1], 1)
+    left = rows.left(torch.cat([at.b, at.half], 1))[:, : y.shape[1]]
     alpha = torch.zeros_like(y)
     alpha[centres] = at.b
     judged_by = order[-LOCAL_ROWS:]
-    cross = system.kernel.dense(system.X[judged_by].to(torch.float64), streamed.Z)
-    weight = torch.linalg.solve_triangular(streamed.equations.lower, cross.T, upper=False).square().sum(0)
-    if (
-        gram_rows(system.n, count) < system.n
-    ):  # the factor is of other rows: with its own term, a row's weight stays below one
-        weight = weight / (1 + weight)
-    _leave_out(run, left[judged_by], weight)
-    error = streamed.distance(at.b, left, left_half, judged_by, cross)
+    S = system.X[judged_by].to(torch.float64)
+    run.left_out_sample = streamed.left_out(at.b, S, y[judged_by])
+    run.left_out = run.left_out_sample.square().mean(0).sqrt()
+    error = streamed.distance(at.b, S)
     run.seconds = before + time.perf_counter() - begun
     _finish(run, alpha, left - system.ridge * alpha, error)
     if run.status is Status.SUBSET and at.reached > ACCURACY:
         run.status = Status.BREAKDOWN
 
 
-class _Streamed:
-    """The normal equations of centres and of the first half of them, and what is left of the targets."""
+class _Rows:
+    """Passes over rows of this machine, which keep what the last coefficients leave of the targets."""
 
-    def __init__(self, run: Run, order: Tensor, count: int) -> None:
-        self.system = system = run.system
-        self.centres = _independent(system, order[:count])
-        place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-        self.first = (place[self.centres] < count // 2).nonzero()[:, 0]
-        self.Z = Z = system.X[self.centres].to(torch.float64)
-        K, self.forecast = system.kernel.dense(Z, Z), Forecast(system.n, run.progress)
-        sampled = system.X[order[: gram_rows(system.n, count)]]
-        gram = sampled_gram(system.kernel, sampled, Z, K, system.ridge, system.n)
-        self.products = CentreProducts(system.kernel, system.X, Z, self.forecast)
-        self.equations = NormalEquations(K, factor_of(gram), system.ridge, self.products.normal, self.judge)
-        self.gram, self.half = gram[self.first][:, self.first], torch.zeros_like(Z[:, :0])
-        self._judged: tuple[Tensor, Tensor] | None = None  # the last coefficients, and what they leave
+    def __init__(self, system: RidgeSystem, Z: Float[Tensor, "m d"], forecast: Forecast) -> None:
+        self.system, self.forecast = system, forecast
+        self.products = CentreProducts(system.kernel, system.X, Z, forecast)
+        self._kept: tuple[Tensor, Tensor] | None = None
 
-    def judge(self, b: Tensor) -> tuple[Tensor, Tensor]:
-        """Return b as the caller gets it, and the gradient there; what the half leaves comes with it."""
-        self._judged = None
-        y, b = self.system.y, self.system.rounded(b).contiguous()
-        columns = torch.cat([b, self.half], 1)
-        left, pull = self.products.residual(columns, y.repeat(1, columns.shape[1] // y.shape[1]))
-        self._judged = b, left
-        return b, pull[:, : y.shape[1]] - self.system.ridge * (self.equations.K @ b)
+    def normal(self, P: Tensor, dtype: torch.dtype) -> Tensor:
+        return self.products.normal(P, dtype)
 
-    def left(self, b: Tensor) -> Float[Tensor, "n columns"]:
-        """Return what b and the half leave of the targets: known if b was judged last."""
-        if self._judged is None or self._judged[0] is not b:
-            self.judge(b)
-        assert self._judged is not None
-        left, self._judged = self._judged[1], None
-        return left
+    def pull(self) -> Tensor:
+        return self.products.pull(self.system.y)
 
-    def begin(self, warm: Tensor | None) -> Descent:
-        """Return the descent on half of the centres, from given coefficients or from zero."""
-        y, h, equations = self.system.y, self.first, self._first_half()
-        none = y.new_zeros(len(self.Z), y.shape[1])
-        at_zero = self.products.pull(y)
-        b = none[h] if warm is None else warm[self.centres[h]]
-        size = b.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny) if len(h) else 1.0
-        image = equations.normal(b / size, torch.float32) * size if bool(b.any()) else torch.zeros_like(b)
-        at = equations.begin(b, at_zero[h] - image - equations.ridge * (equations.K @ b), at_zero[h])
-        at.at_zero = at_zero
-        return at
+    def residual(self, B: Tensor) -> Tensor:
+        self._kept, y = None, self.system.y
+        left, pull = self.products.residual(B, y.repeat(1, B.shape[1] // y.shape[1]))
+        self._kept = B, left
+        return pull
 
-    def second_half(self, at: Descent, save: Callable[[Descent], bool]) -> Descent:
-        """Finish the half, and return the descent on all centres that starts from it."""
-        assert at.at_zero is not None
-        half = torch.zeros_like(at.at_zero)
-        if len(self.first):
-            half[self.first] = self._first_half().approach(at, save)
-        start = self.equations.begin(*self.judge(half), at.at_zero)
-        start.half = half
-        save(start)
-        return start
+    def left(self, B: Tensor) -> Float[Tensor, "n columns"]:
+        """Return what B leaves of the targets: known if it was judged last."""
+        if self._kept is None or not torch.equal(self._kept[0], B):
+            self.residual(B)
+        assert self._kept is not None
+        return self._kept[1]
 
-    def _first_half(self) -> NormalEquations:
-        h, system = self.first, self.system
-        products = CentreProducts(system.kernel, system.X, self.Z[h], self.forecast) if len(h) else self.products
-        lower = factor_of(self.gram) if len(h) else self.gram
-        return NormalEquations(self.equations.K[h][:, h], lower, system.ridge, products.normal, self.judge)
+    def judged(self, B: Tensor, S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        left = self.left(B)
+        _, pull = CentreProducts(self.system.kernel, self.system.X, S).residual(
+            left.new_zeros(len(S), B.shape[1]), left
+        )
+        first, second = left.split(B.shape[1] // 2, 1)
+        return pull, first.square().sum(0), (first - second).square().sum(0)
 
-    def distance(self, b: Tensor, left: Tensor, left_half: Tensor, rows: Tensor, cross: Tensor) -> Float[Tensor, " r"]:
-        """Return the estimate of `solving.distance`, from some rows; one pass over all of them."""
-        system, K, r = self.system, self.equations.K, b.shape[1]
-        S = system.X[rows].to(torch.float64)
-        both = torch.cat([left, left_half], 1)
-        pull = CentreProducts(system.kernel, system.X, S).residual(both.new_zeros(len(S), 2 * r), both)[1]
-        v = pull / system.ridge - (system.y[rows].repeat(1, 2) - both[rows])
-        own, found = system.kernel.dense(S, S), []
-        for chosen, columns in ((slice(None), v[:, :r]), (self.first, v[:, r:])):
-            part = K[chosen][:, chosen]
-            half = (
-                torch.linalg.solve_triangular(factor_of(part), cross[:, chosen].T, upper=False) if len(part) else None
-            )
-            E = own - half.T @ half if half is not None else own
-            found.append(sampled_distance(E, columns, system.ridge, system.n)["g"])
-        change = (left - left_half).square().mean(0).sqrt()
-        # the penalised error J is strongly convex: a squared distance from its minimiser is at most the excess of J
-        excess = left.square().sum(0) + system.ridge * (b * (K @ b)).sum(0)
-        return torch.minimum(estimate_distance(found[0], found[1], change), (excess / system.n).sqrt())
+    def others(self, Z: Tensor) -> _Rows:
+        return _Rows(self.system, Z, self.forecast)
 
 
 def _checkpoint(run: Run, count: int) -> Checkpoint | None:
@@ -366,16 +304,6 @@ def _checkpoint(run: Run, count: int) -> Checkpoint | None:
         run.problem = describe_problem(system.kernel, system.X, system.targets, ridge=system.ridge)
     problem = {**run.problem, "seed": run.seed, "centres": count}
     return Checkpoint(run.checkpoint / f"centres-{count}.safetensors", problem)
-
-
-def _independent(system: RidgeSystem, centres: Tensor) -> Tensor:
-    """Return the centres without those that the others span to twelve digits: coefficients on these would be noise."""
-    from scipy.linalg.lapack import dpstrf
-
-    Z = system.X[centres].to(torch.float64)
-    K = system.kernel.dense(Z, Z).cpu().numpy()
-    _, pivots, rank, _ = dpstrf(K, tol=SPANNED * float(K.diagonal().max()))
-    return centres[torch.from_numpy(pivots[:rank] - 1).to(centres)]
 
 
 def _error(

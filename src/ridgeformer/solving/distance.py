@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ridgeformer.solving.direct import factorise_in_place
 
-__all__ = ["LARGEST_RATIO", "estimate_distance", "sampled_distance"]
+__all__ = ["LARGEST_RATIO", "describe_distance", "estimate_distance", "sampled_distance"]
 
 LARGEST_RATIO = 0.95
 """Of g_m and g_{m/2}: where they are nearly alike, nothing can be said by doubling."""
@@ -56,3 +56,25 @@ def estimate_distance(g: Tensor, g_half: Tensor, change: Tensor) -> Tensor:
     """
     ratio = torch.where(g_half > 0, g / torch.where(g_half > 0, g_half, 1.0), 0.0).clamp_max(LARGEST_RATIO)
     return FACTOR * (g * change * ratio / (1 - ratio.square()).sqrt()).sqrt()
+
+
+def describe_distance(count: int, n: int, distance: Tensor, size: Tensor, *, from_above: bool) -> str:
+    """Return one sentence on a fit on centres: how far it is from that of all rows, and how that is known.
+
+    `distance` and `size`, the root mean square of the targets, are per output; `from_above` says that the estimate is
+    one of an upper bound.
+
+    Example:
+        >>> print(describe_distance(64, 9000, torch.tensor([0.02]), torch.tensor([2.0]), from_above=False))
+        Fitted on centres only, 64 of 9,000 rows: over the training rows the fit differs from that of all rows by about
+        2.0e-02 in root mean square, 0.01 of the targets' (an estimate, usually within a factor of 3, and no bound).
+        Take more centres, or algorithm='mixed_pcg' for all rows.
+    """
+    worst = int(distance.argmax())
+    far, part = float(distance[worst]), float(distance[worst] / size[worst]) if size[worst] > 0 else 0.0
+    how = "estimated from above" if from_above else "an estimate, usually within a factor of 3"
+    return (
+        f"Fitted on centres only, {count:,} of {n:,} rows: over the training rows the fit differs from that of all "
+        f"rows by {'at most about' if from_above else 'about'} {far:.1e} in root mean square, {part:.2g} of the targets' "
+        f"({how}, and no bound). Take more centres, or algorithm='mixed_pcg' for all rows."
+    )

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ridgeformer.algorithms import Iterate, Iterative
 from ridgeformer.algorithms.base import Precondition
+from ridgeformer.solving.distance import describe_distance
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.normal_equations import Told
 from ridgeformer.solving.plan import FACTORISED, Plan
@@ -181,19 +182,9 @@ class Run:
         """Return one sentence on a fit on centres: how far it is from that of all rows, and how that is known."""
         system, count = self.system, self.plan.rank
         assert self.fit_error is not None
-        worst = int((self.fit_error * system.unit).argmax())
-        far, part = (
-            float(self.fit_error[worst] * system.unit[worst]),
-            float(self.fit_error[worst] / system.norms[worst]),
-        )
+        size = system.norms * system.unit / system.n**0.5
         from_above = system.n * count <= FACTORISED
-        how = "estimated from above" if from_above else "an estimate, usually within a factor of 3"
-        return (
-            f"Fitted on centres only, {count:,} of {system.n:,} rows: over the training rows the fit differs from that "
-            f"of all rows by {'at most about' if from_above else 'about'} {far:.1e} in root mean square, "
-            f"{part * system.n**0.5:.2g} of the targets' ({how}, and no bound). Take more centres, or "
-            "algorithm='mixed_pcg' for all rows."
-        )
+        return describe_distance(count, system.n, self.fit_error * system.unit, size, from_above=from_above)
 
 
 def refine(run: Run, one_pass: Callable[[], bool]) -> None:
