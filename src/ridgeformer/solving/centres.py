@@ -19,27 +19,17 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel, LogitKernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solving.checkpoint import Checkpoint, describe_problem
-from ridgeformer.solving.direct import factorise_in_place
 from ridgeformer.solving.engines.fused import FusedRows, fuses
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
-from ridgeformer.solving.normal_equations import (
-    ACCURACY,
-    Descent,
-    Forecast,
-    NormalEquations,
-    gram_rows,
-    precondition,
-)
+from ridgeformer.solving.halved_centres import HalvedCentres, independent
+from ridgeformer.solving.normal_equations import ACCURACY, Descent, Forecast, gram_rows
 from ridgeformer.solving.plan import BLOCK, FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
 from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import RidgeSystem
 
 __all__ = ["double_centres", "fit_on_centres"]
-
-SPANNED = 1e-12
-"""Part of the largest k(x, x) below which a centre's distance from the span of others counts as none."""
 
 GROWTH = 2.5
 """How much longer twice the centres take, as assumed before they are tried."""
@@ -92,7 +82,7 @@ def double_centres(run: Run, algorithm: Centres) -> None:
     assert kept is not None
     run.alpha, run.residual, run.relative, run.steps = kept.alpha, kept.residual, kept.relative, kept.steps
     run.status, run.spectrum, run.fit_error, run.left_out = kept.status, kept.spectrum, kept.fit_error, kept.left_out
-    run.centres, run.seconds = kept.centres, seconds
+    run.centres, run.seconds, run.left_out_sample = kept.centres, seconds, kept.left_out_sample
     say = f"centres were doubled from {done[0].centres:,} to {done[-1].centres:,}, and no further: {why}"
     run.plan, run.doublings = replace(run.plan, rank=kept.plan.rank, reasons=(*run.plan.reasons, say)), done
 
@@ -132,14 +122,11 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator, warm: Tenso
     run.steps = 1
     rows = torch.randperm(system.n, generator=generator)[:LOCAL_ROWS].to(y.device)
     weight = torch.linalg.solve_triangular(lower, F[:, rows], upper=False).square().sum(0)
-    run.left_out, run.centres = _left_out((y - product)[rows], weight), factor.pivots
+    run.centres = factor.pivots
+    run.left_out_sample = (y - product)[rows] / (1 - weight.clamp(0, 0.99))[:, None]
+    run.left_out = run.left_out_sample.square().mean(0).sqrt()
     _finish(run, alpha, y - product.add_(alpha, alpha=system.ridge), error)
     run.seconds = time.perf_counter() - begun
-
-
-def _left_out(residuals: Float[Tensor, "s r"], weights: Float[Tensor, " s"]) -> Float[Tensor, " r"]:
-    """Return the root mean square of leave-one-out residuals, from a row's weight in its own prediction."""
-    return (residuals / (1 - weights.clamp(0, 0.99))[:, None]).square().mean(0).sqrt()
 
 
 def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
@@ -210,75 +197,102 @@ class CentreProducts:
 def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | None) -> None:
     """Solve (K_c'K_c + ridge K_cc) b = K_c'y for uniformly drawn centres, one pass over the rows a step.
 
-    Where the run has a folder for checkpoints, every step is written there, and a step that was is not taken again.
+    A rough fit on the first half of the centres comes before: it is what the other starts from, and what its distance
+    from the fit of all rows is estimated with. Where the run has a folder for checkpoints, every step is written there,
+    and a step that was is not taken again.
     """
     system, y, begun = run.system, run.system.y, time.perf_counter()
     order = torch.randperm(system.n, generator=generator).to(system.X.device)
-    centres = run.centres = _independent(system, order[:count])
-    Z = system.X[centres].to(torch.float64)
-    K, forecast = system.kernel.dense(Z, Z), Forecast(system.n, run.progress)
-    products = CentreProducts(system.kernel, system.X, Z, forecast)
-    sampled = system.X[order[: gram_rows(system.n, count)]]
-    lower = precondition(system.kernel, sampled, Z, K, system.ridge, system.n)
-    judged: list[tuple[Tensor, Tensor]] = []  # the last coefficients, and what they leave of y: a column of n numbers
-
-    def judge(b: Tensor) -> tuple[Tensor, Tensor]:
-        judged.clear()
-        b = system.rounded(b).contiguous()
-        left, pull = products.residual(b, y)
-        judged.append((b, left))
-        return b, pull - system.ridge * (K @ b)
-
-    equations = NormalEquations(K, lower, system.ridge, products.normal, judge)
+    drawn = independent(system.kernel, system.X[order[:count]].to(torch.float64))
+    centres = run.centres = order[drawn]
+    Z, forecast = system.X[centres].to(torch.float64), Forecast(system.n, run.progress)
+    sampled, rows = system.X[order[: gram_rows(system.n, count)]], _Rows(system, Z, forecast)
+    first = (drawn < count // 2).nonzero()[:, 0]
+    streamed = HalvedCentres(system.kernel, system.ridge, system.n, Z, first, sampled, rows, system.rounded)
     kept = _checkpoint(run, count)
     held = None if kept is None else kept.load()
-    if held is not None:
-        at = Descent.unpack(*held)
-    elif warm is None:
-        gradient = products.pull(y)
-        at = equations.begin(torch.zeros_like(gradient), gradient, gradient)
-    else:  # one pass for the gradients at both
-        b = system.rounded(warm[centres])
-        both = products.residual(torch.cat([b, torch.zeros_like(b)], 1), y.repeat(1, 2))[1].split(y.shape[1], 1)
-        at = equations.begin(b, both[0] - system.ridge * (K @ b), both[1])
-    forecast.at, before, noted = at, at.seconds, len(at.relative)
-    run.steps += noted
-    run.relative.extend(at.relative)
+    before = 0.0 if held is None else held[1]["seconds"]
 
-    def note(at: Descent) -> bool:
+    def save(at: Descent) -> bool:
         at.seconds = before + time.perf_counter() - begun
         if kept is not None:
             kept.save(*at.pack())
+        return False
+
+    def note(at: Descent) -> bool:
+        save(at)
         if len(at.relative) == run.steps:
             return False
         run.steps += 1
         run.relative.append(at.relative[-1])
         if run.callback is not None:
             now = torch.zeros_like(y)
-            now[centres] = at.b + equations.change(at)
+            now[centres] = at.b + streamed.equations.change(at)
             if run.callback(run.steps, system.values(now), at.relative[-1]):
                 run.status = Status.STOPPED
         return run.status is Status.STOPPED
 
-    equations.solve(at, note)
-    run.seconds = before + time.perf_counter() - begun
-    if kept is not None and run.status is not Status.STOPPED:
-        at.seconds = run.seconds
-        kept.save(*at.pack())
-    b, left = at.b, judged[0][1] if judged and judged[0][0] is at.b else products.residual(at.b, y)[0]
-    judged.clear()
+    at = streamed.begin(None if warm is None else warm[centres]) if held is None else Descent.unpack(*held)
+    if at.half is None:
+        at = streamed.second_half(at, save)
+    run.steps, forecast.at = len(at.relative), at
+    run.relative.extend(at.relative)
+    assert at.half is not None
+    streamed.half = at.half
+    streamed.equations.solve(at, note)
+    if run.status is not Status.STOPPED:
+        save(at)
+    left = rows.left(torch.cat([at.b, at.half], 1))[:, : y.shape[1]]
     alpha = torch.zeros_like(y)
-    alpha[centres] = b
-    # the penalised error J is strongly convex: a squared difference from its minimiser is at most J here minus J there
-    excess = left.square().sum(0) + system.ridge * (b * (K @ b)).sum(0)
+    alpha[centres] = at.b
     judged_by = order[-LOCAL_ROWS:]
-    error = torch.minimum(_local_error(system, Z, K, left, judged_by), (excess / system.n).sqrt())
-    cross = system.kernel.dense(system.X[judged_by].to(torch.float64), Z)
-    weight = torch.linalg.solve_triangular(lower, cross.T, upper=False).square().sum(0)
-    run.left_out = _left_out(left[judged_by], weight)
+    S = system.X[judged_by].to(torch.float64)
+    run.left_out_sample = streamed.left_out(at.b, S, y[judged_by])
+    run.left_out = run.left_out_sample.square().mean(0).sqrt()
+    error = streamed.distance(at.b, S)
+    run.seconds = before + time.perf_counter() - begun
     _finish(run, alpha, left - system.ridge * alpha, error)
     if run.status is Status.SUBSET and at.reached > ACCURACY:
         run.status = Status.BREAKDOWN
+
+
+class _Rows:
+    """Passes over rows of this machine, which keep what the last coefficients leave of the targets."""
+
+    def __init__(self, system: RidgeSystem, Z: Float[Tensor, "m d"], forecast: Forecast) -> None:
+        self.system, self.forecast = system, forecast
+        self.products = CentreProducts(system.kernel, system.X, Z, forecast)
+        self._kept: tuple[Tensor, Tensor] | None = None
+
+    def normal(self, P: Tensor, dtype: torch.dtype) -> Tensor:
+        return self.products.normal(P, dtype)
+
+    def pull(self) -> Tensor:
+        return self.products.pull(self.system.y)
+
+    def residual(self, B: Tensor) -> Tensor:
+        self._kept, y = None, self.system.y
+        left, pull = self.products.residual(B, y.repeat(1, B.shape[1] // y.shape[1]))
+        self._kept = B, left
+        return pull
+
+    def left(self, B: Tensor) -> Float[Tensor, "n columns"]:
+        """Return what B leaves of the targets: known if it was judged last."""
+        if self._kept is None or not torch.equal(self._kept[0], B):
+            self.residual(B)
+        assert self._kept is not None
+        return self._kept[1]
+
+    def judged(self, B: Tensor, S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        left = self.left(B)
+        _, pull = CentreProducts(self.system.kernel, self.system.X, S).residual(
+            left.new_zeros(len(S), B.shape[1]), left
+        )
+        first, second = left.split(B.shape[1] // 2, 1)
+        return pull, first.square().sum(0), (first - second).square().sum(0)
+
+    def others(self, Z: Tensor) -> _Rows:
+        return _Rows(self.system, Z, self.forecast)
 
 
 def _checkpoint(run: Run, count: int) -> Checkpoint | None:
@@ -290,35 +304,6 @@ def _checkpoint(run: Run, count: int) -> Checkpoint | None:
         run.problem = describe_problem(system.kernel, system.X, system.targets, ridge=system.ridge)
     problem = {**run.problem, "seed": run.seed, "centres": count}
     return Checkpoint(run.checkpoint / f"centres-{count}.safetensors", problem)
-
-
-def _independent(system: RidgeSystem, centres: Tensor) -> Tensor:
-    """Return the centres without those that the others span to twelve digits: coefficients on these would be noise."""
-    from scipy.linalg.lapack import dpstrf
-
-    Z = system.X[centres].to(torch.float64)
-    K = system.kernel.dense(Z, Z).cpu().numpy()
-    _, pivots, rank, _ = dpstrf(K, tol=SPANNED * float(K.diagonal().max()))
-    return centres[torch.from_numpy(pivots[:rank] - 1).to(centres)]
-
-
-def _local_error(system: RidgeSystem, Z: Tensor, K: Tensor, left: Tensor, rows: Tensor) -> Float[Tensor, " r"]:
-    """Return an estimate of the root mean square difference from the fit of all rows.
-
-    With E = K - its Nystrom approximation and v = K (y - f) / ridge - f, the difference at the training rows is
-    ridge (ridge + E)^-1 v if the approximation is exact for all but E; here with E and v at some rows only.
-    """
-    X, S = system.X, system.X[rows].to(torch.float64)
-    _, pull = CentreProducts(system.kernel, X, S).residual(left.new_zeros(len(S), left.shape[1]), left)
-    v = pull / system.ridge - (system.y[rows] - left[rows])
-    cross = system.kernel.dense(S, Z)
-    jitter = torch.finfo(torch.float64).eps * float(K.diagonal().sum())
-    while not factorise_in_place(lower := K.clone(), jitter):
-        jitter *= 10
-    half = torch.linalg.solve_triangular(lower.tril_(), cross.T, upper=False)
-    E = system.kernel.dense(S, S) - half.T @ half
-    E.diagonal().add_(system.ridge)
-    return system.ridge * torch.linalg.solve(E, v).square().mean(0).sqrt()
 
 
 def _error(

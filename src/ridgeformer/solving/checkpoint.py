@@ -15,7 +15,7 @@ from torch import Tensor
 from ridgeformer.core.errors import DataFileError
 from ridgeformer.core.reading import explained, open_regular
 
-__all__ = ["Checkpoint", "describe_problem"]
+__all__ = ["Checkpoint", "describe_problem", "digest_of"]
 
 FORMAT = 1
 """Of the files; others are refused."""
@@ -83,7 +83,7 @@ class Checkpoint:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- it is no mapping
             if head["format"] != FORMAT:
                 raise DataFileError(f"{self.path} has format {head['format']}; {FORMAT} was expected: {away}.")
-            if head["digest"] != _digest(arrays, head["problem"], head["facts"]):
+            if head["digest"] != digest_of(arrays, head["problem"], head["facts"]):
                 raise DataFileError(f"{self.path} was edited or is damaged, its digest is another: {away}.")
         ours = json.loads(json.dumps(self.problem))
         for name in (*ours, *head["problem"]):
@@ -104,7 +104,7 @@ class Checkpoint:
         from safetensors.torch import save
 
         head = {"format": FORMAT, "problem": self.problem, "facts": facts}
-        head["digest"] = _digest(arrays, self.problem, facts)
+        head["digest"] = digest_of(arrays, self.problem, facts)
         beside = self.path.with_name(self.path.name + ".part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,8 @@ class Checkpoint:
             ) from None
 
 
-def _digest(arrays: dict[str, Tensor], problem: dict[str, object], facts: dict[str, Any]) -> str:
+def digest_of(arrays: dict[str, Tensor], problem: dict[str, object], facts: dict[str, Any]) -> str:
+    """Return a digest of arrays and plain values, in any order of names."""
     found = blake2b(json.dumps([problem, facts], sort_keys=True).encode(), digest_size=16)
     for name in sorted(arrays):
         one = arrays[name].contiguous()

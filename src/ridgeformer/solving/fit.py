@@ -17,9 +17,10 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.intervals import Interval, Posterior, PredictionSet, log_likelihood
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
+from ridgeformer.solving.centre_features import CentreFeatures
 from ridgeformer.solving.direct import Inverse, factorise_in_place, inverse_diagonal
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
-from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.plan import FACTORISED, Plan
 from ridgeformer.solving.predictions import Predictions, UnansweredWarning, name_unanswered, nearest_distance
 from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import check_memory
@@ -59,6 +60,8 @@ class Fit:
             between this fit and that of all rows, over the training rows.
         doublings: after it, what each number of centres came to; one entry unless they were doubled.
         centres: after it, the numbers of the rows that are centres.
+        left_out_sample: after it, leave-one-out residuals at up to 2,000 random rows, (rows, outputs). Where columns of
+            K are not kept, the weight of a row in its own prediction is estimated from other rows.
     """
 
     alpha: Tensor
@@ -83,6 +86,7 @@ class Fit:
     fit_error: Tensor | None = None
     doublings: tuple[Doubling, ...] = field(default=(), repr=False)
     centres: Tensor | None = field(default=None, repr=False)
+    left_out_sample: Tensor | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, run: Run, X: Tensor, y: Tensor, log_scale: float) -> Fit:
@@ -117,6 +121,7 @@ class Fit:
                 for one in run.doublings
             ),
             centres=run.centres,
+            left_out_sample=None if run.left_out_sample is None else run.left_out_sample * unit,
         )
 
     @property
@@ -167,9 +172,22 @@ class Fit:
         return Inverse(self.factor)
 
     @cached_property
+    def on_centres(self) -> CentreFeatures:
+        """A fit on centres as ridge regression in their features, with its exact leave-one-out and influences.
+
+        Raises:
+            InputError: the fit is no finished one on centres.
+        """
+        if self.status is not Status.SUBSET or self.centres is None:
+            raise InputError(f"this fit ended as {self.status.value!r}: one on centres is 'subset'.")
+        y, n = self.y.reshape(len(self.X), -1), len(self.X)
+        uniform = self.plan is not None and n * self.plan.rank > FACTORISED
+        return CentreFeatures(self.kernel, self.X, y, self.centres, self.ridge, uniform)
+
+    @cached_property
     def inverse_diagonal(self) -> Float[Tensor, " n"]:
-        """The diagonal of R."""
-        return inverse_diagonal(self.factor)
+        """The diagonal of R; for a fit on centres that of its own kernel (`on_centres`)."""
+        return self.on_centres.inverse_diagonal if self.status is Status.SUBSET else inverse_diagonal(self.factor)
 
     @cached_property
     def eigenvalues(self) -> Float[Tensor, " n"]:
@@ -183,7 +201,12 @@ class Fit:
 
     @cached_property
     def leave_one_out(self) -> Tensor:
-        """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1)."""
+        """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1).
+
+        Exact for a fit on centres too, of which it is the fit without the target of that row on the same centres.
+        """
+        if self.status is Status.SUBSET:
+            return self.on_centres.leave_one_out.reshape(self.alpha.shape)
         return leave_one_out_residual(self.exact_alpha, self.inverse_diagonal).reshape(self.alpha.shape)
 
     @property
@@ -221,7 +244,8 @@ class Fit:
             Xq: queries.
             level: the nominal coverage.
             method: "jackknife+", "cv+" or "full" from exact leave-one-out of the training rows, "split" or "normalised"
-                from calibration rows. The sentences in `intervals.GUARANTEES` say what each promises.
+                from calibration rows; a fit on centres has the first and "split". The sentences in
+                `intervals.GUARANTEES` say what each promises.
             calibration: (X, y) for the last two, which the fit has not seen.
             folds: of "cv+", drawn with `seed`.
             seed: of the folds and the probes.
@@ -244,7 +268,8 @@ class Fit:
     @property
     def most_likely_scale(self) -> float:
         """y'(K + ridge I)^-1 y / n over all outputs: the scale of greatest marginal likelihood."""
-        return float((self.y.double() * self.alpha.double()).mean()) * exp(-self.log_scale)
+        alpha = self.on_centres.alpha.reshape(self.y.shape) if self.status is Status.SUBSET else self.alpha.double()
+        return float((self.y.double() * alpha).mean()) * exp(-self.log_scale)
 
     def log_likelihood(self, *, scale: float = 1.0, leave_one_out: bool = False) -> float:
         """Return the log marginal likelihood of the targets, or the sum of leave-one-out log densities."""
@@ -318,11 +343,13 @@ class Fit:
         """Return k(x)'alpha, (q, outputs), and which queries have one; NaN where not."""
         alpha = self.alpha.reshape(len(self.X), -1)
         answered = self.kernel.representable(Xq, self.X)
-        used = alpha.any(dim=1) if self.status is Status.SUBSET else slice(None)  # most coefficients are zero
         values = alpha.new_full((len(Xq), alpha.shape[1]), torch.nan)
         whole = bool(answered.all())
         if whole or bool(answered.any()):
-            found = self.kernel.product(Xq if whole else Xq[answered], self.X[used], alpha[used])
+            rows, Z = Xq if whole else Xq[answered], self.X
+            if self.centres is not None:  # few coefficients, of both signs, which float32 would not cancel well
+                rows, Z, alpha = rows.double(), Z[self.centres].double(), alpha[self.centres].double()
+            found = self.kernel.product(rows, Z, alpha).to(values)
             values[answered] = torch.where(torch.isfinite(found), found, torch.nan)
         return values, answered & torch.isfinite(values).all(1)
 

@@ -20,11 +20,17 @@ from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel
 from ridgeformer.solving.direct import factorise_in_place
 from ridgeformer.solving.preconditioners.pivoted_cholesky import add_to_lower
 
-__all__ = ["ACCURACY", "CYCLE_STEPS", "Descent", "Forecast", "NormalEquations", "Told", "gram_rows", "precondition"]
+__all__ = [
+    "ACCURACY", "CYCLE_STEPS", "Descent", "Forecast", "NormalEquations", "Told", "factor_of", "gram_rows",
+    "sampled_gram",
+]  # fmt: skip
 
 ACCURACY, CYCLES, CYCLE_STEPS = 1e-4, 6, 30
 """The residual of the normal equations, in the norm of the preconditioner, at which they are solved; cycles against the
 float64 residual at most, and steps in float32 of each."""
+
+ROUGHLY = 1e-2
+"""The same for a fit that only serves to judge another."""
 
 PATIENCE = 4
 """Steps in float32 that may pass without a smaller residual."""
@@ -58,6 +64,8 @@ class Descent:
         relative: what the recursion said after every step.
         seconds: spent so far.
         done: whether nothing is left to do.
+        at_zero: while the fit on half of the centres is made, the gradient of that on all at zero.
+        half: coefficients of the fit on half of the centres, (m, r) with zeros for the others.
     """
 
     b: Tensor
@@ -74,6 +82,8 @@ class Descent:
     relative: list[Tensor] = field(default_factory=list)
     seconds: float = 0.0
     done: bool = False
+    at_zero: Tensor | None = None
+    half: Tensor | None = None
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return its arrays, and everything else as plain values."""
@@ -112,13 +122,11 @@ class NormalEquations:
         return torch.linalg.solve_triangular(self.lower, gradient, upper=False).norm(dim=0)
 
     def begin(self, b: Tensor, gradient: Tensor, at_zero: Tensor) -> Descent:
-        """Return the descent from b, or from zero for outputs where b is no nearer; `at_zero` is the gradient there."""
-        start, now = self.size(at_zero), self.size(gradient)
+        """Return the descent from b, where the gradient is given; residuals are relative to that at zero."""
+        start = self.size(at_zero)
         start = torch.where(start > 0, start, 1.0)
-        b, gradient = torch.where(now < start, b, 0.0), torch.where(now < start, gradient, at_zero)
-        return Descent(
-            b.contiguous(), gradient.contiguous(), start, reached=float((torch.minimum(now, start) / start).max())
-        )
+        reached = float((self.size(gradient) / start).max())
+        return Descent(b.contiguous(), gradient.contiguous(), start, reached)
 
     def solve(self, at: Descent, note: Callable[[Descent], bool]) -> None:
         """Go on from a state until the float64 gradient is small or does not get smaller.
@@ -128,13 +136,7 @@ class NormalEquations:
         and every cycle; it stops the descent by returning True.
         """
         while at.cycle < CYCLES and not at.done and at.reached > ACCURACY:
-            if at.r is None:
-                at.r = torch.linalg.solve_triangular(self.lower, at.gradient, upper=False).contiguous()
-                at.found, at.p, at.rho = torch.zeros_like(at.r), at.r.clone(), at.r.square().sum(0)
-            stopped = False
-            while not stopped and not self._ends(at):
-                self._step(at)
-                stopped = note(at)
+            stopped = self._advance(at, ACCURACY / 2, note)
             b, gradient = self.judge(at.b + self.change(at))
             now = float((self.size(gradient) / at.start).max())
             halved, lower = now < at.reached / 2, now < at.reached
@@ -149,10 +151,26 @@ class NormalEquations:
                 note(at)
         at.done = True
 
-    def _ends(self, at: Descent) -> bool:
+    def approach(self, at: Descent, note: Callable[[Descent], bool]) -> Float[Tensor, "m r"]:
+        """Return coefficients from one cycle in float32 that nobody judges: a rough solution, cheaply."""
+        self._advance(at, ROUGHLY, note)
+        return at.b + self.change(at)
+
+    def _advance(self, at: Descent, accuracy: float, note: Callable[[Descent], bool]) -> bool:
+        """Take steps until the recursion's residual is that small; return whether `note` stopped them."""
+        if at.r is None:
+            at.r = torch.linalg.solve_triangular(self.lower, at.gradient, upper=False).contiguous()
+            at.found, at.p, at.rho = torch.zeros_like(at.r), at.r.clone(), at.r.square().sum(0)
+        stopped = False
+        while not stopped and not self._ends(at, accuracy):
+            self._step(at)
+            stopped = note(at)
+        return stopped
+
+    def _ends(self, at: Descent, accuracy: float) -> bool:
         """Whether the cycle has reached its aim, or its last step, or nothing any more."""
         assert at.r is not None
-        small = bool((at.r.norm(dim=0) / at.start <= ACCURACY / 2).all())
+        small = bool((at.r.norm(dim=0) / at.start <= accuracy).all())
         return small or at.step >= CYCLE_STEPS or stalls(at)
 
     def change(self, at: Descent) -> Float[Tensor, "m r"]:
@@ -205,15 +223,19 @@ def gram_rows(n: int, m: int) -> int:
     return min(n, m * min(GRAM_ROWS, key=price))
 
 
-def precondition(
+def sampled_gram(
     kernel: Kernel, rows: Float[Tensor, "s d"], Z: Float[Tensor, "m d"], K: Tensor, ridge: float, n: int
 ) -> Float[Tensor, "m m"]:
-    """Return a Cholesky factor of (n / s) K_s'K_s + ridge K_cc from s sampled rows of n, in float64."""
+    """Return (n / s) K_s'K_s + ridge K_cc from s sampled rows of n, in float64; its lower triangle."""
     gram = torch.zeros_like(K)
     for some in rows.split(max(1, BLOCK_ENTRIES // len(Z))):
         block = kernel.dense(some.to(torch.float64), Z)
         add_to_lower(gram, block.T, block)
-    gram.mul_(n / len(rows)).add_(K, alpha=ridge)
+    return gram.mul_(n / len(rows)).add_(K, alpha=ridge)
+
+
+def factor_of(gram: Float[Tensor, "m m"]) -> Float[Tensor, "m m"]:
+    """Return a Cholesky factor of a matrix of which the lower triangle is given, its diagonal raised if need be."""
     jitter = torch.finfo(torch.float64).eps * float(gram.diagonal().sum())
     while not factorise_in_place(lower := gram.clone(), jitter):
         jitter *= 10
@@ -239,8 +261,8 @@ class Forecast:
         self.rates[self.kind] = (time.perf_counter() - self.begun) / self.seen * self.rows
         if self.tell is not None:
             step = 0 if self.at is None else len(self.at.relative)
-            what = f"step {step + 1}" if self.kind == "float32" else f"float64 residual after step {step}"
-            what = "gradient at the start" if self.at is None else what
+            early = "half of the centres" if self.at is None else f"step {step + 1}"
+            what = early if self.kind == "float32" else f"float64 residual after step {step}"
             self.tell(what, self.seen / self.rows, self.remaining)
 
     @property
