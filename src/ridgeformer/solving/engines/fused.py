@@ -82,7 +82,7 @@ class FusedRows:
     ) -> tuple[Float[Tensor, "b r"], Float[Tensor, "m r"]]:
         """Return u = K P, or y - K P where y is given, and K'u (zeros unless `back`), in float64."""
         found, total = torch.empty(len(X), P.shape[1], dtype=torch.float64), torch.zeros_like(P, dtype=torch.float64)
-        right, size = self.padded(P), max(1, TASK // X.shape[1])
+        right, size = self.padded(P), max(1, TASK // max(1, X.shape[1]))
 
         def work(start: int) -> Tensor:
             some = slice(start, start + size)
