@@ -188,6 +188,12 @@ def test_doubling_ends_with_the_time_the_memory_or_the_rows(monkeypatch):
     assert "for the next, no room" in solve(Exponential(0.5), X, y, 1e-3, algorithm=growing).plan.reasons[-1]
 
 
+def test_more_centres_than_rows_are_refused():
+    X, y = problem(n=60)
+    with pytest.raises(errors.InputError, match="count is 61 centres and there are 60 rows: .* at most as many"):
+        solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=61))
+
+
 @pytest.mark.parametrize("given", [{"count": "many"}, {"count": 0}, {"count": "auto", "fit_tol": -1.0}])
 def test_centres_that_make_no_sense_are_refused(given):
     with pytest.raises(errors.InputError):
