@@ -83,9 +83,7 @@ class HalvedCentres:
         """Return the descent on half of the centres, from coefficients on all of them or from zero."""
         h, equations, at_zero = self.first, self._first_half(), self.passes.pull()
         b = torch.zeros_like(at_zero[h]) if warm is None else warm[h]
-        size = b.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny) if len(h) else 1.0
-        image = equations.normal(b / size, torch.float32) * size if bool(b.any()) else torch.zeros_like(b)
-        at = equations.begin(b, at_zero[h] - image - equations.ridge * (equations.K @ b), at_zero[h])
+        at = equations.begin(b, equations.gradient_in_float32(b, at_zero[h]), at_zero[h])
         at.at_zero = at_zero
         return at
 
@@ -95,7 +93,8 @@ class HalvedCentres:
         half = torch.zeros_like(at.at_zero)
         if len(self.first):
             half[self.first] = self._first_half().approach(at, save)
-        start = self.equations.begin(*self.judge(half), at.at_zero)
+        gradient = self.equations.gradient_in_float32(half, at.at_zero)
+        start = self.equations.begin(half.clone(), gradient, at.at_zero)
         start.half = half
         save(start)
         return start

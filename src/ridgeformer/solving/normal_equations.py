@@ -128,6 +128,13 @@ class NormalEquations:
         reached = float((self.size(gradient) / start).max())
         return Descent(b.contiguous(), gradient.contiguous(), start, reached)
 
+    def gradient_in_float32(self, b: Tensor, at_zero: Tensor) -> Tensor:
+        """Return the gradient at b, given that at zero; where a descent begins needs no more."""
+        if not bool(b.any()):
+            return at_zero
+        size = b.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny)
+        return at_zero - self.normal(b / size, torch.float32) * size - self.ridge * (self.K @ b)
+
     def solve(self, at: Descent, note: Callable[[Descent], bool]) -> None:
         """Go on from a state until the float64 gradient is small or does not get smaller.
 
@@ -142,8 +149,9 @@ class NormalEquations:
             halved, lower = now < at.reached / 2, now < at.reached
             if halved or (lower and (stopped or at.working == "float64")):
                 at.b, at.gradient, at.reached = b.contiguous(), gradient.contiguous(), now
-            elif not at.b.any():  # what float32 has gained is its own round-off; the gradient at zero may be that, too
+            elif at.cycle == 0:  # what float32 has gained is its own round-off; the gradient it began with may be, too
                 at.gradient = self.judge(at.b)[1].contiguous()
+                at.reached = float((self.size(at.gradient) / at.start).max())
             at.done = at.reached <= ACCURACY or stopped or (at.working == "float64" and not halved)
             at.working = "float64" if stalls(at) or not halved else at.working
             at.cycle, at.step, at.found, at.r, at.p, at.rho = at.cycle + 1, 0, None, None, None, None

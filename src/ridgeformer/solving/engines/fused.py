@@ -37,6 +37,9 @@ TASK = 2**15
 STRETCH = 2048
 """Rows and columns of a tile of a symmetric product."""
 
+CHUNK = 512
+"""Entries of a row that stay in the nearest cache while they are multiplied with all columns."""
+
 VECTORS = 2
 """Vectors of centres worked on at once."""
 
@@ -93,16 +96,15 @@ class FusedRows:
 
     def pair(self, X: Tensor, right: NDArray[Any], y: Tensor | None, back: int) -> tuple[Tensor, Tensor]:
         """Return, by one thread, u = K P or y - K P and K'u or, if `back` is GIVEN, u = K P and K'y."""
-        rows = self.kernel.project(X.to(torch.float64)) if self.kernel.projection is not None else X
-        rows = rows.to(self.dtype).contiguous().numpy()
+        projected = X if self.kernel.projection is None else self.kernel.project(X.to(torch.float64))
+        rows = projected.to(self.dtype).contiguous().numpy()
         shape = len(right), len(rows)
         given = np.zeros(shape, self.kind) if y is None else np.ascontiguousarray(y.T.numpy(), dtype=self.kind)
         u, sums = np.empty(shape, self.kind), np.zeros_like(right)
         room = np.empty((self.rows, right.shape[1]), self.kind)
-        limits = np.array([-1 if y is not None and back != GIVEN else 1, 0], self.kind)
-        teach_entries()
+        numbers = np.array([-1 if y is not None and back != GIVEN else 1, 0], self.kind)
         compile_it(multiply_both)(
-            rows, self._terms(X, key=False), self.columns, self.terms, polynomial(self.kind), right, given, limits,
+            rows, self._terms(X, key=False), self.columns, self.terms, polynomial(self.kind), right, given, numbers,
             room, u, sums, back,
         )  # fmt: skip
         return torch.from_numpy(u.T.astype(np.float64)), torch.from_numpy(sums[:, : self.count].T.astype(np.float64))
@@ -121,6 +123,8 @@ class FusedRows:
 
 def in_order(work: Callable[[int], Any], starts: range) -> Iterator[Any]:
     """Yield what the work gives for each start, in their order, by as many threads as torch has."""
+    teach_entries()
+    compile_it(multiply_both)  # once, before threads ask for it
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
         yield from threads.map(work, starts)
 
@@ -192,29 +196,51 @@ def multiply_both(
     `numbers` holds the sign and 0 in the precision of X.
     """
     sign, zero, last, centres = numbers[0], numbers[1], X.shape[0] - 1, Z.shape[1]
+    f = np.zeros((P.shape[0], 4), dtype=X.dtype)
     for start in range(0, X.shape[0], k.shape[0]):
         form_entries(X, start, a, Z, b, c, k)
         for four in range(0, min(k.shape[0], X.shape[0] - start), 4):
             first = start + four
             i0, i1, i2, i3 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last)
-            k0, k1, k2, k3 = k[four], k[four + 1], k[four + 2], k[four + 3]
+            f[:] = zero
+            for begin in range(0, centres, CHUNK):
+                end = min(begin + CHUNK, centres)
+                k0, k1, k2, k3 = (
+                    k[four, begin:end],
+                    k[four + 1, begin:end],
+                    k[four + 2, begin:end],
+                    k[four + 3, begin:end],
+                )
+                for r in range(P.shape[0]):
+                    p = P[r, begin:end]
+                    f0 = f1 = f2 = f3 = zero
+                    for j in range(end - begin):
+                        f0 += k0[j] * p[j]
+                        f1 += k1[j] * p[j]
+                        f2 += k2[j] * p[j]
+                        f3 += k3[j] * p[j]
+                    f[r, 0], f[r, 1], f[r, 2], f[r, 3] = f[r, 0] + f0, f[r, 1] + f1, f[r, 2] + f2, f[r, 3] + f3
             for r in range(P.shape[0]):
-                p, total = P[r], sums[r]
-                f0 = f1 = f2 = f3 = zero
-                for j in range(centres):
-                    f0 += k0[j] * p[j]
-                    f1 += k1[j] * p[j]
-                    f2 += k2[j] * p[j]
-                    f3 += k3[j] * p[j]
                 y0, y1, y2, y3 = y[r, i0], y[r, i1], y[r, i2], y[r, i3]
+                f0, f1, f2, f3 = f[r, 0], f[r, 1], f[r, 2], f[r, 3]
                 if back != GIVEN:
                     f0, f1, f2, f3 = y0 + sign * f0, y1 + sign * f1, y2 + sign * f2, y3 + sign * f3
                     y0, y1, y2, y3 = f0, f1, f2, f3
-                u[r, i3], u[r, i2], u[r, i1], u[r, i0] = f3, f2, f1, f0  # rows beyond the last are the last
-                if back != NO:
-                    y1, y2, y3 = y1 if i1 > i0 else zero, y2 if i2 > i1 else zero, y3 if i3 > i2 else zero
-                    for j in range(centres):
-                        total[j] += k0[j] * y0 + k1[j] * y1 + k2[j] * y2 + k3[j] * y3
+                u[r, i3], u[r, i2], u[r, i1], u[r, i0] = f3, f2, f1, f0  # rows beyond the last are the last ...
+                f[r, 0], f[r, 1] = y0, y1 if i1 > i0 else zero  # ... and count once
+                f[r, 2], f[r, 3] = y2 if i2 > i1 else zero, y3 if i3 > i2 else zero
+            for begin in range(0, centres if back != NO else 0, CHUNK):
+                end = min(begin + CHUNK, centres)
+                k0, k1, k2, k3 = (
+                    k[four, begin:end],
+                    k[four + 1, begin:end],
+                    k[four + 2, begin:end],
+                    k[four + 3, begin:end],
+                )
+                for r in range(P.shape[0]):
+                    total, f0, f1, f2, f3 = sums[r, begin:end], f[r, 0], f[r, 1], f[r, 2], f[r, 3]
+                    for j in range(end - begin):
+                        total[j] += k0[j] * f0 + k1[j] * f1 + k2[j] * f2 + k3[j] * f3
 
 
 def form_entries(X: Any, start: int, a: Any, Z: Any, b: Any, c: Any, k: Any) -> None:
@@ -272,13 +298,13 @@ def emit_entries(context: Any, builder: Any, signature: Any, arguments: Any) -> 
 
     joined, nearest = library("fmuladd", 3), library("rint", 1)
     X, a, Z, b, c, k = (array(place) for place in (0, 2, 3, 4, 5, 6))
-    (rows, features), (_, centres) = (cgutils.unpack_tuple(builder, one.shape) for one in (X, Z))
+    (rows, features), (_, centres) = (cgutils.unpack_tuple(builder, one.shape) for one in (X, Z))  # type: ignore[no-untyped-call]
     last, places = builder.sub(rows, index(1)), [builder.add(arguments[1], index(i)) for i in range(count)]
     places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
     x = [at(X.data, builder.mul(place, features)) for place in places]
     own = [everywhere(builder.load(at(a.data, place))) for place in places]
     powers = [everywhere(builder.load(at(c.data, index(i)))) for i in range(DEGREES[kind] + 1)]
-    sums = [[cgutils.alloca_once(builder, vector) for _ in range(VECTORS)] for _ in range(count)]
+    sums = [[cgutils.alloca_once(builder, vector) for _ in range(VECTORS)] for _ in range(count)]  # type: ignore[no-untyped-call]
     lowest = ir.Constant(vector, [number(-125.0 if bits == 32 else -1021.0)] * lanes)
     shift = ir.Constant(wholes, [whole(23 if bits == 32 else 52)] * lanes)
     with cgutils.for_range(builder, builder.udiv(centres, index(lanes * VECTORS))) as block:
