@@ -235,7 +235,7 @@ def _work(
         return [products.normal(arrays[0], dtype).numpy()]
     if what == "pull":
         return [products.pull(y).numpy()]
-    left, pull = products.residual(arrays[0], y.repeat(1, arrays[0].shape[1] // y.shape[1]))
+    left, pull = products.residual(arrays[0], y)
     if what == "residual":
         return [pull.numpy()]
     _, pull = CentreProducts(kernel, X, arrays[1]).residual(left.new_zeros(len(arrays[1]), left.shape[1]), left)
