@@ -358,3 +358,16 @@ def test_the_sample_of_the_preconditioner_grows_with_the_rows_and_shrinks_with_t
     assert a_centre == sorted(a_centre)
     assert a_centre[0] < a_centre[-1]
     assert normal_equations.gram_rows(50, 20) == 50  # no more than there are
+
+
+@pytest.mark.usefixtures("streamed")
+def test_coefficients_that_lead_astray_are_not_started_from():
+    X, y = problem(n=300)
+    system = RidgeSystem(Gaussian(0.7), X, 0.1, Tiles(Gaussian(0.7), X, X.dtype), targets=y)
+    steps = []
+    for warm in (None, 1e4 * torch.ones_like(y)):
+        run = Run(system, plan(Centres()))
+        centres.fit_on_centres(run, 20, torch_generator(0, "centres"), warm)
+        steps.append(run.steps)
+        assert run.status is Status.SUBSET
+    assert steps[0] == steps[1]
