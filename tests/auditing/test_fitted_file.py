@@ -1,7 +1,5 @@
 """A model of all rows of a file: the same as from memory, whatever happens on the way."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -147,8 +145,11 @@ def test_a_target_without_variation_is_refused(tmp_path):
 
 
 @pytest.mark.usefixtures("chosen")
-def test_more_centres_than_rows_are_all_rows(tmp_path):
+def test_more_centres_than_rows_are_refused_and_the_rows_are_kept(tmp_path):
     write(tmp_path / "t.parquet", rows=150)
-    fitted = FittedFile.of(tmp_path / "t.parquet", "y", tmp_path / "work", centres=rf.Centres(count=10_000))
-    assert len(fitted.model.b) <= 150
-    assert json.loads((tmp_path / "work" / "notes.json").read_text())["whole"]
+    asked = (tmp_path / "t.parquet", "y", tmp_path / "work")
+    with pytest.raises(InputError, match="count is 10,000 centres and there are 150 rows"):
+        FittedFile.of(*asked, centres=rf.Centres(count=10_000))
+    told = []
+    FittedFile.of(*asked, centres=rf.Centres(count=50), progress=lambda *now: told.append(now[0]))
+    assert not any(what.startswith(("reading", "writing")) for what in told)

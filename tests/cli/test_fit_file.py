@@ -56,6 +56,38 @@ def test_what_cannot_be_done_is_said(run, tmp_path):
     assert (code, "has text, dates or records in" in err) == (2, True)
 
 
+def test_a_column_that_turns_to_text_far_down_is_named_and_what_was_read_is_kept(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("ridgeformer.datasets.on_disk.NOTED", 1)
+    lines = ["a,y", *(f"{row % 97}.25,{row % 7}.125" for row in range(900_000)), "n/a?,3", "1,2"]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    code, _, err = run("fit", "t.csv", "--target", "y", "--centres", "40", "--out", "m.safetensors")
+    assert code == 2
+    assert "has something other than numbers" in err
+    assert "'n/a?'" in err
+    assert json.loads(Path("m.safetensors.work/notes.json").read_text())["counted"] > 0
+    assert not Path("m.safetensors").exists()
+
+
+@pytest.mark.parametrize("change", ["grown", "cut"])
+def test_a_file_that_changes_size_while_it_is_read_is_noticed(run, tmp_path, monkeypatch, change):
+    from ridgeformer.datasets import on_disk
+
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{row % 97},{row % 7}\n" for row in range(5000)))
+    read = on_disk._batches
+
+    def changing(*given):
+        for number, batch in enumerate(read(*given)):
+            if number == 0:
+                path.write_text("a,y\n1,2\n3,4\n" if change == "cut" else path.read_text() + "5,6\n")
+            yield batch
+
+    monkeypatch.setattr(on_disk, "_batches", changing)
+    code, _, err = run("fit", "t.csv", "--target", "y", "--centres", "40", "--out", "m.safetensors")
+    assert (code, "changed while it was read" in err) == (2, True)
+    assert not Path("m.safetensors").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_killed_and_started_again_it_goes_on_and_gives_the_same_file(how, tmp_path):

@@ -189,6 +189,12 @@ def test_doubling_ends_with_the_time_the_memory_or_the_rows(monkeypatch):
     assert "for the next, no room" in solve(Exponential(0.5), X, y, 1e-3, algorithm=growing).plan.reasons[-1]
 
 
+def test_more_centres_than_rows_are_refused():
+    X, y = problem(n=60)
+    with pytest.raises(errors.InputError, match="count is 61 centres and there are 60 rows: .* at most as many"):
+        solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=61))
+
+
 @pytest.mark.parametrize("given", [{"count": "many"}, {"count": 0}, {"count": "auto", "fit_tol": -1.0}])
 def test_centres_that_make_no_sense_are_refused(given):
     with pytest.raises(errors.InputError):
@@ -369,3 +375,16 @@ def test_entries_beyond_float32_are_passed_over_in_float64(log_scale):
     K_c, K_cc = unit(X, X[chosen]), unit(X[chosen])
     expected = K_c @ torch.linalg.solve(K_c.T @ K_c + 0.1 * K_cc, K_c.T @ y)
     torch.testing.assert_close(fit.predict(X), expected, rtol=0, atol=1e-3 * float(expected.abs().max()))
+
+
+@pytest.mark.usefixtures("streamed")
+def test_coefficients_that_lead_astray_are_not_started_from():
+    X, y = problem(n=300)
+    system = RidgeSystem(Gaussian(0.7), X, 0.1, Tiles(Gaussian(0.7), X, X.dtype), targets=y)
+    steps = []
+    for warm in (None, 1e4 * torch.ones_like(y)):
+        run = Run(system, plan(Centres()))
+        centres.fit_on_centres(run, 20, torch_generator(0, "centres"), warm)
+        steps.append(run.steps)
+        assert run.status is Status.SUBSET
+    assert steps[0] == steps[1]

@@ -60,6 +60,8 @@ def fit(
     if centres is not None and not table:
         raise InputError(f"--centres is for .csv and .parquet files, and {data!r} is none: leave it out.")
     if table and (centres is not None or Path(data).stat().st_size > LARGE):
+        if task == "classification":
+            raise InputError("a table on disk is fitted by regression: code the classes as numbers, or use fewer rows.")
         _fit_file(Path(data), model, target, ui.split_names(drop), centres, budget, work, seed, json)
         return
     dataset = datasets.load(data, target=target, task=task, drop=ui.split_names(drop))

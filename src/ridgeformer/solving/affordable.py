@@ -66,7 +66,7 @@ def within_budget(system: RidgeSystem, plan: Plan, budget: float | None, seed: i
         f"all rows would take about {exact:,.0f} s and {seconds:,.0f} s may be used, so the fit is one on {count:,} "
         "centres; a larger budget or algorithm='mixed_pcg' takes all rows"
     )
-    chosen = choose_plan(system, Centres(count=count))
+    chosen = choose_plan(system, Centres(count=min(count, n)))
     return replace(chosen, reasons=(*chosen.reasons, say))
 
 

@@ -175,12 +175,14 @@ class CentreProducts:
             self.forecast.advance(len(rows))
         return total
 
-    def residual(self, B: Float[Tensor, "m r"], y: Float[Tensor, "n r"]) -> tuple[Tensor, Float[Tensor, "m r"]]:
-        """Return r = y - K_c B and K_c'r, in float64."""
-        left, total = torch.empty_like(y), torch.zeros_like(B)
+    def residual(
+        self, B: Float[Tensor, "m columns"], y: Float[Tensor, "n r"]
+    ) -> tuple[Float[Tensor, "n columns"], Float[Tensor, "m columns"]]:
+        """Return R = y - K_c B and K_c'R, in float64; B may have several sets of columns for the same targets."""
+        left, total, sets = y.new_empty(len(y), B.shape[1]), torch.zeros_like(B), B.shape[1] // y.shape[1]
         self.forecast.begin("float64")
         for rows, given, place in zip(self.X.split(BLOCK), y.split(BLOCK), left.split(BLOCK), strict=True):
-            found, part = self._pass(rows, B, given, torch.float64)
+            found, part = self._pass(rows, B, given.repeat(1, sets), torch.float64)
             place.copy_(found)
             total += part
             self.forecast.advance(len(rows))
@@ -279,7 +281,7 @@ class _Rows:
 
     def residual(self, B: Tensor) -> Tensor:
         self._kept, y = None, self.system.y
-        left, pull = self.products.residual(B, y.repeat(1, B.shape[1] // y.shape[1]))
+        left, pull = self.products.residual(B, y)
         self._kept = B, left
         return pull
 

@@ -23,7 +23,7 @@ from ridgeformer.kernels import Kernel
 from ridgeformer.solving.centre_model import CentreModel
 from ridgeformer.solving.centres import CentreProducts
 from ridgeformer.solving.distance import describe_distance
-from ridgeformer.solving.engines.dask_tiles import current_client, keep_trying
+from ridgeformer.solving.engines.dask_tiles import DaskClient, current_client, keep_trying
 from ridgeformer.solving.halved_centres import HalvedCentres, independent
 from ridgeformer.solving.normal_equations import ACCURACY, Descent, gram_rows
 from ridgeformer.solving.plan import LOCAL_ROWS
@@ -46,7 +46,7 @@ def solve_on_cluster(
     *,
     algorithm: Centres | None = None,
     seed: int = 0,
-    client: Any = None,
+    client: DaskClient | None = None,
     callback: Callable[[int, Tensor], bool | None] | None = None,
 ) -> CentreModel:
     """Fit coefficients on centres to rows in the partitions of a Dask array or dataframe.
@@ -75,6 +75,8 @@ def solve_on_cluster(
     client = current_client() if client is None else client
     rows = _Partitions(client, kernel, _parts(client, X, y))
     n = rows.n
+    if algorithm.count is not None and algorithm.count > n:
+        raise InputError(f"count is {algorithm.count:,} centres and there are {n:,} rows: take at most as many.")
     count = min(algorithm.count or default_rank(n), n)
     wanted = min(n, gram_rows(n, count) + LOCAL_ROWS)
     drawn, targets = rows.take(numpy_generator(seed, "centres").choice(n, wanted, replace=False))
@@ -233,7 +235,7 @@ def _work(
         return [products.normal(arrays[0], dtype).numpy()]
     if what == "pull":
         return [products.pull(y).numpy()]
-    left, pull = products.residual(arrays[0], y.repeat(1, arrays[0].shape[1] // y.shape[1]))
+    left, pull = products.residual(arrays[0], y)
     if what == "residual":
         return [pull.numpy()]
     _, pull = CentreProducts(kernel, X, arrays[1]).residual(left.new_zeros(len(arrays[1]), left.shape[1]), left)

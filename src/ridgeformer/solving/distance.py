@@ -73,8 +73,9 @@ def describe_distance(count: int, n: int, distance: Tensor, size: Tensor, *, fro
     worst = int(distance.argmax())
     far, part = float(distance[worst]), float(distance[worst] / size[worst]) if size[worst] > 0 else 0.0
     how = "estimated from above" if from_above else "an estimate, usually within a factor of 3"
+    about = "at most about" if from_above else "about"
     return (
         f"Fitted on centres only, {count:,} of {n:,} rows: over the training rows the fit differs from that of all "
-        f"rows by {'at most about' if from_above else 'about'} {far:.1e} in root mean square, {part:.2g} of the targets' "
-        f"({how}, and no bound). Take more centres, or algorithm='mixed_pcg' for all rows."
+        f"rows by {about} {far:.1e} in root mean square, {part:.2g} of the targets' ({how}, and no bound). Take more "
+        "centres, or algorithm='mixed_pcg' for all rows."
     )

@@ -114,6 +114,11 @@ def choose_plan(system: RidgeSystem, algorithm: Algorithm, engine: str | Engine 
         return _conjugate_gradients(system, iterative, _working(system), engine)
     if isinstance(algorithm, Centres):
         asked = FIRST_CENTRES if isinstance(algorithm.count, str) else algorithm.count
+        if isinstance(algorithm.count, int) and algorithm.count > system.n:
+            raise InputError(
+                f"count is {algorithm.count:,} centres and there are {system.n:,} rows: centres are rows, so take at "
+                "most as many, or algorithm='auto' for the fit of all rows."
+            )
         count = min(asked or default_rank(system.n), system.n)
         if isinstance(engine, Engine):
             return _for_engine(system, algorithm, engine, count)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.engines.tiles import TILE, Tiles, symmetric_product
 
-__all__ = ["DaskTiles", "current_client", "keep_trying"]
+__all__ = ["DaskClient", "DaskTiles", "current_client", "keep_trying"]
 
 TILES_PER_WORKER = 3
 """Tiles for every worker at least: more share the work more evenly, and put more rows in two places."""
@@ -37,6 +37,9 @@ LIFTS = 20
 
 Array = NDArray[Any]
 Found = TypeVar("Found")
+
+DaskClient: TypeAlias = Any
+"""A `distributed.Client`; Dask need not be installed, so that its types are not known here."""
 
 
 class DaskTiles(Tiles):
@@ -201,7 +204,7 @@ def keep_trying(step: Callable[[], Found], forget: Callable[[], None] = lambda: 
     raise RidgeformerError(f"the Dask cluster lost parts of a step {ATTEMPTS} times: look at its workers.")
 
 
-def current_client() -> Any:
+def current_client() -> DaskClient:
     """Return the current Dask client.
 
     Raises:
