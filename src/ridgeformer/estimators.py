@@ -25,6 +25,7 @@ from ridgeformer.kernels import Kernel, build_kernel, mean_square_length
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.kernels.weighted import Weighted
 from ridgeformer.solving import Fit, Status, solve
+from ridgeformer.solving.engines.tiles import COPIED_BYTES
 from ridgeformer.solving.uncertainty import fit_interval
 
 __all__ = [
@@ -74,7 +75,7 @@ class _KernelFit(BaseEstimator):  # type: ignore[misc]
             if not len(X):
                 raise InputError("every sample_weight is zero: give at least one row a positive weight.")
         self.weighted_ = weight is not None and bool((weight != 1).any())
-        rows, root = torch.from_numpy(np.array(X)), np.ones(len(X))
+        rows, root = _as_rows(X), np.ones(len(X))
         if weight is not None and self.weighted_:
             root = np.sqrt(weight)
             rows = torch.cat([rows, torch.from_numpy(root)[:, None].to(rows)], dim=1)
@@ -333,6 +334,15 @@ class AttentionKernelClassifier(ClassifierMixin, _KernelFit):  # type: ignore[mi
         if given.shape != (len(self.classes_),) or not (given > 0).all():
             raise InputError(f"priors must be {len(self.classes_)} positive numbers, one a class of classes_.")
         return given
+
+
+def _as_rows(X: Array) -> torch.Tensor:
+    """Return a copy of the rows, which the caller may change later; large ones, which may be on disk, as they are."""
+    if X.nbytes <= COPIED_BYTES:
+        return torch.from_numpy(np.array(X))
+    with warnings.catch_warnings():  # the library never writes to its inputs
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(X)
 
 
 def _weights(sample_weight: Any, X: Array) -> Array | None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ridgeformer import errors
-from ridgeformer.algorithms import ConjugateGradients
+from ridgeformer.algorithms import Centres, ConjugateGradients
 from ridgeformer.influence import (
     AttentionFeatures,
     RawFeatures,
@@ -119,6 +119,10 @@ LENSES = {
 }
 
 
+ON_CENTRES = ("influence", "leave_one_out", "leave_group_out", "label_change")
+"""Lenses that are exact for a fit on centres too; tests/solving/test_centre_features.py compares them with refits."""
+
+
 @pytest.mark.parametrize("lens", LENSES)
 def test_a_fit_that_is_not_exact_is_refused_and_the_same_fit_solved_directly_is_not(lens):
     X, y, Xq = problem()
@@ -126,6 +130,14 @@ def test_a_fit_that_is_not_exact_is_refused_and_the_same_fit_solved_directly_is_
     with pytest.raises(errors.InputError, match="needs the exact fit of all rows: solve with algorithm='direct'"):
         LENSES[lens](rough, Xq)
     LENSES[lens](fit(Exponential(2.0), X, y.sign(), 0.3), Xq)
+
+
+@pytest.mark.parametrize("lens", [lens for lens in LENSES if lens not in ON_CENTRES])
+def test_lenses_that_move_rows_or_take_many_away_refuse_a_fit_on_centres(lens):
+    X, y, Xq = problem()
+    on_centres = solve(Exponential(2.0), X, y.sign(), 0.3, algorithm=Centres(count=6))
+    with pytest.raises(errors.InputError, match="needs the exact fit of all rows"):
+        LENSES[lens](on_centres, Xq)
 
 
 def test_features_are_those_the_fit_was_made_of():

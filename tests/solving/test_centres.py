@@ -1,3 +1,4 @@
+import math
 from itertools import pairwise
 
 import pytest
@@ -7,7 +8,7 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian
-from ridgeformer.solving import RidgeSystem, Status, centres, solve
+from ridgeformer.solving import RidgeSystem, Status, centres, halved_centres, normal_equations, solve
 from ridgeformer.solving import plan as plan_module
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.run import Run
@@ -94,6 +95,7 @@ def streamed(monkeypatch):
     """Columns at the centres are never kept, however few."""
     for module in (centres, plan_module):
         monkeypatch.setattr(module, "FACTORISED", 0)
+    monkeypatch.setattr(normal_equations, "GRAM_ROWS", (8,))  # not all rows: that would be one step
     monkeypatch.setattr(centres, "BLOCK", 70)  # blocks that do not divide the rows
 
 
@@ -121,8 +123,8 @@ def test_a_wrong_preconditioner_costs_steps_and_not_accuracy(monkeypatch):
     X, y = problem(n=300)
     kind = Centres(count=20)
     good = solve(Gaussian(0.7), X, y, 0.1, algorithm=kind)
-    wrong = lambda system, sampled, Z, K: torch.eye(len(K), dtype=K.dtype) * 300**0.5  # noqa: E731
-    monkeypatch.setattr(centres, "_preconditioner", wrong)
+    wrong = lambda gram: torch.eye(len(gram), dtype=gram.dtype) * 300**0.5  # noqa: E731
+    monkeypatch.setattr(halved_centres, "factor_of", wrong)
     poor = solve(Gaussian(0.7), X, y, 0.1, algorithm=kind)
     assert poor.steps > good.steps
     torch.testing.assert_close(poor.predict(X), good.predict(X), rtol=0, atol=5e-3)
@@ -187,7 +189,202 @@ def test_doubling_ends_with_the_time_the_memory_or_the_rows(monkeypatch):
     assert "for the next, no room" in solve(Exponential(0.5), X, y, 1e-3, algorithm=growing).plan.reasons[-1]
 
 
+def test_more_centres_than_rows_are_refused():
+    X, y = problem(n=60)
+    with pytest.raises(errors.InputError, match="count is 61 centres and there are 60 rows: .* at most as many"):
+        solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=61))
+
+
 @pytest.mark.parametrize("given", [{"count": "many"}, {"count": 0}, {"count": "auto", "fit_tol": -1.0}])
 def test_centres_that_make_no_sense_are_refused(given):
     with pytest.raises(errors.InputError):
         Centres(**given)
+
+
+class KilledError(BaseException):
+    """Stands for a process that is killed: nothing may catch it."""
+
+
+def die(moment):
+    """Return a function that dies when it is called for the moment-th time."""
+
+    def count(*_):
+        nonlocal moment
+        moment -= 1
+        if moment == 0:
+            raise KilledError
+
+    return count
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("where", ["callback", "progress"])
+def test_a_fit_killed_at_any_moment_goes_on_and_gives_the_same_bits(where, tmp_path):
+    X, y = problem(n=300, outputs=2)
+    asked = (Gaussian(0.7), X, y, 0.1)
+    whole = solve(*asked, algorithm=Centres(count=20))
+    moments = range(1, 5) if where == "callback" else range(2, 52, 7)  # 5 blocks a pass
+    assert whole.steps >= 3
+    for moment in moments:
+        folder = tmp_path / str(moment)
+        with pytest.raises(KilledError):
+            solve(*asked, algorithm=Centres(count=20), checkpoint=folder, **{where: die(moment)})
+        steps = []
+        again = solve(
+            *asked,
+            algorithm=Centres(count=20),
+            checkpoint=folder,
+            callback=lambda step, *_, into=steps: into.append(step),
+        )
+        assert torch.equal(again.alpha, whole.alpha)
+        assert torch.equal(again.residuals, whole.residuals)
+        assert torch.equal(again.fit_error, whole.fit_error)
+        assert again.status is Status.SUBSET
+        if where == "callback":
+            assert steps == list(range(moment + 1, whole.steps + 1))  # no step is taken twice
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_finished_fit_is_opened_with_one_pass(tmp_path):
+    X, y = problem(n=300)
+    first = solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), checkpoint=tmp_path)
+    told = []
+    again = solve(
+        Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), checkpoint=tmp_path,
+        progress=lambda *now: told.append(now), callback=lambda *_: pytest.fail("a step was taken"),
+    )  # fmt: skip
+    assert torch.equal(again.alpha, first.alpha)
+    assert len(told) == 5
+    assert again.doublings[0].seconds >= first.doublings[0].seconds
+
+
+@pytest.mark.usefixtures("streamed")
+def test_checkpoints_of_another_problem_and_edited_ones_are_refused(tmp_path):
+    X, y = problem(n=300)
+    kind, file = Centres(count=20), tmp_path / "centres-20.safetensors"
+    solve(Gaussian(0.7), X, y, 0.1, algorithm=kind, checkpoint=tmp_path)
+    moved = X.clone()
+    moved[123, 4] += 1e-9
+    for kernel, rows, ridge, seed, said in (
+        (Gaussian(0.8), X, 0.1, 0, "its kernel: Gaussian.*temperature=0.7.*now.*0.8"),
+        (Gaussian(0.7), X, 0.2, 0, "its ridge: 0.1; now: 0.2"),
+        (Gaussian(0.7), X, 0.1, 1, "its seed: 0; now: 1"),
+        (Gaussian(0.7), moved, 0.1, 0, "its checksum of the rows and targets"),
+    ):
+        with pytest.raises(errors.DataFileError, match=f"belongs to another fit .{said}.*delete it"):
+            solve(kernel, rows, y, ridge, algorithm=kind, checkpoint=tmp_path, seed=seed)
+    good = file.read_bytes()
+    edited = bytearray(good)
+    edited[-3] ^= 1
+    file.write_bytes(edited)
+    with pytest.raises(errors.DataFileError, match="was edited or is damaged, its digest is another: delete it"):
+        solve(Gaussian(0.7), X, y, 0.1, algorithm=kind, checkpoint=tmp_path)
+    file.write_bytes(good[:100])
+    with pytest.raises(errors.DataFileError, match="is no checkpoint of a fit, or damaged"):
+        solve(Gaussian(0.7), X, y, 0.1, algorithm=kind, checkpoint=tmp_path)
+    with pytest.raises(errors.InputError, match="algorithm 'cg' writes none"):
+        solve(Gaussian(0.7), X, y, 0.1, algorithm="cg", checkpoint=tmp_path)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_full_disk_is_said_and_the_checkpoint_from_before_is_kept(tmp_path, monkeypatch):
+    X, y = problem(n=300)
+    asked = (Gaussian(0.7), X, y, 0.1)
+    whole, synced = solve(*asked, algorithm=Centres(count=20)), []
+
+    def full(handle):
+        synced.append(handle)
+        if len(synced) > 6:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ridgeformer.solving.checkpoint.os.fsync", full)
+        with pytest.raises(errors.DataFileError, match=r"No space left on device.*What was written before is kept"):
+            solve(*asked, algorithm=Centres(count=20), checkpoint=tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["centres-20.safetensors"]
+    steps = []
+    again = solve(
+        *asked, algorithm=Centres(count=20), checkpoint=tmp_path, callback=lambda step, *_: steps.append(step)
+    )
+    assert steps[0] > 1
+    assert torch.equal(again.alpha, whole.alpha)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_doublings_start_from_the_fit_before_and_go_on_where_they_were(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan_module, "FIRST_CENTRES", 8)
+    X, y = problem(n=400, d=3)  # in the plane float32 stalls, from wherever it begins
+    y = torch.sin(3 * X[:, :1]) + 0.1 * y[:, :1]
+    asked = (Gaussian(0.2), X, y, 0.1)
+    growing = Centres(count="auto")
+    whole = solve(*asked, algorithm=growing)
+    last = whole.doublings[-1].centres
+    cold = solve(*asked, algorithm=Centres(count=whole.plan.rank))
+    assert whole.steps <= cold.steps
+    torch.testing.assert_close(whole.predict(X), cold.predict(X), rtol=0, atol=1e-3)
+    with pytest.raises(KilledError):
+        solve(*asked, algorithm=growing, checkpoint=tmp_path, callback=die(5))
+    again = solve(*asked, algorithm=growing, checkpoint=tmp_path)
+    assert torch.equal(again.alpha, whole.alpha)
+    assert [one.centres for one in again.doublings] == [one.centres for one in whole.doublings]
+    assert (tmp_path / f"centres-{last}.safetensors").exists()
+    chosen = solve(*asked, checkpoint=tmp_path)  # auto goes on with what was begun
+    assert chosen.plan.rank == last
+    assert "was begun in" in chosen.plan.reasons[-1]
+
+
+@pytest.mark.usefixtures("streamed")
+def test_progress_says_how_long_it_will_still_take():
+    X, y = problem(n=300)
+    told = []
+    solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), progress=lambda *now: told.append(now))
+    assert told[0][0] == "half of the centres"
+    assert {now[0] for now in told} >= {"half of the centres", "step 1", "step 2"}
+    assert all(0 < fraction <= 1 and left >= 0 for _, fraction, left in told)
+    assert told[0][2] > told[-1][2] == 0
+
+
+@pytest.mark.usefixtures("streamed")
+def test_where_float32_stalls_few_steps_are_lost_and_float64_begins_from_its_own_gradient():
+    """Most of 256 centres in the plane are nearly spanned by the others: round-off in float32 hides the gradient."""
+    X, y = problem(n=400, d=2)
+    y = torch.sin(3 * X[:, :1]) + 0.1 * y[:, :1]
+    fit = solve(Gaussian(0.3), X, y, 0.1, algorithm=Centres(count=256))
+    assert fit.status is Status.SUBSET
+    assert fit.steps < 25  # 43 where float32 was given thirty steps, 80 where its gradient was kept
+
+
+def test_the_sample_of_the_preconditioner_grows_with_the_rows_and_shrinks_with_the_centres():
+    a_centre = [normal_equations.gram_rows(n, m) // m for n, m in ((10**5, 5000), (10**6, 5000), (10**7, 1000))]
+    assert a_centre == sorted(a_centre)
+    assert a_centre[0] < a_centre[-1]
+    assert normal_equations.gram_rows(50, 20) == 50  # no more than there are
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("log_scale", [0.0, 200.0])
+def test_entries_beyond_float32_are_passed_over_in_float64(log_scale):
+    """k(x, x) is e^100 or e^-100, which float32 does not hold."""
+    X, y = problem(n=300, outputs=1)
+    X = torch.nn.functional.normalize(X, dim=1)
+    kernel, ridge = Exponential(0.01, log_scale=log_scale), 0.1 * math.exp(100 - log_scale)
+    fit = solve(kernel, X, y, ridge, algorithm=Centres(count=20))
+    assert fit.status is Status.SUBSET
+    chosen = fit.alpha.any(dim=1).nonzero()[:, 0]
+    unit = Exponential(0.01, log_scale=100.0)
+    K_c, K_cc = unit(X, X[chosen]), unit(X[chosen])
+    expected = K_c @ torch.linalg.solve(K_c.T @ K_c + 0.1 * K_cc, K_c.T @ y)
+    torch.testing.assert_close(fit.predict(X), expected, rtol=0, atol=1e-3 * float(expected.abs().max()))
+
+
+@pytest.mark.usefixtures("streamed")
+def test_coefficients_that_lead_astray_are_not_started_from():
+    X, y = problem(n=300)
+    system = RidgeSystem(Gaussian(0.7), X, 0.1, Tiles(Gaussian(0.7), X, X.dtype), targets=y)
+    steps = []
+    for warm in (None, 1e4 * torch.ones_like(y)):
+        run = Run(system, plan(Centres()))
+        centres.fit_on_centres(run, 20, torch_generator(0, "centres"), warm)
+        steps.append(run.steps)
+        assert run.status is Status.SUBSET
+    assert steps[0] == steps[1]

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from ridgeformer.algorithms import MixedConjugateGradients
+from ridgeformer.core.compiled import compiled
 from ridgeformer.kernels import Exponential, Gaussian
 from ridgeformer.solving import RidgeSystem, Status, mixed_pcg, plan, solve, solver
 from ridgeformer.solving.engines import Stored
@@ -17,7 +18,7 @@ class TestMixedPCG(IterativeCase):
 
 
 class TestMixedPCGWithItsPreconditioner:
-    @pytest.mark.parametrize("engine", [None, "stored", "tiles", "attention"])
+    @pytest.mark.parametrize("engine", [None, "stored", "tiles", "attention", *(["fused"] if compiled() else [])])
     def test_float32_products_reach_float64_accuracy_on_every_engine(self, engine):
         X, y = problem(n=300)
         fit = solve(Exponential(0.5), X, y, 0.05, algorithm="mixed_pcg", engine=engine, tol=1e-11)

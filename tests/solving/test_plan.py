@@ -3,6 +3,7 @@ import torch
 
 from ridgeformer import errors
 from ridgeformer.algorithms import Auto, resolve
+from ridgeformer.core.compiled import compiled
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
 from ridgeformer.solving import solve
 from ridgeformer.solving.plan import choose_plan, float32_serves, plan_in_float64, preconditioner_bytes
@@ -35,7 +36,7 @@ def choose(algorithm="auto", engine=None, **changes):
         ({}, "mixed_pcg", "triangle", "float32"),
         ({"n": 60_000}, "mixed_pcg", "triangle", "float32"),
         ({"memory": GIB}, "mixed_pcg", "tiles", "float32"),
-        ({"memory": GIB, "d": 20}, "mixed_pcg", "attention", "float32"),
+        ({"memory": GIB, "d": 20}, "mixed_pcg", "fused" if compiled() else "attention", "float32"),
         ({"memory": GIB, "d": 20, "kernel": ReluNTK()}, "mixed_pcg", "tiles", "float32"),
         ({"ridge": 1e-8}, "mixed_direct", "tiles", "float64"),
         ({"ridge": 1e-8, "n": 60_000}, "mixed_pcg", "tiles", "float64"),
@@ -109,7 +110,7 @@ def test_memory_given_to_solve_is_what_the_plan_keeps_to():
     roomy = solve(Exponential(1.0), X, y, 0.1, tol=1e-6)
     tight = solve(Exponential(1.0), X, y, 0.1, tol=1e-6, memory=32 * 2**20)
     assert roomy.plan.engine == "triangle"
-    assert tight.plan.engine in ("tiles", "attention")
+    assert tight.plan.engine in ("tiles", "attention", "fused")
     assert tight.converged
     torch.testing.assert_close(tight.predict(X), roomy.predict(X), rtol=1e-4, atol=1e-5)
     with pytest.raises(errors.InputError, match="MiB may be used"):

@@ -9,7 +9,7 @@ from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving import solve
-from ridgeformer.solving.ridge_path import leave_one_out_path, ridge_path
+from ridgeformer.solving.ridge_path import ReducedKernel, leave_one_out_path, ridge_path
 from tests.solving.solver_case import problem
 
 
@@ -72,6 +72,24 @@ def test_what_float32_cannot_hold_is_done_in_float64(why, monkeypatch):
     grid = [1e-7] if why == "ridge" else [0.1 * float(kernel.diag(X)[0])]
     found = ridge_path(kernel, X, y, grid, tol=1e-10 if why == "tolerance" else 1e-6)
     torch.testing.assert_close(found.residuals, leave_one_out_path(kernel(X), y, grid), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("small", [2, 6])
+def test_only_ridges_that_float32_does_not_serve_are_done_in_float64(small, monkeypatch):
+    monkeypatch.setattr("ridgeformer.solving.ridge_path.EXACT_ROWS", 50)
+    X, y = classes(200)
+    kernel = Exponential(2.0)
+    grid = [0.1, 1e-6 * 2, 10.0, *(1e-6 * 3**-k for k in range(small - 1)), 1.0]
+    reduced = ReducedKernel(kernel, X, y, tol=1e-4)
+    found = reduced.path(grid)
+    exact = leave_one_out_path(kernel(X), y, grid)
+    served = torch.tensor(grid) > 1e-3
+    assert bool((found.error[served] > 1e-9).all())  # float32, and it knows
+    assert bool((found.error[~served] < 1e-9).all())
+    assert (torch.float64 in reduced._forms) == (small > 4)  # few are factorised, many share a reduction
+    torch.testing.assert_close(found.residuals[served], exact[served], rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(found.residuals[~served], exact[~served], rtol=1e-5, atol=1e-8)
+    assert found.unsolved <= 1e-6
 
 
 def test_errors_of_classes():

@@ -40,7 +40,7 @@ class NewPredictions:
         predicted: A class name or a number for each row.
         probabilities: One column a class; empty for regression.
         low, high: For regression, the 95 % jackknife+ interval, scaling, temperature and ridge held as they were
-            chosen; from fewer than 19 rows there is none, and for classes neither.
+            chosen; from fewer than 19 rows there is none, and for classes neither. `FittedFile.predict` has its own.
         outside: For every row, why it lies outside the training range; empty where it does not.
     """
 
@@ -87,6 +87,16 @@ class FittedModel:
         split = Split.of(dataset, test_fraction=0.0, max_rows=settings.max_rows, preprocessing=way, seed=settings.seed)
         field, certified = run_field([split], Settings(**{**vars(settings), "methods": (OWN,)}))
         return cls(split, certified.fit, way, field.balanced)
+
+    @property
+    def target(self) -> str:
+        """The column that is predicted."""
+        return self.split.dataset.target
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes; empty for regression."""
+        return self.split.dataset.classes
 
     def save(self, path: str | Path) -> Path:
         """Write the model: arrays as safetensors, everything else as JSON in their header."""

@@ -7,9 +7,10 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -65,6 +66,22 @@ def split_names(given: list[str] | None) -> tuple[str, ...]:
         ('a', 'b', 'c')
     """
     return tuple(name.strip() for part in given or () for name in part.split(",") if name.strip())
+
+
+def centre_count(text: str | None) -> int | Literal["auto"] | None:
+    """Return what --centres says: a number, auto, or None if it is not given.
+
+    Example:
+        >>> centre_count("300"), centre_count("auto")
+        (300, 'auto')
+    """
+    if text is None:
+        return None
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"--centres is {text!r}; a whole number of at least 1, or auto, was expected.")
+    return int(text)
 
 
 def find_named(name: str) -> object:
@@ -177,3 +194,18 @@ def progress_bar(quiet: bool) -> Iterator[Callable[[int, int | None, str], None]
             progress.update(task, completed=done, total=total, description=what)
 
         yield update
+
+
+def with_time_left(update: Callable[[int, int | None, str], None]) -> Callable[[str, float, float | None], None]:
+    """Return a function (what, fraction done, seconds left) that draws such a bar.
+
+    Example:
+        >>> with_time_left(lambda *drawn: print(*drawn))("step 3", 0.5, 90.0)
+        500 1000 step 3, about 0:01:30 left
+    """
+
+    def watch(what: str, done: float, left: float | None) -> None:
+        soon = "" if left is None else f", about {timedelta(seconds=round(left))} left"
+        update(round(1000 * done), 1000, what + soon)
+
+    return watch

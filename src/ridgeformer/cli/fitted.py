@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +13,16 @@ import typer
 
 from ridgeformer.cli import console as ui
 from ridgeformer.cli import importing
+from ridgeformer.core.errors import InputError
 
 if TYPE_CHECKING:
     from ridgeformer.auditing.fitted import FittedModel, NewPredictions
+    from ridgeformer.auditing.fitted_file import FittedFile
 
 __all__ = ["fit", "predict"]
+
+LARGE = 2**30
+"""Bytes above which a table is not read into memory."""
 
 
 def fit(
@@ -27,10 +33,19 @@ def fit(
     drop: ui.Drop = None,
     preprocessing: ui.Preprocessing = "auto",
     max_rows: Annotated[int, typer.Option(help="Largest number of rows to fit; more are sampled.", min=10)] = 2000,
+    centres: Annotated[
+        str | None,
+        typer.Option(help="Fit all rows of a table on disk with this many centres, or auto: doubled while that pays."),
+    ] = None,
+    budget: Annotated[float, typer.Option(help="Seconds for doubling the centres of a table on disk.", min=1)] = 600,
+    work: Annotated[Path | None, typer.Option(help="Where a table on disk keeps what is done; OUT.work.")] = None,
     seed: ui.Seed = 0,
     json: ui.Json = False,
 ) -> None:
-    """Fit regression with the kernel of attention to all rows and save it, without pickles.
+    """Fit regression with the kernel of attention and save it, without pickles.
+
+    A .csv or .parquet table above 1 GiB, or any with --centres, is fitted with all its rows, in bounded memory. Stopped
+    or killed, the same command goes on where it was.
 
     Example: ridgeformer fit wine --out wine.safetensors
     """
@@ -41,6 +56,14 @@ def fit(
         from ridgeformer.views.page import require_place
 
     require_place(model)
+    table = Path(data).suffix.lower() in (".csv", ".parquet")
+    if centres is not None and not table:
+        raise InputError(f"--centres is for .csv and .parquet files, and {data!r} is none: leave it out.")
+    if table and (centres is not None or Path(data).stat().st_size > LARGE):
+        if task == "classification":
+            raise InputError("a table on disk is fitted by regression: code the classes as numbers, or use fewer rows.")
+        _fit_file(Path(data), model, target, ui.split_names(drop), centres, budget, work, seed, json)
+        return
     dataset = datasets.load(data, target=target, task=task, drop=ui.split_names(drop))
     fitted = FittedModel.of(dataset, Settings(max_rows=max_rows, preprocessing=preprocessing, seed=seed))
     path = fitted.save(model)
@@ -51,6 +74,52 @@ def fit(
         ui.out().print(f"- {note}", markup=False, style="dim")
     ui.out().print(f"Fitted {len(fitted.split.X):,} rows. {fitted.fit.advice}", markup=False)
     ui.out().print(f"Written to {path}. Use it: ridgeformer predict {path} NEW.csv", markup=False, soft_wrap=True)
+
+
+def _fit_file(
+    path: Path,
+    model: Path,
+    target: str | None,
+    drop: tuple[str, ...],
+    centres: str | None,
+    budget: float,
+    work: Path | None,
+    seed: int,
+    json: bool,
+) -> None:
+    with importing():
+        from ridgeformer.algorithms import Centres
+        from ridgeformer.auditing.fitted_file import FittedFile
+
+    folder = Path(f"{model}.work") if work is None else work
+    count = ui.centre_count(centres or "auto")
+    try:
+        with ui.progress_bar(json) as progress:
+            fitted = FittedFile.of(
+                path, target, folder, drop=drop, centres=Centres(count=count), budget=budget, seed=seed,
+                progress=ui.with_time_left(progress),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        print(f"what was done is in {folder}; the same command goes on with it.", file=sys.stderr)
+        raise
+    fitted.save(model)
+    if work is None:
+        shutil.rmtree(folder)
+    if json:
+        found = fitted.model
+        ui.print_json(
+            {
+                "model": str(model),
+                "rows": found.rows,
+                "centres": len(found.b),
+                "status": found.status.value,
+                "left_out_error": float(found.left_out[0]),
+                "advice": found.advice,
+            }
+        )
+        return
+    ui.out().print(fitted.summary, markup=False)
+    ui.out().print(f"Written to {model}. Use it: ridgeformer predict {model} NEW.csv", markup=False, soft_wrap=True)
 
 
 def predict(
@@ -64,9 +133,9 @@ def predict(
     Example: ridgeformer predict wine.safetensors new.csv
     """
     with importing():
-        from ridgeformer.auditing.fitted import FittedModel
+        from ridgeformer.auditing.fitted_file import load_fitted
 
-    fitted = FittedModel.load(model)
+    fitted = load_fitted(model)
     found = fitted.predict_table(new)
     heads, rows = _rows(fitted, found)
     if json:
@@ -83,12 +152,11 @@ def predict(
         print(f"{far} of {len(rows)} rows lie outside the training range; do not rely on them.", file=sys.stderr)
 
 
-def _rows(fitted: FittedModel, found: NewPredictions) -> tuple[list[str], list[list[Any]]]:
-    dataset = fitted.split.dataset
-    heads = ["row", dataset.target]
+def _rows(fitted: FittedModel | FittedFile, found: NewPredictions) -> tuple[list[str], list[list[Any]]]:
+    heads = ["row", fitted.target]
     extra = found.probabilities
-    if dataset.classes:
-        heads += [f"p({name})" for name in dataset.classes]
+    if fitted.classes:
+        heads += [f"p({name})" for name in fitted.classes]
     else:
         heads += ["low", "high"]
         extra = found.low[:, None].repeat(2, axis=1)

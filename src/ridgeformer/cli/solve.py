@@ -88,12 +88,16 @@ def solve(
             split.y,
             ridge,
             algorithm=resolve(
-                algorithm, steps=steps, preconditioner=_preconditioner(preconditioner, rank), count=_count(centres)
+                algorithm,
+                steps=steps,
+                preconditioner=_preconditioner(preconditioner, rank),
+                count=ui.centre_count(centres),
             ),
             tol=tol,
             engine=chosen,
             seed=seed,
             callback=watch,
+            progress=ui.with_time_left(progress),
         )
     facts = _facts(split, fit, ridge, time.perf_counter() - begin)
     ui.print_json(facts) if json else _show(facts)
@@ -129,16 +133,6 @@ def _preconditioner(name: str | None, rank: int | None) -> str | Nystrom | Pivot
     if name not in (None, "nystrom"):
         raise InputError(f"--rank belongs to a low-rank preconditioner, not to {name!r}: leave one of them out.")
     return Nystrom(rank)
-
-
-def _count(text: str | None) -> int | str | None:
-    from ridgeformer.core.checks import whole
-
-    if text is None or text == "auto":
-        return text
-    if not text.isdecimal():
-        raise InputError(f"--centres is {text!r}; a whole number of at least 1, or auto, was expected.")
-    return whole(int(text), "--centres", 1)
 
 
 def _number(text: str) -> float:

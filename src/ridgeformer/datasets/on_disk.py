@@ -32,7 +32,7 @@ BATCH = 2**16
 NOTED = 16
 """Batches after which it is written down how far the conversion is."""
 
-FORMAT = 1
+FORMAT = 2
 """Of the notes; others are not gone on with."""
 
 Advance = Callable[[int, int, int], None]
@@ -49,6 +49,7 @@ class RowsOnDisk:
         features: the names of the columns.
         mean, spread: what was subtracted from a column, and what it was divided by.
         missing: how many values of each column were missing.
+        least, most: the smallest and the largest value of each column; nan where there is none.
     """
 
     X: np.ndarray
@@ -57,6 +58,8 @@ class RowsOnDisk:
     mean: np.ndarray
     spread: np.ndarray
     missing: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
 
     def prepare(self, values: np.ndarray) -> np.ndarray:
         """Return rows of raw values, (m, d), as the rows of X are."""
@@ -77,6 +80,8 @@ class _Notes:
     mean: list[float] | None = None
     squares: list[float] | None = None
     present: list[int] | None = None
+    least: list[float] | None = None
+    most: list[float] | None = None
     format: int = FORMAT
 
     def save(self, folder: Path) -> None:
@@ -144,7 +149,8 @@ def rows_on_disk(
     mean, spread = _moments(notes)
     X, y = (np.load(folder / name, mmap_mode="c") for name in ("X.npy", "y.npy"))
     assert notes.present is not None
-    return RowsOnDisk(X, y, tuple(features), mean, spread, notes.written - np.array(notes.present))
+    ends = (np.array(end, dtype=np.float64) for end in (notes.least, notes.most))
+    return RowsOnDisk(X, y, tuple(features), mean, spread, notes.written - np.array(notes.present), *ends)
 
 
 def _fingerprint(path: Path) -> list[int]:
@@ -257,6 +263,7 @@ def _measure(path: Path, folder: Path, notes: _Notes, progress: Advance | None) 
     d = len(notes.features)
     mean = np.array(notes.mean or [0.0] * d)
     squares, present = np.array(notes.squares or [0.0] * d), np.array(notes.present or [0] * d)
+    least, most = (np.array(end or [np.nan] * d) for end in (notes.least, notes.most))
     for number, values in enumerate(_batches(path, notes, notes.counted), start=1):
         lost = np.isnan(values[:, -1]).nonzero()[0]
         if len(lost):
@@ -271,6 +278,8 @@ def _measure(path: Path, folder: Path, notes: _Notes, progress: Advance | None) 
         squares += np.nansum((rows - own) ** 2, 0) + (own - mean) ** 2 * present * share
         mean += (own - mean) * share
         present += count
+        least, most = np.fmin(least, np.fmin.reduce(rows, 0)), np.fmax(most, np.fmax.reduce(rows, 0))
+        notes.least, notes.most = least.tolist(), most.tolist()
         notes.counted += len(values)
         notes.mean, notes.squares, notes.present = mean.tolist(), squares.tolist(), present.tolist()
         if number % NOTED == 0:

@@ -218,5 +218,6 @@ def baseline(
     if y.shape[1] != yq.shape[1]:
         raise ShapeError(f"y has {y.shape[1]} outputs and yq has {yq.shape[1]}: code both alike.")
     check_measure(measure, y, yq)
+    _ = fit.exact_alpha  # refuses a fit on centres: rows that move change its kernel in another way
     before = score(influence(fit, features(X, Xq)[1]), yq, measure)
     return Baseline(fit, X, Xq, yq, features, measure, before, share)

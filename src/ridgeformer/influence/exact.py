@@ -14,7 +14,7 @@ from torch import Tensor
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_query, as_targets
 from ridgeformer.core.errors import InputError, ShapeError, unknown_name
 from ridgeformer.influence.features import Features, RawFeatures
-from ridgeformer.solving import Fit
+from ridgeformer.solving import Fit, Status
 from ridgeformer.solving.fit import leave_one_out_residual
 
 __all__ = [
@@ -191,7 +191,8 @@ def check_measure(measure: str, y: Float[Tensor, "n outputs"], yq: Float[Tensor,
 def influence(fit: Fit, Xq: ArrayLike) -> Influence:
     """Return every influence of every training point of a fit on every query, from its one factorisation.
 
-    Holds for positive semidefinite kernels and ridge > 0; equal to refits up to round-off.
+    Holds for positive semidefinite kernels and ridge > 0; equal to refits up to round-off. For a fit on centres these
+    are refits on the same centres without the target of a row, at three passes over the rows.
 
     Raises:
         InputError: the fit has not converged, or its system is singular in the precision of its rows.
@@ -203,8 +204,12 @@ def influence(fit: Fit, Xq: ArrayLike) -> Influence:
         >>> found.leave_one_out[:, 0], found.leverage
         (tensor([ 0.1667, -0.3333], dtype=torch.float64), tensor([0.1667, 0.6667], dtype=torch.float64))
     """
+    vector = fit.alpha.ndim == 1
+    if fit.status is Status.SUBSET:
+        Xq, own = as_query(Xq, fit.X), fit.on_centres
+        return Influence(own.alpha, own.weights(Xq), own.inverse_diagonal, own.predict(Xq), fit.ridge, vector=vector)
     alpha, k = fit.exact_alpha, cross(fit, Xq)
-    return Influence(alpha, fit.inverse @ k, fit.inverse_diagonal, k.T @ alpha, fit.ridge, vector=fit.alpha.ndim == 1)
+    return Influence(alpha, fit.inverse @ k, fit.inverse_diagonal, k.T @ alpha, fit.ridge, vector=vector)
 
 
 def leave_one_out(fit: Fit, Xq: ArrayLike) -> Tensor:
@@ -232,10 +237,14 @@ def leave_group_out(fit: Fit, Xq: ArrayLike, group: ArrayLike) -> Tensor:
         >>> leave_group_out(fit, [[1.0]], group=[0, 2])
         tensor([-0.2000], dtype=torch.float64)
     """
-    n, alpha = len(fit.X), fit.exact_alpha
+    n = len(fit.X)
     rows = as_rows(group, n, fit.X.device)
     if len(rows) == n:
         raise InputError(f"the group holds all {n} rows; leave at least one to fit.")
+    if fit.status is Status.SUBSET:
+        change = fit.on_centres.leave_group_out(as_query(Xq, fit.X), rows)
+        return change[:, 0] if fit.alpha.ndim == 1 else change
+    alpha = fit.exact_alpha
     columns = fit.inverse.columns(rows)
     change = (columns.T @ cross(fit, Xq)).T @ torch.linalg.solve(columns[rows], alpha[rows])
     return change[:, 0] if fit.alpha.ndim == 1 else change
@@ -278,6 +287,7 @@ def feature_change(
         tensor([ 0.1111, -0.1111], dtype=torch.float64)
     """
     X, Xq, features = rows_behind(fit, Xq, X, features)
+    _ = fit.exact_alpha  # refuses a fit on centres: its kernel is another function of the rows
     weights = influence(fit, features(X, Xq)[1]).weights
     moving, gradients = X.clone().requires_grad_(), []
     for q, output in np.ndindex(len(Xq), fit.exact_alpha.shape[1]):

@@ -73,9 +73,10 @@ class Gaussian(LogitKernel):
     def within_range(self, X: Float[Tensor, "n d"]) -> Gaussian:
         """Return this kernel; refuse rows so long that float64 has no correct digit of a distance."""
         X = self.check_range(X, "X")
-        if float(self._error(X.detach().double())[0].max()) > 0.1:
+        if max(float(self._error(rows.double())[0].max()) for rows in X.detach().split(512)) > 0.1:
+            largest = max(float(self.own_logits(rows.double()).max()) for rows in X.detach().split(512))
             raise LogitRangeError(
-                f"squared row lengths reach {float(self.own_logits(X.detach().double()).max()):.1e} temperatures, so "
+                f"squared row lengths reach {largest:.1e} temperatures, so "
                 "no digit of a distance is right: subtract the mean of the rows or raise the temperature "
                 f"(now {self.temperature:g})."
             )
@@ -85,8 +86,8 @@ class Gaussian(LogitKernel):
         """Return which rows have squared lengths that the precision holds."""
         limit = torch.finfo(Xq.dtype).max / 8
         with torch.no_grad():
-            rows = Xq.double()
-            lengths = rows.norm(dim=1) * (1.0 if self.projection is None else float(self.projection.double().norm()))
+            norms = torch.cat([rows.double().norm(dim=1) for rows in Xq.split(512)])
+            lengths = norms * (1.0 if self.projection is None else float(self.projection.double().norm()))
             return (lengths <= sqrt(limit)) & (lengths / sqrt(self.temperature) <= sqrt(limit))
 
     def roots(self, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:

@@ -6,7 +6,7 @@ makes it `converged`.
 
 from ridgeformer.solving.engines import ENGINES, Engine
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues, lanczos
-from ridgeformer.solving.fit import Fit, Predictions, UnansweredWarning
+from ridgeformer.solving.fit import Fit
 from ridgeformer.solving.likelihood import (
     LikelihoodGradient,
     MostLikely,
@@ -15,6 +15,7 @@ from ridgeformer.solving.likelihood import (
 )
 from ridgeformer.solving.plan import Plan
 from ridgeformer.solving.preconditioners import PRECONDITIONERS, Identity, Jacobi, Nystrom, PivotedCholesky
+from ridgeformer.solving.predictions import Predictions, UnansweredWarning
 from ridgeformer.solving.run import Status
 from ridgeformer.solving.solver import solve
 from ridgeformer.solving.system import RidgeSystem

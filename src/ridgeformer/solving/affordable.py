@@ -11,9 +11,11 @@ import torch
 
 from ridgeformer.algorithms import Centres, MixedConjugateGradients
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.solving.centres import CYCLE_STEPS, CentreProducts
+from ridgeformer.solving.centres import CentreProducts
 from ridgeformer.solving.engines import build_engine
+from ridgeformer.solving.normal_equations import gram_rows
 from ridgeformer.solving.plan import Plan, choose_plan
+from ridgeformer.solving.preconditioners.pivoted_cholesky import default_block
 from ridgeformer.solving.system import RidgeSystem
 
 __all__ = ["BUDGET", "within_budget"]
@@ -26,6 +28,12 @@ EXACT_ROWS = 60_000
 
 STEPS = 60
 """Steps of preconditioned conjugate gradients that are assumed: pictures take 45 to 90."""
+
+RESIDUALS = 8
+"""Steps that the float64 residuals take as long as."""
+
+CENTRE_PASSES = 16
+"""Steps that a fit on centres takes as long as: eight or nine of them, and three passes in float64."""
 
 SAMPLE, SAMPLED_CENTRES = 8192, 1024
 """Rows and centres that products are timed with."""
@@ -47,7 +55,9 @@ def within_budget(system: RidgeSystem, plan: Plan, budget: float | None, seed: i
     if not isinstance(plan.algorithm, MixedConjugateGradients) or (budget is None and n <= EXACT_ROWS):
         return plan
     rows = system.X[torch.randperm(n, generator=torch_generator(seed, "timing"))[: min(SAMPLE, n)]]
-    exact = STEPS * _product_seconds(system, plan, rows) * (n / len(rows)) ** 2
+    exact = (STEPS + RESIDUALS) * _product_seconds(system, plan, rows) * (n / len(rows)) ** 2
+    rank, block = plan.rank, plan.block or default_block(n)
+    exact += 2 * n * (rank**2 + block * (2 * rank + block)) * _flop_seconds(system, getattr(torch, plan.working))
     if exact <= seconds:
         say = f"about {exact:,.0f} s of {seconds:,.0f} s for all rows, timed on {len(rows):,} of them"
         return replace(plan, reasons=(*plan.reasons, say))
@@ -56,7 +66,7 @@ def within_budget(system: RidgeSystem, plan: Plan, budget: float | None, seed: i
         f"all rows would take about {exact:,.0f} s and {seconds:,.0f} s may be used, so the fit is one on {count:,} "
         "centres; a larger budget or algorithm='mixed_pcg' takes all rows"
     )
-    chosen = choose_plan(system, Centres(count=count))
+    chosen = choose_plan(system, Centres(count=min(count, n)))
     return replace(chosen, reasons=(*chosen.reasons, say))
 
 
@@ -72,13 +82,19 @@ def _centres(system: RidgeSystem, rows: torch.Tensor, seconds: float) -> int:
     products = CentreProducts(system.kernel, rows, Z)
     P = torch.ones(len(Z), system.outputs, dtype=torch.float64, device=Z.device)
     a_column = _least_time(lambda: products.normal(P, torch.float32)) / len(Z) * system.n / len(rows)
-    flop = _least_time(lambda: Z @ Z.T) / (2 * len(Z) ** 2 * Z.shape[1])
+    flop = _flop_seconds(system, torch.float64)
     count, best = LEAST, LEAST
     while count <= min(MOST, system.n // 4):
-        # a dozen passes in float32, three in float64 at twice the price, and the preconditioner from 8 rows a centre
-        cost = (CYCLE_STEPS / 2 + 6) * a_column * count + 20 * flop * count**3
+        # the sampled Gram matrix, its lower half, and a few factorisations and solves of its size
+        cost = CENTRE_PASSES * a_column * count + flop * count**2 * (gram_rows(system.n, count) + 4 * count)
         best, count = (count if cost <= seconds else best), (2 * count if cost <= seconds else MOST + 1)
     return best
+
+
+def _flop_seconds(system: RidgeSystem, dtype: torch.dtype) -> float:
+    """Return what one of two operations of a multiplication and an addition takes in a matrix product."""
+    square = torch.ones(SAMPLED_CENTRES, SAMPLED_CENTRES, dtype=dtype, device=system.X.device)
+    return _least_time(lambda: square @ square) / (2 * SAMPLED_CENTRES**3)
 
 
 def _least_time(work: Callable[[], object]) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ridgeformer.core.errors import InputError
@@ -77,10 +77,11 @@ class BandFactor:
             back.append(forward[k] + self.links[k].T @ back[-1])
         return torch.cat([inverse.T @ part for inverse, part in zip(self.inverses, back[::-1], strict=True)])
 
-    def inverse_diagonal(self) -> Float[Tensor, " n"]:
-        """Return the diagonal of (K + ridge I)^-1: the squared lengths of the columns of L^-1 Q'."""
-        lengths = torch.zeros_like(self.Q[:, 0])
-        for rows, length in zip(self.Q.split(ROWS), lengths.split(ROWS), strict=True):
+    def inverse_diagonal(self, at: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
+        """Return the diagonal of (K + ridge I)^-1, or some of it: the squared lengths of the columns of L^-1 Q'."""
+        Q = self.Q if at is None else self.Q[at]
+        lengths = torch.zeros_like(Q[:, 0])
+        for rows, length in zip(Q.split(ROWS), lengths.split(ROWS), strict=True):
             first, *parts = rows.split(len(self.inverses[0]), dim=1)
             passed = first @ self.inverses[0].T
             length += passed.square().sum(1)

@@ -18,36 +18,18 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel, LogitKernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES
-from ridgeformer.solving.direct import factorise_in_place
+from ridgeformer.solving.checkpoint import Checkpoint, describe_problem
 from ridgeformer.solving.engines.fused import FusedRows, fuses
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
-from ridgeformer.solving.plan import FACTORISED, choose_plan
+from ridgeformer.solving.halved_centres import HalvedCentres, independent
+from ridgeformer.solving.normal_equations import ACCURACY, Descent, Forecast, gram_rows
+from ridgeformer.solving.plan import BLOCK, FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
 from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import RidgeSystem
 
 __all__ = ["double_centres", "fit_on_centres"]
-
-SAMPLED_ROWS = 512
-"""Rows from which the error is estimated, where columns are factorised ..."""
-
-LOCAL_ROWS = 2000
-"""... and where they are not."""
-
-BLOCK = 2**16
-"""Rows that are worked on before the next are touched; they may be on disk."""
-
-SPANNED = 1e-12
-"""Part of the largest k(x, x) below which a centre's distance from the span of others counts as none."""
-
-GRAM_ROWS = 8
-"""Rows a centre from which the preconditioner is made."""
-
-ACCURACY, CYCLES, CYCLE_STEPS = 1e-4, 6, 30
-"""The residual of the normal equations, in the norm of the preconditioner, at which they are solved; cycles against the
-float64 residual at most, and steps in float32 of each."""
-
 
 GROWTH = 2.5
 """How much longer twice the centres take, as assumed before they are tried."""
@@ -61,12 +43,13 @@ def double_centres(run: Run, algorithm: Centres) -> None:
     system, count, seconds, why = run.system, run.plan.rank, 0.0, ""
     kept: Run | None = None
     fitted: Tensor | None = None
+    warm: Tensor | None = None
     done: tuple[Doubling, ...] = ()
     while not why:
         trial = Run(system, replace(run.plan, rank=count), run.seed, run.callback)
-        begin = time.perf_counter()
-        fit_on_centres(trial, count, torch_generator(run.seed, "centres"))
-        took = time.perf_counter() - begin
+        trial.checkpoint, trial.problem, trial.progress = run.checkpoint, run.problem, run.progress
+        fit_on_centres(trial, count, torch_generator(run.seed, "centres"), warm)
+        took, warm, run.problem = trial.seconds, trial.alpha, trial.problem
         seconds += took
         values = system.y - trial.residual - system.ridge * trial.alpha
         change = None if fitted is None else (values - fitted).square().mean(0).sqrt()
@@ -99,11 +82,12 @@ def double_centres(run: Run, algorithm: Centres) -> None:
     assert kept is not None
     run.alpha, run.residual, run.relative, run.steps = kept.alpha, kept.residual, kept.relative, kept.steps
     run.status, run.spectrum, run.fit_error, run.left_out = kept.status, kept.spectrum, kept.fit_error, kept.left_out
+    run.centres, run.seconds, run.left_out_sample = kept.centres, seconds, kept.left_out_sample
     say = f"centres were doubled from {done[0].centres:,} to {done[-1].centres:,}, and no further: {why}"
     run.plan, run.doublings = replace(run.plan, rank=kept.plan.rank, reasons=(*run.plan.reasons, say)), done
 
 
-def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
+def fit_on_centres(run: Run, count: int, generator: torch.Generator, warm: Tensor | None = None) -> None:
     """Minimise ||y - K_c b||^2 + ridge b'K_cc b over coefficients b on randomly pivoted centres.
 
     It is the exact solution for the kernel matrix F'F <= K that the centres span, at n count^2 operations. With
@@ -112,11 +96,14 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     a sample of rows of E, two standard errors added; the smaller one is `Run.fit_error`. With all rows sampled they are
     bounds. Coefficients in the precision of the rows give another fit than F' b in exact arithmetic; the difference is
     computed and added. The residual is large, as alpha does not aim at that system.
+
+    Where columns are not kept, `warm` are coefficients to begin with, such as those of a fit on fewer centres.
     """
     system, y = run.system, run.system.y
     if system.n * count > FACTORISED:
-        _stream(run, count, generator)
+        _stream(run, count, generator, warm)
         return
+    begun = time.perf_counter()
     factor = pivoted_factor(system.engine, count, generator)
     F = factor.F.to(torch.float64)
     core = F @ F.T
@@ -135,13 +122,11 @@ def fit_on_centres(run: Run, count: int, generator: torch.Generator) -> None:
     run.steps = 1
     rows = torch.randperm(system.n, generator=generator)[:LOCAL_ROWS].to(y.device)
     weight = torch.linalg.solve_triangular(lower, F[:, rows], upper=False).square().sum(0)
-    run.left_out = _left_out((y - product)[rows], weight)
+    run.centres = factor.pivots
+    run.left_out_sample = (y - product)[rows] / (1 - weight.clamp(0, 0.99))[:, None]
+    run.left_out = run.left_out_sample.square().mean(0).sqrt()
     _finish(run, alpha, y - product.add_(alpha, alpha=system.ridge), error)
-
-
-def _left_out(residuals: Float[Tensor, "s r"], weights: Float[Tensor, " s"]) -> Float[Tensor, " r"]:
-    """Return the root mean square of leave-one-out residuals, from a row's weight in its own prediction."""
-    return (residuals / (1 - weights.clamp(0, 0.99))[:, None]).square().mean(0).sqrt()
+    run.seconds = time.perf_counter() - begun
 
 
 def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
@@ -153,11 +138,19 @@ def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
     run.spectrum = ExtremeEigenvalues(size, size, size)
 
 
+HELD = (1e-12, 1e12)
+"""Sizes of k(x, x) with which passes may be in float32: sums over rows and squares must be held, too."""
+
+
 class CentreProducts:
     """Products with K_c, the columns of K at the centres, none of which is kept; sums over blocks in float64."""
 
-    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"]) -> None:
-        self.kernel, self.X, self.Z = kernel, X, Z
+    def __init__(
+        self, kernel: Kernel, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], forecast: Forecast | None = None
+    ) -> None:
+        self.kernel, self.X, self.Z, self.forecast = kernel, X, Z, forecast or Forecast(len(X), None)
+        largest = float(kernel.diagonal(Z).max()) if len(Z) else 1.0
+        self._single = torch.float32 if HELD[0] <= largest <= HELD[1] else torch.float64
         self._fused = (
             {dtype: FusedRows(kernel, Z, dtype) for dtype in (torch.float32, torch.float64)}
             if isinstance(kernel, LogitKernel) and fuses(X)
@@ -167,20 +160,36 @@ class CentreProducts:
     def normal(self, P: Float[Tensor, "m r"], dtype: torch.dtype) -> Float[Tensor, "m r"]:
         """Return K_c'K_c P, entries and the sums of some rows in `dtype`."""
         total = torch.zeros_like(P)
+        self.forecast.begin(str(dtype).removeprefix("torch."))
         for rows in self.X.split(BLOCK):
             total += self._pass(rows, P, None, dtype)[1]
+            self.forecast.advance(len(rows))
         return total
 
-    def residual(self, B: Float[Tensor, "m r"], y: Float[Tensor, "n r"]) -> tuple[Tensor, Float[Tensor, "m r"]]:
-        """Return r = y - K_c B and K_c'r, in float64."""
-        left, total = torch.empty_like(y), torch.zeros_like(B)
+    def pull(self, y: Float[Tensor, "n r"]) -> Float[Tensor, "m r"]:
+        """Return K_c'y, entries and the sums of some rows in float32: where a descent begins needs no more."""
+        total = y.new_zeros(len(self.Z), y.shape[1])
+        self.forecast.begin("float32")
+        for rows, given in zip(self.X.split(BLOCK), y.split(BLOCK), strict=True):
+            total += self._pass(rows, torch.zeros_like(total), given, torch.float32)[1]
+            self.forecast.advance(len(rows))
+        return total
+
+    def residual(
+        self, B: Float[Tensor, "m columns"], y: Float[Tensor, "n r"]
+    ) -> tuple[Float[Tensor, "n columns"], Float[Tensor, "m columns"]]:
+        """Return R = y - K_c B and K_c'R, in float64; B may have several sets of columns for the same targets."""
+        left, total, sets = y.new_empty(len(y), B.shape[1]), torch.zeros_like(B), B.shape[1] // y.shape[1]
+        self.forecast.begin("float64")
         for rows, given, place in zip(self.X.split(BLOCK), y.split(BLOCK), left.split(BLOCK), strict=True):
-            found, part = self._pass(rows, B, given, torch.float64)
+            found, part = self._pass(rows, B, given.repeat(1, sets), torch.float64)
             place.copy_(found)
             total += part
+            self.forecast.advance(len(rows))
         return left, total
 
     def _pass(self, rows: Tensor, P: Tensor, y: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        dtype = self._single if dtype == torch.float32 else dtype
         if self._fused:
             return self._fused[dtype].multiply(rows, P, y)
         Z, right, total, found = self.Z.to(dtype), P.to(dtype), torch.zeros_like(P), []
@@ -194,128 +203,116 @@ class CentreProducts:
         return torch.cat(found), total
 
 
-def _stream(run: Run, count: int, generator: torch.Generator) -> None:
+def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | None) -> None:
     """Solve (K_c'K_c + ridge K_cc) b = K_c'y for uniformly drawn centres, one pass over the rows a step.
 
-    The preconditioner is the same matrix from 8 rows a centre, in float64. Products are float32; when the recursion
-    says that it is done, a pass in float64 says whether that is so, and the next cycle works on what is left, in
-    float64 if float32 gained nothing.
+    A rough fit on the first half of the centres comes before: it is what the other starts from, and what its distance
+    from the fit of all rows is estimated with. Where the run has a folder for checkpoints, every step is written there,
+    and a step that was is not taken again.
     """
-    system, y = run.system, run.system.y
+    system, y, begun = run.system, run.system.y, time.perf_counter()
     order = torch.randperm(system.n, generator=generator).to(system.X.device)
-    centres = _independent(system, order[:count])
-    Z = system.X[centres].to(torch.float64)
-    K, products = system.kernel.dense(Z, Z), CentreProducts(system.kernel, system.X, Z)
-    lower = _preconditioner(system, order[: min(system.n, GRAM_ROWS * count)], Z, K)
+    drawn = independent(system.kernel, system.X[order[:count]].to(torch.float64))
+    centres = run.centres = order[drawn]
+    Z, forecast = system.X[centres].to(torch.float64), Forecast(system.n, run.progress)
+    sampled, rows = system.X[order[: gram_rows(system.n, count)]], _Rows(system, Z, forecast)
+    first = (drawn < count // 2).nonzero()[:, 0]
+    streamed = HalvedCentres(system.kernel, system.ridge, system.n, Z, first, sampled, rows, system.rounded)
+    kept = _checkpoint(run, count)
+    held = None if kept is None else kept.load()
+    before = 0.0 if held is None else held[1]["seconds"]
 
-    def judged(b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return b as the caller gets it, what it leaves of y, the gradient, and that in the preconditioner's norm."""
-        whole = torch.zeros_like(y)
-        whole[centres] = b
-        b = system.rounded(whole)[centres]
-        left, pull = products.residual(b, y)
-        gradient = pull - system.ridge * (K @ b)
-        return b, left, gradient, torch.linalg.solve_triangular(lower, gradient, upper=False).norm(dim=0)
+    def save(at: Descent) -> bool:
+        at.seconds = before + time.perf_counter() - begun
+        if kept is not None:
+            kept.save(*at.pack())
+        return False
 
-    b, left, gradient, start = judged(y.new_zeros(len(centres), y.shape[1]))
-    start, reached, working = torch.where(start > 0, start, 1.0), 1.0, torch.float32
-    for _ in range(CYCLES):
-        found = judged(b + _descend(run, products, K, lower, gradient, start, working))
-        now = float((found[3] / start).max())
-        if now < reached:
-            b, left, gradient = found[:3]
-        halved, reached = now < reached / 2, min(now, reached)
-        if reached <= ACCURACY or run.status is Status.STOPPED or (working == torch.float64 and not halved):
-            break
-        working = working if halved else torch.float64
+    def note(at: Descent) -> bool:
+        save(at)
+        if len(at.relative) == run.steps:
+            return False
+        run.steps += 1
+        run.relative.append(at.relative[-1])
+        if run.callback is not None:
+            now = torch.zeros_like(y)
+            now[centres] = at.b + streamed.equations.change(at)
+            if run.callback(run.steps, system.values(now), at.relative[-1]):
+                run.status = Status.STOPPED
+        return run.status is Status.STOPPED
+
+    at = streamed.begin(None if warm is None else warm[centres]) if held is None else Descent.unpack(*held)
+    if at.half is None:
+        at = streamed.second_half(at, save)
+    run.steps, forecast.at = len(at.relative), at
+    run.relative.extend(at.relative)
+    assert at.half is not None
+    streamed.half = at.half
+    streamed.equations.solve(at, note)
+    if run.status is not Status.STOPPED:
+        save(at)
+    left = rows.left(torch.cat([at.b, at.half], 1))[:, : y.shape[1]]
     alpha = torch.zeros_like(y)
-    alpha[centres] = b
-    # the penalised error J is strongly convex: a squared difference from its minimiser is at most J here minus J there
-    excess = left.square().sum(0) + system.ridge * (b * (K @ b)).sum(0)
+    alpha[centres] = at.b
     judged_by = order[-LOCAL_ROWS:]
-    error = torch.minimum(_local_error(system, Z, K, left, judged_by), (excess / system.n).sqrt())
-    cross = system.kernel.dense(system.X[judged_by].to(torch.float64), Z)
-    weight = torch.linalg.solve_triangular(lower, cross.T, upper=False).square().sum(0)
-    run.left_out = _left_out(left[judged_by], weight)
+    S = system.X[judged_by].to(torch.float64)
+    run.left_out_sample = streamed.left_out(at.b, S, y[judged_by])
+    run.left_out = run.left_out_sample.square().mean(0).sqrt()
+    error = streamed.distance(at.b, S)
+    run.seconds = before + time.perf_counter() - begun
     _finish(run, alpha, left - system.ridge * alpha, error)
-    if run.status is Status.SUBSET and reached > ACCURACY:
+    if run.status is Status.SUBSET and at.reached > ACCURACY:
         run.status = Status.BREAKDOWN
 
 
-def _independent(system: RidgeSystem, centres: Tensor) -> Tensor:
-    """Return the centres without those that the others span to twelve digits: coefficients on these would be noise."""
-    from scipy.linalg.lapack import dpstrf
+class _Rows:
+    """Passes over rows of this machine, which keep what the last coefficients leave of the targets."""
 
-    Z = system.X[centres].to(torch.float64)
-    K = system.kernel.dense(Z, Z).cpu().numpy()
-    _, pivots, rank, _ = dpstrf(K, tol=SPANNED * float(K.diagonal().max()))
-    return centres[torch.from_numpy(pivots[:rank] - 1).to(centres)]
+    def __init__(self, system: RidgeSystem, Z: Float[Tensor, "m d"], forecast: Forecast) -> None:
+        self.system, self.forecast = system, forecast
+        self.products = CentreProducts(system.kernel, system.X, Z, forecast)
+        self._kept: tuple[Tensor, Tensor] | None = None
 
+    def normal(self, P: Tensor, dtype: torch.dtype) -> Tensor:
+        return self.products.normal(P, dtype)
 
-def _preconditioner(system: RidgeSystem, sampled: Tensor, Z: Tensor, K: Tensor) -> Float[Tensor, "m m"]:
-    """Return a Cholesky factor of (n / s) K_s'K_s + ridge K_cc from s sampled rows, in float64."""
-    gram = torch.zeros_like(K)
-    for some in sampled.split(max(1, BLOCK_ENTRIES // len(Z))):
-        block = system.kernel.dense(system.X[some].to(torch.float64), Z)
-        gram.addmm_(block.T, block)
-    gram.mul_(system.n / len(sampled)).add_(K, alpha=system.ridge)
-    jitter = torch.finfo(torch.float64).eps * float(gram.diagonal().sum())
-    while not factorise_in_place(lower := gram.clone(), jitter):
-        jitter *= 10
-    return lower.tril_()
+    def pull(self) -> Tensor:
+        return self.products.pull(self.system.y)
 
+    def residual(self, B: Tensor) -> Tensor:
+        self._kept, y = None, self.system.y
+        left, pull = self.products.residual(B, y)
+        self._kept = B, left
+        return pull
 
-def _descend(
-    run: Run,
-    products: CentreProducts,
-    K: Tensor,
-    lower: Tensor,
-    gradient: Tensor,
-    start: Tensor,
-    working: torch.dtype,
-) -> Float[Tensor, "m r"]:
-    """Return a change of b by conjugate gradients in the basis of the preconditioner."""
-    ridge = run.system.ridge
-    r = torch.linalg.solve_triangular(lower, gradient, upper=False)
-    found, p, rho = torch.zeros_like(r), r.clone(), r.square().sum(0)
-    for _ in range(CYCLE_STEPS):
-        P = torch.linalg.solve_triangular(lower.T, p, upper=True)
-        size = P.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny)  # of order one in float32
-        product = products.normal(P / size, working) * size + ridge * (K @ P)
-        q = torch.linalg.solve_triangular(lower, product, upper=False)
-        curvature = (p * q).sum(0)
-        gamma = torch.where(curvature > 0, rho / torch.where(curvature > 0, curvature, 1.0), 0.0)
-        found, r = found + gamma * p, r - gamma * q
-        relative = r.norm(dim=0) / start
-        run.steps += 1
-        run.relative.append(relative)
-        if run.callback is not None and run.callback(run.steps, run.system.values(run.alpha), relative):
-            run.status = Status.STOPPED
-            break
-        if bool((relative <= ACCURACY / 2).all()):
-            break
-        new = r.square().sum(0)
-        p, rho = r + new / torch.where(rho > 0, rho, 1.0) * p, new
-    return torch.linalg.solve_triangular(lower.T, found, upper=True)
+    def left(self, B: Tensor) -> Float[Tensor, "n columns"]:
+        """Return what B leaves of the targets: known if it was judged last."""
+        if self._kept is None or not torch.equal(self._kept[0], B):
+            self.residual(B)
+        assert self._kept is not None
+        return self._kept[1]
+
+    def judged(self, B: Tensor, S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        left = self.left(B)
+        _, pull = CentreProducts(self.system.kernel, self.system.X, S).residual(
+            left.new_zeros(len(S), B.shape[1]), left
+        )
+        first, second = left.split(B.shape[1] // 2, 1)
+        return pull, first.square().sum(0), (first - second).square().sum(0)
+
+    def others(self, Z: Tensor) -> _Rows:
+        return _Rows(self.system, Z, self.forecast)
 
 
-def _local_error(system: RidgeSystem, Z: Tensor, K: Tensor, left: Tensor, rows: Tensor) -> Float[Tensor, " r"]:
-    """Return an estimate of the root mean square difference from the fit of all rows.
-
-    With E = K - its Nystrom approximation and v = K (y - f) / ridge - f, the difference at the training rows is
-    ridge (ridge + E)^-1 v if the approximation is exact for all but E; here with E and v at some rows only.
-    """
-    X, S = system.X, system.X[rows].to(torch.float64)
-    _, pull = CentreProducts(system.kernel, X, S).residual(left.new_zeros(len(S), left.shape[1]), left)
-    v = pull / system.ridge - (system.y[rows] - left[rows])
-    cross = system.kernel.dense(S, Z)
-    jitter = torch.finfo(torch.float64).eps * float(K.diagonal().sum())
-    while not factorise_in_place(lower := K.clone(), jitter):
-        jitter *= 10
-    half = torch.linalg.solve_triangular(lower.tril_(), cross.T, upper=False)
-    E = system.kernel.dense(S, S) - half.T @ half
-    E.diagonal().add_(system.ridge)
-    return system.ridge * torch.linalg.solve(E, v).square().mean(0).sqrt()
+def _checkpoint(run: Run, count: int) -> Checkpoint | None:
+    if run.checkpoint is None:
+        return None
+    system = run.system
+    assert system.targets is not None
+    if run.problem is None:
+        run.problem = describe_problem(system.kernel, system.X, system.targets, ridge=system.ridge)
+    problem = {**run.problem, "seed": run.seed, "centres": count}
+    return Checkpoint(run.checkpoint / f"centres-{count}.safetensors", problem)
 
 
 def _error(

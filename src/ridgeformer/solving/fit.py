@@ -17,24 +17,22 @@ from ridgeformer.core.errors import InputError
 from ridgeformer.intervals import Interval, Posterior, PredictionSet, log_likelihood
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma, underflow
+from ridgeformer.solving.centre_features import CentreFeatures
 from ridgeformer.solving.direct import Inverse, factorise_in_place, inverse_diagonal
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
-from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.plan import FACTORISED, Plan
+from ridgeformer.solving.predictions import Predictions, UnansweredWarning, name_unanswered, nearest_distance
 from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import check_memory
 from ridgeformer.solving.uncertainty import FOLDS, fit_interval, fit_posterior, fit_set
 
-__all__ = ["Fit", "Predictions", "UnansweredWarning", "leave_one_out_residual"]
+__all__ = ["Fit", "leave_one_out_residual"]
 
 SPARE = 1 + 2.0**-40
 """Pays for the rounding of a bound's own evaluation."""
 
 COMPARED, OUTSIDE = 1000, 0.01
 """Training rows whose distance to their nearest neighbour is measured, and the fraction of them allowed beyond it."""
-
-
-class UnansweredWarning(UserWarning):
-    """Some queries have no prediction in this precision; the others do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +59,9 @@ class Fit:
         fit_error: after `algorithm="nystrom"`, per output, an estimate of the root mean square difference
             between this fit and that of all rows, over the training rows.
         doublings: after it, what each number of centres came to; one entry unless they were doubled.
+        centres: after it, the numbers of the rows that are centres.
+        left_out_sample: after it, leave-one-out residuals at up to 2,000 random rows, (rows, outputs). Where columns of
+            K are not kept, the weight of a row in its own prediction is estimated from other rows.
     """
 
     alpha: Tensor
@@ -84,6 +85,8 @@ class Fit:
     plan: Plan | None = field(default=None, repr=False)
     fit_error: Tensor | None = None
     doublings: tuple[Doubling, ...] = field(default=(), repr=False)
+    centres: Tensor | None = field(default=None, repr=False)
+    left_out_sample: Tensor | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, run: Run, X: Tensor, y: Tensor, log_scale: float) -> Fit:
@@ -117,6 +120,8 @@ class Fit:
                 replace(one, left_out=one.left_out * unit, change=None if one.change is None else one.change * unit)
                 for one in run.doublings
             ),
+            centres=run.centres,
+            left_out_sample=None if run.left_out_sample is None else run.left_out_sample * unit,
         )
 
     @property
@@ -167,9 +172,22 @@ class Fit:
         return Inverse(self.factor)
 
     @cached_property
+    def on_centres(self) -> CentreFeatures:
+        """A fit on centres as ridge regression in their features, with its exact leave-one-out and influences.
+
+        Raises:
+            InputError: the fit is no finished one on centres.
+        """
+        if self.status is not Status.SUBSET or self.centres is None:
+            raise InputError(f"this fit ended as {self.status.value!r}: one on centres is 'subset'.")
+        y, n = self.y.reshape(len(self.X), -1), len(self.X)
+        uniform = self.plan is not None and n * self.plan.rank > FACTORISED
+        return CentreFeatures(self.kernel, self.X, y, self.centres, self.ridge, uniform)
+
+    @cached_property
     def inverse_diagonal(self) -> Float[Tensor, " n"]:
-        """The diagonal of R."""
-        return inverse_diagonal(self.factor)
+        """The diagonal of R; for a fit on centres that of its own kernel (`on_centres`)."""
+        return self.on_centres.inverse_diagonal if self.status is Status.SUBSET else inverse_diagonal(self.factor)
 
     @cached_property
     def eigenvalues(self) -> Float[Tensor, " n"]:
@@ -183,7 +201,12 @@ class Fit:
 
     @cached_property
     def leave_one_out(self) -> Tensor:
-        """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1)."""
+        """y_i - f_{-i}(x_i), shaped like the targets: the residual at each row of the fit without it (claim I1).
+
+        Exact for a fit on centres too, of which it is the fit without the target of that row on the same centres.
+        """
+        if self.status is Status.SUBSET:
+            return self.on_centres.leave_one_out.reshape(self.alpha.shape)
         return leave_one_out_residual(self.exact_alpha, self.inverse_diagonal).reshape(self.alpha.shape)
 
     @property
@@ -221,7 +244,8 @@ class Fit:
             Xq: queries.
             level: the nominal coverage.
             method: "jackknife+", "cv+" or "full" from exact leave-one-out of the training rows, "split" or "normalised"
-                from calibration rows. The sentences in `intervals.GUARANTEES` say what each promises.
+                from calibration rows; a fit on centres has the first and "split". The sentences in
+                `intervals.GUARANTEES` say what each promises.
             calibration: (X, y) for the last two, which the fit has not seen.
             folds: of "cv+", drawn with `seed`.
             seed: of the folds and the probes.
@@ -244,7 +268,8 @@ class Fit:
     @property
     def most_likely_scale(self) -> float:
         """y'(K + ridge I)^-1 y / n over all outputs: the scale of greatest marginal likelihood."""
-        return float((self.y.double() * self.alpha.double()).mean()) * exp(-self.log_scale)
+        alpha = self.on_centres.alpha.reshape(self.y.shape) if self.status is Status.SUBSET else self.alpha.double()
+        return float((self.y.double() * alpha).mean()) * exp(-self.log_scale)
 
     def log_likelihood(self, *, scale: float = 1.0, leave_one_out: bool = False) -> float:
         """Return the log marginal likelihood of the targets, or the sum of leave-one-out log densities."""
@@ -283,7 +308,7 @@ class Fit:
         Xq = as_query(Xq, self.X)
         values, answered = self._values(Xq)
         if not bool(answered.all()):
-            warnings.warn(_unanswered(answered, self.X.dtype), UnansweredWarning, stacklevel=2)
+            warnings.warn(name_unanswered(answered, self.X.dtype), UnansweredWarning, stacklevel=2)
         return values if self.alpha.ndim == 2 else values[:, 0]
 
     def answer(self, Xq: ArrayLike) -> Predictions:
@@ -303,24 +328,28 @@ class Fit:
         a regression with the truth.
         """
         Xq = as_query(Xq, self.X)
-        return _nearest(Xq, self.X) > self._reach + 1e-6 * Xq.double().norm(dim=1)  # what the distances may err by
+        return nearest_distance(Xq, self.X) > self._reach + 1e-6 * Xq.double().norm(
+            dim=1
+        )  # what the distances may err by
 
     @cached_property
     def _reach(self) -> float:
         """The distance to the nearest other row that all but 1 % of the training rows keep to."""
         chosen = torch.linspace(0, len(self.X) - 1, min(COMPARED, len(self.X)), device=self.X.device).long()
-        nearest = _nearest(self.X[chosen], self.X, chosen).sort().values
+        nearest = nearest_distance(self.X[chosen], self.X, chosen).sort().values
         return float(nearest[min(len(nearest), ceil((len(nearest) + 1) * (1 - OUTSIDE))) - 1])
 
     def _values(self, Xq: Tensor) -> tuple[Tensor, Tensor]:
         """Return k(x)'alpha, (q, outputs), and which queries have one; NaN where not."""
         alpha = self.alpha.reshape(len(self.X), -1)
         answered = self.kernel.representable(Xq, self.X)
-        used = alpha.any(dim=1) if self.status is Status.SUBSET else slice(None)  # most coefficients are zero
         values = alpha.new_full((len(Xq), alpha.shape[1]), torch.nan)
         whole = bool(answered.all())
         if whole or bool(answered.any()):
-            found = self.kernel.product(Xq if whole else Xq[answered], self.X[used], alpha[used])
+            rows, Z = Xq if whole else Xq[answered], self.X
+            if self.centres is not None:  # few coefficients, of both signs, which float32 would not cancel well
+                rows, Z, alpha = rows.double(), Z[self.centres].double(), alpha[self.centres].double()
+            found = self.kernel.product(rows, Z, alpha).to(values)
             values[answered] = torch.where(torch.isfinite(found), found, torch.nan)
         return values, answered & torch.isfinite(values).all(1)
 
@@ -392,56 +421,3 @@ class Fit:
 def leave_one_out_residual(alpha: Float[Tensor, "n r"], inverse_diagonal: Float[Tensor, " n"]) -> Float[Tensor, "n r"]:
     """Return y_i - f_{-i}(x_i) = alpha_i / R_ii, with R = (K + ridge I)^-1 and alpha = R y (claim I1)."""
     return alpha / inverse_diagonal[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """Predictions for some queries, and what is known about each.
-
-    Attributes:
-        values: k(x)'alpha, shaped like the targets; NaN for a query that has no answer in this precision.
-        bound: |f(x) - f*(x)| is at most this, round-off included.
-        answered: whether there is a prediction, per query.
-        extrapolated: whether the query lies outside the training rows (`Fit.extrapolates`).
-    """
-
-    values: Tensor
-    bound: Tensor
-    answered: Tensor
-    extrapolated: Tensor
-
-    def __str__(self) -> str:
-        lines = [f"{int(self.answered.sum())} of {len(self.answered)} queries answered."]
-        if not bool(self.answered.all()):
-            lines.append(_unanswered(self.answered, self.values.dtype))
-        if bool(self.extrapolated.any()):
-            lines.append(
-                f"Rows {_named(self.extrapolated)} lie outside the training rows: the proved bounds compare with exact "
-                "ridge regression and say nothing about how right that is there."
-            )
-        return " ".join(lines)
-
-
-def _nearest(rows: Tensor, X: Tensor, own: Tensor | None = None) -> Tensor:
-    """Return the distance of every row to the nearest row of X other than itself, which is row `own` of X."""
-    nearest, size = [], max(1, BLOCK_ENTRIES // len(X))
-    for start in range(0, len(rows), size):
-        gaps = torch.cdist(rows[start : start + size].double(), X.double())
-        if own is not None:
-            gaps[torch.arange(len(gaps)), own[start : start + size]] = inf
-        nearest.append(gaps.amin(1))
-    return torch.cat(nearest)
-
-
-def _named(rows: Tensor) -> str:
-    """Return the numbers of the rows that are True, ten at most."""
-    numbers = rows.nonzero()[:, 0].tolist()
-    more = f" and {len(numbers) - 10:,} more" if len(numbers) > 10 else ""
-    return ", ".join(map(str, numbers[:10])) + more
-
-
-def _unanswered(answered: Tensor, dtype: torch.dtype) -> str:
-    return (
-        f"Rows {_named(~answered)} have no prediction: a logit or the prediction itself is beyond {dtype}. Scale these "
-        "rows as the training rows were scaled, or raise the temperature."
-    )

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from torch import Tensor
 
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_targets, positive
@@ -222,6 +221,8 @@ def maximise_likelihood(
         >>> 0.05 < (found.scale * found.ridge) ** 0.5 < 0.2  # the noise that was put in is 0.1
         True
     """
+    from scipy.optimize import minimize
+
     rows = as_matrix(X, "X").double()
     surface = _Surface(
         kernel,

@@ -8,10 +8,12 @@ from math import ceil, sqrt
 import torch
 
 from ridgeformer.algorithms import Algorithm, Auto, Centres, Direct, MixedConjugateGradients, MixedDirect
+from ridgeformer.core.compiled import worthwhile
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import show_bytes
 from ridgeformer.kernels import LogitKernel
 from ridgeformer.solving.engines import Engine, strips
+from ridgeformer.solving.engines.fused import fuses
 from ridgeformer.solving.engines.tiles import COPIED_BYTES, TILE
 from ridgeformer.solving.engines.triangle import SPAN, lost, tile_size
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block, default_rank
@@ -29,7 +31,7 @@ LARGEST_FACTOR = 25_000
 """Largest n for a float64 Cholesky when float32 is too inaccurate."""
 
 NARROW = 64
-"""Largest number of features at which fused attention is faster than tiles."""
+"""Largest number of features at which fused attention is faster than tiles, without Numba."""
 
 LEAST_RANK = 32
 
@@ -38,6 +40,12 @@ FACTORISED = 2**26
 
 FIRST_CENTRES = 256
 """Where doubling begins."""
+
+SAMPLED_ROWS, LOCAL_ROWS = 512, 2000
+"""Rows from which the error of a fit on centres is estimated, where their columns are factorised and where not."""
+
+BLOCK = 2**16
+"""Rows that a pass over them works on before the next are touched; they may be on disk."""
 
 LEAN = 0.75
 """Where K is not stored, the preconditioner takes this part of the rank it would have ..."""
@@ -55,7 +63,7 @@ class Plan:
 
     Attributes:
         algorithm: the one that runs; never `Auto`.
-        engine: how products with K are formed: features, stored, tiles, attention, or an engine of your own.
+        engine: how products with K are formed: features, stored, tiles, fused, attention, or an engine of your own.
         working: the precision of those products, or of the factorisation; the reported residual is float64 always.
         rank: of the preconditioner at most, or the number of centres; 0 where there is none.
         exact: whether K is kept for float64 residuals, beside its factor or its working precision.
@@ -106,6 +114,11 @@ def choose_plan(system: RidgeSystem, algorithm: Algorithm, engine: str | Engine 
         return _conjugate_gradients(system, iterative, _working(system), engine)
     if isinstance(algorithm, Centres):
         asked = FIRST_CENTRES if isinstance(algorithm.count, str) else algorithm.count
+        if isinstance(algorithm.count, int) and algorithm.count > system.n:
+            raise InputError(
+                f"count is {algorithm.count:,} centres and there are {system.n:,} rows: centres are rows, so take at "
+                "most as many, or algorithm='auto' for the fit of all rows."
+            )
         count = min(asked or default_rank(system.n), system.n)
         if isinstance(engine, Engine):
             return _for_engine(system, algorithm, engine, count)
@@ -260,11 +273,11 @@ def _on_centres(system: RidgeSystem, algorithm: Centres, engine: str, count: int
     n, working = system.n, _working(system)
     size = working.itemsize
     if n * count > FACTORISED:
-        needed = _vectors(system) + 8 * (6 * count**2 + 3 * 2000**2 + 2**16 * (3 * system.d + 4 * system.outputs))
+        needed = _vectors(system) + 8 * (6 * count**2 + 3 * LOCAL_ROWS**2 + BLOCK * (3 * system.d + 4 * system.outputs))
         why = f"{count:,} centres of {n:,} rows: their columns of K are formed again for every product"
         return _plan(system, algorithm, engine, torch.float32, count, needed, why, advice="use fewer centres")
     # the factor in the working precision and in float64, a block of proposals, the core and the sampled rows
-    needed = _vectors(system) + n * (count * (size + 8) + 2 * PROPOSALS * size + 512 * 8) + 16 * count**2
+    needed = _vectors(system) + n * (count * (size + 8) + 2 * PROPOSALS * size + SAMPLED_ROWS * 8) + 16 * count**2
     needed += n * system.d * (8 if system.X.dtype != torch.float64 else size % 8)
     why = f"{count:,} centres of {n:,} rows: n centres^2 operations, K is never formed"
     return _plan(system, algorithm, engine, working, count, needed, why)
@@ -301,8 +314,10 @@ def _matrix_free(
     n, d, size = system.n, system.d, working.itemsize
     rank = usual = ceil(LEAN * default_rank(n))
     block = max(600, n // LEAN_BLOCKS)
-    fused = isinstance(system.kernel, LogitKernel) and (d <= NARROW or system.X.device.type == "cuda")
-    chosen = engine or ("attention" if fused else "tiles")
+    logits = isinstance(system.kernel, LogitKernel)
+    attends = logits and (d <= NARROW or system.X.device.type == "cuda")
+    fused = logits and fuses(system.X) and worthwhile(n)
+    chosen = engine or ("fused" if fused else "attention" if attends else "tiles")
     # attention keeps queries, keys, values and outputs of all rows
     rows = 5 * size * n * max(d + 1, 16) if chosen == "attention" else _copied(system, size)
     why = f"K would take {show_bytes(size * n**2)} and {show_bytes(system.memory)} may be used"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import exp, sqrt
+from math import exp, inf, sqrt
 from typing import Any
 
 import torch
@@ -19,7 +19,10 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import gamma
 from ridgeformer.solving.band import BandFactor, BandForm, band_form
+from ridgeformer.solving.direct import factorise_in_place, inverse_diagonal, solve_with_factor
 from ridgeformer.solving.engines import Engine, Stored
+from ridgeformer.solving.engines.stored import assemble
+from ridgeformer.solving.engines.thin import thin_product
 from ridgeformer.solving.fit import leave_one_out_residual
 from ridgeformer.solving.system import RidgeSystem, check_memory, exact_unit, scaled_system
 
@@ -34,6 +37,9 @@ PROBES = 16
 TRUSTED = 0.1
 """Relative error of the leave-one-out residuals up to which a ridge may be chosen."""
 
+FEW = 4
+"""Ridges that are worth a float64 factorisation each; more share a reduction."""
+
 PASSES, SOLVED = 3, 1e-6
 """Refinements against the float64 residual at most, and the relative residual at which they end."""
 
@@ -47,8 +53,8 @@ class RidgePath:
         residuals: (g, n, outputs), y_i - f_{-i}(x_i) in float64: exact up to `error`; 0 where that is infinite.
         y: the targets, (n, outputs).
         error: (g,), the relative error of the diagonal of (K + ridge I)^-1, to which the residuals are inversely
-            proportional. Up to 2,000 rows it is a proved bound; above, it is measured at 16 rows at the least ridge,
-            where it is largest.
+            proportional. Up to 2,000 rows it is a proved bound; above, it is measured at 16 rows at the least ridge
+            of those done in the same precision, where it is largest.
         unsolved: the largest relative residual of the systems solved, against K in float64.
         residual_bound: (g, n, outputs), proved bounds on the error of `residuals`, round-off and the error of K's
             entries included; None above 2,000 rows.
@@ -125,7 +131,7 @@ def ridge_path(
 
     Holds for positive semidefinite kernels. Up to 2,000 rows everything is float64, and the error of every residual is
     bounded. Above, K is reduced once in float32 to block tridiagonal form; coefficients are refined against the float64
-    kernel, and the diagonal is checked at random rows. A check that fails `tol` makes it start again in float64.
+    kernel, and the diagonal is checked at random rows. Ridges too small to pass that check (`tol`) are done in float64.
 
     Args:
         kernel: any kernel of `ridgeformer.kernels`, or your own `Kernel`.
@@ -155,7 +161,7 @@ class ReducedKernel:
         self.y = as_targets(y, X).detach().reshape(len(X), -1)
         self.unit = exact_unit(self.y)
         self.probes = torch.randperm(len(X), generator=torch_generator(seed, "probes"))[:PROBES].to(X.device)
-        self._forms: dict[torch.dtype, tuple[Engine, BandForm]] = {}
+        self._forms: dict[torch.dtype, tuple[Stored, BandForm]] = {}
         self._system: RidgeSystem | None = None
 
     def path(self, ridges: Iterable[float] | float) -> RidgePath:
@@ -171,8 +177,7 @@ class ReducedKernel:
             if len(self.X) <= EXACT_ROWS:
                 residuals, bound, error, unsolved = self._by_eigenvalues(self._system, scaled)
             else:
-                residuals, measured, unsolved = self._checked(self._system, scaled)
-                error = torch.full_like(given, measured)
+                residuals, error, unsolved = self._checked(self._system, scaled)
             # A residual that rounding carries beyond float64 is not known at all: 0, with an infinite error.
             residuals = residuals * self.unit
             known = torch.isfinite(residuals)
@@ -226,36 +231,112 @@ class ReducedKernel:
         bound = torch.stack(bounds).nan_to_num(nan=torch.inf, posinf=torch.inf)
         return torch.stack(residuals), bound, torch.tensor(errors, dtype=torch.float64), unsolved
 
-    def _checked(self, system: RidgeSystem, ridges: list[float]) -> tuple[Tensor, float, float]:
-        """Return `_by_band` in float32 if it holds what it must, else in float64."""
-        try:
-            found = self._by_band(system, ridges, torch.float32)
-        except InputError:  # the ridge or the logits are beyond float32
-            found = system.X, float("inf"), float("inf")
-        accurate = all(value <= self.tol for value in found[1:])
-        return found if accurate else self._by_band(system, ridges, torch.float64)
+    def _checked(self, system: RidgeSystem, ridges: list[float]) -> tuple[Tensor, Float[Tensor, " g"], float]:
+        """Return leave-one-out residuals, the error of each ridge's diagonal, and the largest residual left.
 
-    def _by_band(self, system: RidgeSystem, ridges: list[float], dtype: torch.dtype) -> tuple[Tensor, float, float]:
-        """Return the leave-one-out residuals, the error of the inverse's diagonal, and the largest residual left."""
-        y, probes = self.y / self.unit, self.probes
+        The larger ridges are done in float32, down to the least at which it holds what it must, which is found by
+        bisection; only those below are done in float64.
+        """
+        order = sorted(range(len(ridges)), key=ridges.__getitem__)
+        served, error = 0, self._error_in_float32(system, ridges[order[0]])
+        if error > self.tol:  # at `refused` it does not serve, at `served` it does
+            refused, served = 0, len(order)
+            while served - refused > 1:
+                middle = (refused + served) // 2
+                found = self._error_in_float32(system, ridges[order[middle]])
+                if found <= self.tol:
+                    served, error = middle, found
+                else:
+                    refused = middle
+        parts = []
+        if above := order[served:]:
+            residuals, unsolved = self._by_band(system, [ridges[i] for i in above], torch.float32)
+            # what was not solved was not served: those below the last such ridge neither
+            lost = next((k + 1 for k in reversed(range(len(above))) if unsolved[k] > self.tol), 0)
+            served += lost
+            parts.append((above[lost:], residuals[lost:], error, unsolved[lost:]))
+        if below := order[:served]:
+            few = [ridges[i] for i in below]
+            parts.append((below, *(self._by_cholesky if len(few) <= FEW else self._by_band64)(system, few)))
+        residuals, errors, largest = (
+            self.y.new_empty(len(ridges), *self.y.shape),
+            torch.empty(len(ridges)).double(),
+            0.0,
+        )
+        for places, found_residuals, found_error, left in parts:
+            residuals[places], errors[places] = found_residuals, found_error
+            largest = max(largest, *(float(one) for one in left), 0.0)
+        return residuals, errors, largest
+
+    def _form(self, system: RidgeSystem, dtype: torch.dtype) -> tuple[Stored, BandForm]:
+        """Return K and its reduction in a precision, made once."""
         if dtype not in self._forms:
             check_memory(system.n, dtype)
             # three matrices for the reduction and, if there is room, K in float64 for the residuals
             roomy = (3 * dtype.itemsize + 8) * system.n**2 <= free_bytes()
             stored = Stored(system.kernel, system.X, dtype, exact=roomy)
             self._forms[dtype] = stored, band_form(stored.K)
-        engine, form = self._forms[dtype]
+        return self._forms[dtype]
+
+    def _units(self) -> Tensor:
+        units = self.X.new_zeros(len(self.X), len(self.probes))
+        units[self.probes, torch.arange(len(self.probes))] = 1
+        return units
+
+    def _error_at_probes(self, diagonal: Tensor, solved: Tensor) -> float:
+        """Return the relative error of the inverse's diagonal at the probes, given its columns there."""
+        exact = solved[self.probes, torch.arange(len(self.probes))]
+        return float((diagonal.double() / exact - 1).abs().max())
+
+    def _error_in_float32(self, system: RidgeSystem, ridge: float) -> float:
+        """Return how far float32 is off at the probes, or what refinement leaves of them if that is more."""
+        try:
+            engine, form = self._form(system, torch.float32)
+            factor = form.factor(ridge)
+        except InputError:  # the ridge or the logits are beyond float32
+            return inf
+        (solved,), unsolved = _refine(engine, [factor], [ridge], [self._units()])
+        return max(self._error_at_probes(factor.inverse_diagonal(self.probes), solved), float(unsolved[0]))
+
+    def _by_band(self, system: RidgeSystem, ridges: list[float], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return the leave-one-out residuals, and what is left of each ridge's systems."""
+        engine, form = self._form(system, dtype)
         factors = [form.factor(ridge) for ridge in ridges]
-        least = ridges.index(min(ridges))
-        units = torch.zeros(system.n, len(probes), dtype=y.dtype, device=y.device)
-        units[probes, torch.arange(len(probes))] = 1
-        sides = [torch.cat([y, units], 1) if i == least else y for i in range(len(ridges))]
-        solved, unsolved = _refine(engine, factors, ridges, sides)
-        diagonals = [factor.inverse_diagonal().double() for factor in factors]
-        exact = solved[least][probes, y.shape[1] + torch.arange(len(probes))]
-        error = float((diagonals[least][probes] / exact - 1).abs().max())
-        pairs = zip(solved, diagonals, strict=True)
-        return torch.stack([leave_one_out_residual(x[:, : y.shape[1]], d) for x, d in pairs]), error, unsolved
+        solved, unsolved = _refine(engine, factors, ridges, [self.y / self.unit] * len(ridges))
+        pairs = zip(solved, (factor.inverse_diagonal().double() for factor in factors), strict=True)
+        return torch.stack([leave_one_out_residual(x, diagonal) for x, diagonal in pairs]), unsolved
+
+    def _by_band64(self, system: RidgeSystem, ridges: list[float]) -> tuple[Tensor, float, Tensor]:
+        """Return the same in float64, and the error of the diagonal at the least ridge."""
+        residuals, unsolved = self._by_band(system, ridges, torch.float64)
+        engine, form = self._form(system, torch.float64)
+        factor = form.factor(min(ridges))
+        (solved,), _ = _refine(engine, [factor], [min(ridges)], [self._units()])
+        return residuals, self._error_at_probes(factor.inverse_diagonal(self.probes), solved), unsolved
+
+    def _by_cholesky(self, system: RidgeSystem, ridges: list[float]) -> tuple[Tensor, float, Tensor]:
+        """Return the same for a few ridges, each by a factorisation of its own: two fits against eight of a reduction.
+
+        Raises:
+            InputError: a ridge is below the round-off of K.
+        """
+        check_memory(system.n, torch.float64)
+        kept = self._forms[torch.float32][0].exact if torch.float32 in self._forms else None
+        K = assemble(system.kernel, system.X, torch.float64, torch.float64) if kept is None else kept
+        b, columns = torch.cat([self.y / self.unit, self._units()], 1), self.y.shape[1]
+        residuals, error, unsolved = [], 0.0, []
+        for ridge in ridges:
+            factor, x, left = K.clone(), torch.zeros_like(b), b
+            if not factorise_in_place(factor, ridge):
+                raise InputError(f"ridge is {ridge:.3g}, below the round-off of K in {K.dtype}: raise it.")
+            for _ in range(2):  # the second refines
+                x = x + solve_with_factor(factor, left)
+                left = b - thin_product(K, x) - ridge * x
+            diagonal = inverse_diagonal(factor)
+            error = max(error, self._error_at_probes(diagonal[self.probes], x[:, columns:]))
+            residuals.append(leave_one_out_residual(x[:, :columns], diagonal))
+            unsolved.append(_largest(left[:, :columns], b[:, :columns]))
+        return torch.stack(residuals), error, torch.tensor(unsolved, dtype=torch.float64)
 
 
 def _grid(ridges: Any) -> list[float]:
@@ -270,21 +351,30 @@ def _grid(ridges: Any) -> list[float]:
 
 def _refine(
     engine: Engine, factors: list[BandFactor], ridges: list[float], sides: list[Tensor]
-) -> tuple[list[Tensor], float]:
-    """Solve (K + ridge I) x = side for each ridge; all of them share every product with the float64 kernel."""
+) -> tuple[list[Tensor], Float[Tensor, " g"]]:
+    """Solve (K + ridge I) x = side for each ridge; all of them share every product with the float64 kernel.
+
+    Also returned is the largest relative residual of each ridge.
+    """
     widths, b = [side.shape[1] for side in sides], torch.cat(sides, 1)
     shifts = torch.cat([b.new_full((width,), ridge) for ridge, width in zip(ridges, widths, strict=True)])
     scale = torch.where(b.norm(dim=0) > 0, b.norm(dim=0), 1.0)
-    x, residual, unsolved, Q = torch.zeros_like(b), b, 1.0, factors[0].Q
+    x, residual, Q = torch.zeros_like(b), b, factors[0].Q
     for _ in range(PASSES):
         rotated = (Q.T @ (residual / scale).to(Q.dtype)).split(widths, 1)
         step = Q @ torch.cat([factor.solve_rotated(part) for factor, part in zip(factors, rotated, strict=True)], 1)
         x = x + scale * step
         residual = b - engine.matmat64(x) - shifts * x
-        unsolved = float((residual.norm(dim=0) / scale).max())
-        if unsolved <= SOLVED:
+        if float((residual.norm(dim=0) / scale).max()) <= SOLVED:
             break
-    return list(x.split(widths, 1)), unsolved
+    parts = zip(residual.split(widths, 1), sides, strict=True)
+    return list(x.split(widths, 1)), torch.tensor([_largest(left, side) for left, side in parts], dtype=torch.float64)
+
+
+def _largest(left: Tensor, side: Tensor) -> float:
+    """Return the largest norm of a column left over that of its right-hand side."""
+    size = side.norm(dim=0)
+    return float((left.norm(dim=0) / torch.where(size > 0, size, 1.0)).max())
 
 
 def leave_one_out_path(

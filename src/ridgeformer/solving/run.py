@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
+from pathlib import Path
 from sys import float_info
 from typing import TypeAlias
 
@@ -14,8 +15,10 @@ from torch import Tensor
 
 from ridgeformer.algorithms import Iterate, Iterative
 from ridgeformer.algorithms.base import Precondition
+from ridgeformer.solving.distance import describe_distance
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
-from ridgeformer.solving.plan import Plan
+from ridgeformer.solving.normal_equations import Told
+from ridgeformer.solving.plan import FACTORISED, Plan
 from ridgeformer.solving.system import RidgeSystem, refuse_negative
 
 __all__ = ["Callback", "Doubling", "Run", "Status", "iterate", "refine"]
@@ -68,9 +71,13 @@ class Run:
         gammas, betas: CG's coefficients for the first output, from which its Ritz values follow.
         factor: a Cholesky factor of A, if there is one.
         fit_error: the error of a fit on centres ...
-        left_out: ... and its leave-one-out error.
+        left_out: ... and its leave-one-out error, from `left_out_sample` at some rows.
         doublings: what each number of centres came to.
         budget: seconds that may be used, where there is a choice.
+        centres: the rows that are centres ...
+        seconds: ... and what their fit took, before it was resumed included.
+        checkpoint: the folder where a fit on centres writes down how far it is, of which `problem`.
+        progress: called during passes over the rows.
     """
 
     system: RidgeSystem
@@ -90,8 +97,14 @@ class Run:
     factor: Tensor | None = None
     fit_error: Tensor | None = None
     left_out: Tensor | None = None
+    left_out_sample: Tensor | None = None
     doublings: tuple[Doubling, ...] = ()
     budget: float = inf
+    centres: Tensor | None = None
+    seconds: float = 0.0
+    checkpoint: Path | None = None
+    problem: dict[str, object] | None = None
+    progress: Told | None = None
 
     def __post_init__(self) -> None:
         y = self.system.y
@@ -138,12 +151,7 @@ class Run:
             case Status.CONVERGED:
                 return f"Converged: {at}."
             case Status.SUBSET:
-                assert self.fit_error is not None
-                return (
-                    "Fitted on centres only: over the training rows the fit differs from that of all rows by at most "
-                    f"about {float((self.fit_error * system.unit).max()):.1e} in root mean square (estimated). Take "
-                    "more centres, or algorithm='auto' for all rows."
-                )
+                return self._distance()
             case Status.STOPPED:
                 return f"Stopped by the callback after {self.steps} steps: {at}."
             case Status.DIVERGED:
@@ -169,6 +177,14 @@ class Run:
             matrix = "preconditioned condition number" if spectrum.preconditioned else "condition number"
             remedy = self.plan.algorithm.advise_more_steps(system.tol, kappa, matrix)
         return f"Stopped after {self.steps} steps: {at}. {remedy}"
+
+    def _distance(self) -> str:
+        """Return one sentence on a fit on centres: how far it is from that of all rows, and how that is known."""
+        system, count = self.system, self.plan.rank
+        assert self.fit_error is not None
+        size = system.norms * system.unit / system.n**0.5
+        from_above = system.n * count <= FACTORISED
+        return describe_distance(count, system.n, self.fit_error * system.unit, size, from_above=from_above)
 
 
 def refine(run: Run, one_pass: Callable[[], bool]) -> None:

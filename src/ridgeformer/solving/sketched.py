@@ -8,7 +8,6 @@ from math import sqrt
 
 import torch
 from jaxtyping import Float
-from scipy.stats import t as student
 from torch import Tensor
 
 from ridgeformer.algorithms import ConjugateGradients, MixedConjugateGradients
@@ -141,6 +140,8 @@ class SketchedSystem:
         signs z, where Q is the inverse with K sketched, so only what the sketch misses is noisy. It is kept within its
         proved bounds. Its error is Student's t over the probes, plus the residuals of the solves.
         """
+        from scipy.stats import t as student
+
         draw = torch.randint(2, (len(columns), probes), generator=torch_generator(self.seed, "probes"))
         Z = (2 * draw - 1).to(columns)
         fit = self.solve(torch.cat([columns, Z], dim=1), tol)

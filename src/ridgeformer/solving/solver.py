@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -34,7 +35,8 @@ from ridgeformer.solving.engines.stored import assemble
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues, from_coefficients, lanczos
 from ridgeformer.solving.fit import Fit
 from ridgeformer.solving.mixed_pcg import mixed_pcg
-from ridgeformer.solving.plan import choose_plan, plan_in_float64
+from ridgeformer.solving.normal_equations import Told
+from ridgeformer.solving.plan import Plan, choose_plan, plan_in_float64
 from ridgeformer.solving.preconditioners import Identity, PivotedCholesky, builder
 from ridgeformer.solving.run import Callback, Doubling, Run, Status, iterate
 from ridgeformer.solving.system import RidgeSystem, check_memory, refuse_negative, require_range, scaled_system
@@ -71,6 +73,8 @@ def solve(
     seed: int = 0,
     callback: Callback | None = None,
     keep_iterates: bool = False,
+    checkpoint: str | Path | None = None,
+    progress: Told | None = None,
 ) -> Fit:
     """Solve (K + ridge I) alpha = y.
 
@@ -87,7 +91,7 @@ def solve(
             chooses by size and memory (`Fit.plan` says what and why), direct, mixed_direct, mixed_pcg, nystrom,
             richardson, neumann, chebyshev, heavy_ball, nesterov, cg or pcg.
         tol: largest ||y - A alpha|| / ||y||, per output; 1e-10 in float64, 1e-5 in float32.
-        engine: how products with K are formed: triangle, stored, tiles, attention, features, dask or an `Engine`;
+        engine: how products with K are formed: triangle, stored, tiles, fused, attention, features, dask or `Engine`;
             chosen by default.
         memory: bytes that may be used beside the data; by default what is free.
         budget: seconds that `auto` may plan for. Above 60,000 rows it is 120 unless told: if all rows would take
@@ -95,12 +99,17 @@ def solve(
         seed: for the randomised preconditioner, the centres and the estimate of extreme eigenvalues.
         callback: called with (step, alpha, relative residuals) after every step; True stops.
         keep_iterates: keep alpha of every step in `Fit.iterates`.
+        checkpoint: a folder where a fit on centres writes down every step, so that the same call goes on with one that
+            was killed and gives the same answer, bit for bit on the same machine.
+        progress: called during the passes of a fit on centres with what is done, the fraction done of it, and the
+            seconds that are left.
 
     Returns:
         A frozen `Fit`. One that did not converge says so in `status` and `advice`.
 
     Raises:
         InputError: input for which no answer exists; each subclass says which.
+        DataFileError: a checkpoint of another problem, an edited one, or a full disk.
 
     Example:
         >>> from ridgeformer.kernels import Exponential
@@ -110,7 +119,7 @@ def solve(
     """
     X = as_matrix(X, "X").detach()
     y = as_targets(y, X).detach()
-    algorithm, ridge, tol = _check_arguments(kernel, X, ridge, algorithm, tol, engine)
+    algorithm, ridge, tol = _check_arguments(kernel, X, ridge, algorithm, tol, engine, checkpoint)
     budget = None if budget is None else positive(budget, "budget (seconds)", "it is what a solve may take")
     seed, engine = whole(seed, "seed", 0), None if isinstance(engine, str) and engine == "auto" else engine
     free = free_bytes(X.device) if memory is None else whole(memory, "memory (bytes)", 1)
@@ -121,10 +130,13 @@ def solve(
             _require_same_kernel(engine, system)
         plan = choose_plan(system, algorithm, engine)
         if isinstance(algorithm, Auto) and algorithm.steps is None and engine is None:
-            plan = within_budget(system, plan, budget, seed)
+            plan = _begun(system, checkpoint) or within_budget(system, plan, budget, seed)
         if isinstance(engine, Engine):
             system = system.with_engine(engine)
+        if checkpoint is not None and not isinstance(plan.algorithm, Centres):
+            plan = replace(plan, reasons=(*plan.reasons, "no checkpoint is written: only fits on centres go on later"))
         run = Run(system, plan, seed, callback, keep_iterates, budget=BUDGET if budget is None else budget)
+        run.checkpoint, run.progress = None if checkpoint is None else Path(checkpoint), progress
         run = _follow(run)
         stalled = run.status in (Status.BREAKDOWN, Status.MAX_STEPS)
         if stalled and isinstance(algorithm, Auto) and algorithm.steps is None and engine is None:
@@ -137,12 +149,16 @@ def solve(
 
 
 def _check_arguments(
-    kernel: object, X: Tensor, ridge: object, algorithm: object, tol: object, engine: object
+    kernel: object, X: Tensor, ridge: object, algorithm: object, tol: object, engine: object, checkpoint: object
 ) -> tuple[Algorithm, float, float]:
     """Return algorithm, ridge and tolerance in usable form, or say what is wrong, what was expected and what to do."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel is {kernel!r}; a kernel object was expected, such as Exponential(temperature=1.0).")
     chosen = resolve(algorithm)
+    if checkpoint is not None and not isinstance(chosen, Auto | Centres):
+        raise InputError(
+            f"checkpoint is given and algorithm {chosen.name!r} writes none: use algorithm='nystrom' or 'auto'."
+        )
     if isinstance(chosen, Preconditioned):
         builder(chosen.preconditioner)  # an unknown one is refused before anything is computed
     ridge = positive(ridge, "ridge", "without it the system may be singular")
@@ -157,6 +173,18 @@ def _check_arguments(
     if isinstance(engine, str) and engine not in (*ENGINES, "auto"):
         raise unknown_name("engine", engine, ENGINES)
     return chosen, ridge, tol
+
+
+def _begun(system: RidgeSystem, checkpoint: str | Path | None) -> Plan | None:
+    """Return the plan of a fit on centres that was begun in this folder, whatever it would take now."""
+    if checkpoint is None or not Path(checkpoint).is_dir():
+        return None
+    found = [re.fullmatch(r"centres-(\d+)\.safetensors", one.name) for one in Path(checkpoint).iterdir()]
+    counts = [int(one[1]) for one in found if one is not None]
+    if not counts:
+        return None
+    plan = choose_plan(system, Centres(count=max(counts)))
+    return replace(plan, reasons=(*plan.reasons, f"a fit on {max(counts):,} centres was begun in {checkpoint}"))
 
 
 def _require_same_kernel(engine: Engine, system: RidgeSystem) -> None:
@@ -253,10 +281,9 @@ def _solve_on_centres(run: Run, algorithm: Centres) -> None:
     if algorithm.count == "auto":
         double_centres(run, algorithm)
         return
-    begin = time.perf_counter()
     fit_on_centres(run, run.plan.rank, torch_generator(run.seed, "centres"))
     assert run.left_out is not None
-    run.doublings = (Doubling(run.plan.rank, run.left_out, None, time.perf_counter() - begin),)
+    run.doublings = (Doubling(run.plan.rank, run.left_out, None, run.seconds),)
 
 
 def _solve_by_mixed_pcg(run: Run, algorithm: MixedConjugateGradients) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import t as student
 from torch import Tensor
 
 from ridgeformer import intervals
@@ -23,6 +22,8 @@ from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.intervals import Interval, Posterior, PredictionSet
 from ridgeformer.kernels.base import BLOCK_ENTRIES, gamma
+from ridgeformer.solving.engines.tiles import COPIED_BYTES
+from ridgeformer.solving.run import Status
 from ridgeformer.solving.system import check_memory
 
 if TYPE_CHECKING:
@@ -70,16 +71,22 @@ def fit_interval(
 
     `centred` says that the targets are what their own mean leaves: leaving a row out then moves that mean too.
     """
-    Xq, alpha = as_query(Xq, fit.X), fit.exact_alpha
+    on_centres = fit.status is Status.SUBSET
+    Xq, alpha = as_query(Xq, fit.X), fit.alpha.reshape(len(fit.X), -1) if on_centres else fit.exact_alpha
     intervals.rows_needed(level)
     if method not in intervals.GUARANTEES:
         raise unknown_name("method", method, intervals.GUARANTEES)
+    if on_centres and method not in ("jackknife+", "split"):
+        raise InputError(
+            f"method {method!r} is for the exact fit of all rows: for one on centres take 'jackknife+', or 'split' "
+            "with calibration rows."
+        )
     if (calibration is None) == (method in ("split", "normalised")):
         asked = "needs calibration=(X, y), rows that the fit has not seen" if calibration is None else "takes none"
         raise InputError(
             f"calibration is {'missing' if calibration is None else 'given'}, but method {method!r} {asked}."
         )
-    estimated = probes is not None or not _fits(fit)
+    estimated = not on_centres and (probes is not None or not _fits(fit))
     if estimated and method in ("cv+", "full"):
         raise InputError(
             f"method {method!r} needs a Cholesky factor of all {len(alpha):,} rows, which does not fit into memory (or "
@@ -89,6 +96,8 @@ def fit_interval(
         raise InputError("method 'full' does not know how a candidate moves the mean: fit without an intercept.")
     if calibration is not None:
         parts = _calibrated(fit, Xq, level, method == "normalised", *calibration, probes=probes, seed=seed)
+    elif on_centres:
+        parts = fit.on_centres.jackknife_plus(Xq, level, centred)
     elif method == "full":
         parts = [_full(fit, Xq, alpha[:, c], level) for c in range(alpha.shape[1])]
     elif estimated:
@@ -104,8 +113,9 @@ def fit_interval(
     assert high is not None
     if fit.alpha.ndim == 1:
         low, high, error = low[:, 0], high[:, 0], None if error is None else error[:, 0]
-    duplicates = count_duplicates(fit.X) if calibration is None else 0
-    return Interval(low, high, level, method, parts[0].guarantee, error, duplicates)
+    counted = calibration is None and fit.X.nbytes <= COPIED_BYTES
+    said = parts[0].guarantee if counted or calibration is not None else f"{parts[0].guarantee}; no duplicates counted"
+    return Interval(low, high, level, method, said, error, count_duplicates(fit.X) if counted else 0)
 
 
 def count_duplicates(X: Float[Tensor, "n d"]) -> int:
@@ -211,6 +221,8 @@ def _estimated(fit: Fit, Xq: Tensor, level: float, probes: int, seed: int, centr
 
 def _with_error(made: Interval, without: list[Interval]) -> Interval:
     """Return an interval with its error: the jackknife's over the groups of probes, and that of the solves."""
+    from scipy.stats import t as student
+
     groups, gaps = len(without), []
     quantile = float(student.ppf((1 + CONFIDENCE) / 2, groups - 1))
     for end in ("low", "high"):
@@ -247,7 +259,10 @@ def _calibrated(
     alpha = fit.alpha.reshape(len(fit.X), -1)
     if yc.shape[1] != alpha.shape[1]:
         raise InputError(f"calibration targets have {yc.shape[1]} outputs; {alpha.shape[1]} were expected.")
-    here, there = (fit.kernel.product(Z, fit.X, alpha) for Z in (Xq, Xc))
+    if fit.status is Status.SUBSET:
+        here, there = (fit.predict(Z).double().reshape(len(Z), -1) for Z in (Xq, Xc))
+    else:
+        here, there = (fit.kernel.product(Z, fit.X, alpha) for Z in (Xq, Xc))
     left = _residuals(fit, probes, seed) if normalised else None
     parts = []
     for c in range(alpha.shape[1]):
@@ -309,6 +324,11 @@ def fit_posterior(fit: Fit, Xq: ArrayLike, scale: float, covariance: bool) -> Po
         raise InputError("the kernel is beyond the range of float64: scale the rows, or raise the temperature.")
     trace = float(fit.kernel.roots(fit.X).square().sum())
     parts, exact = [], _fits(fit)
+    if fit.status is Status.SUBSET and not exact:
+        raise InputError(
+            f"the posterior variance is that of all {len(fit.X):,} rows, whose kernel matrix does not fit into memory, "
+            "and this fit is one on centres: take fit.interval(Xq), whose intervals are its own."
+        )
     measure = _energies if exact else _iterated_energies(fit)
     for some, cross in _blocks(fit, Xq):
         diagonal, error = fit.kernel.diagonal(some), fit.kernel.entry_error(some)

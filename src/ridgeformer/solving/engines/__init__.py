@@ -15,16 +15,29 @@ from ridgeformer.kernels import FeatureKernel, Kernel, LogitKernel
 from ridgeformer.solving.engines.attention import Attention
 from ridgeformer.solving.engines.base import Engine
 from ridgeformer.solving.engines.dask_tiles import DaskTiles
+from ridgeformer.solving.engines.fused import Fused
 from ridgeformer.solving.engines.stored import Features, Stored
 from ridgeformer.solving.engines.tiles import Tiles
 from ridgeformer.solving.engines.triangle import Triangle
 
-__all__ = ["ENGINES", "Attention", "DaskTiles", "Engine", "Features", "Stored", "Tiles", "Triangle", "build_engine"]
+__all__ = [
+    "ENGINES",
+    "Attention",
+    "DaskTiles",
+    "Engine",
+    "Features",
+    "Fused",
+    "Stored",
+    "Tiles",
+    "Triangle",
+    "build_engine",
+]
 
 ENGINES: dict[str, Callable[..., Engine]] = {
     "attention": Attention,
     "dask": DaskTiles,
     "features": Features,
+    "fused": Fused,
     "stored": Stored,
     "tiles": Tiles,
     "triangle": Triangle,
@@ -34,6 +47,7 @@ ENGINES: dict[str, Callable[..., Engine]] = {
 NEEDS: dict[str, tuple[type[Kernel], str]] = {
     "attention": (LogitKernel, "an exponential or Gaussian kernel"),
     "features": (FeatureKernel, "a kernel with a feature map"),
+    "fused": (LogitKernel, "an exponential or Gaussian kernel"),
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from functools import reduce
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.engines.tiles import TILE, Tiles, symmetric_product
 
-__all__ = ["DaskTiles"]
+__all__ = ["DaskClient", "DaskTiles", "current_client", "keep_trying"]
 
 TILES_PER_WORKER = 3
 """Tiles for every worker at least: more share the work more evenly, and put more rows in two places."""
@@ -36,6 +36,10 @@ LIFTS = 20
 """How often the diagonal of that core is raised, tenfold each time, before it is given up."""
 
 Array = NDArray[Any]
+Found = TypeVar("Found")
+
+DaskClient: TypeAlias = Any
+"""A `distributed.Client`; Dask need not be installed, so that its types are not known here."""
 
 
 class DaskTiles(Tiles):
@@ -56,7 +60,7 @@ class DaskTiles(Tiles):
 
     def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype, client: Any = None) -> None:
         super().__init__(kernel, X, working)
-        self._client = _current_client() if client is None else client
+        self._client = current_client() if client is None else client
         workers = len(self._client.nthreads())
         if workers == 0:
             raise InputError("the Dask cluster has no workers: start some, or wait until they have arrived.")
@@ -138,15 +142,7 @@ class DaskTiles(Tiles):
 
     def _persist(self, step: Callable[[], Tensor]) -> Tensor:
         """Return what a step computes; hand everything out again when a worker has taken a part with it."""
-        from distributed import KilledWorker
-
-        for attempt in range(ATTEMPTS):
-            try:
-                return step()
-            except (CancelledError, KilledWorker, TimeoutError, OSError):
-                self._placed = {}
-                time.sleep(PAUSE * 2**attempt)  # until the scheduler knows who is gone
-        raise RidgeformerError(f"the Dask cluster lost parts of a step {ATTEMPTS} times: look at its workers.")
+        return keep_trying(step, lambda: self._placed.clear())
 
     def _once(self, name: str, place: Callable[[], list[Any]]) -> list[Any]:
         """Return what is on the cluster under this name, placed there if it is not."""
@@ -189,7 +185,31 @@ class DaskTiles(Tiles):
         return torch.from_numpy(np.concatenate(self._client.gather(futures)).astype(np.float64, copy=False))
 
 
-def _current_client() -> Any:
+def keep_trying(step: Callable[[], Found], forget: Callable[[], None] = lambda: None) -> Found:
+    """Return what a step on a cluster computes; repeat it when a worker has taken a part with it.
+
+    `forget` is called before a repetition, to forget what was placed on workers.
+
+    Raises:
+        RidgeformerError: parts of the step were lost every time.
+    """
+    from distributed import KilledWorker
+
+    for attempt in range(ATTEMPTS):
+        try:
+            return step()
+        except (CancelledError, KilledWorker, TimeoutError, OSError):
+            forget()
+            time.sleep(PAUSE * 2**attempt)  # until the scheduler knows who is gone
+    raise RidgeformerError(f"the Dask cluster lost parts of a step {ATTEMPTS} times: look at its workers.")
+
+
+def current_client() -> DaskClient:
+    """Return the current Dask client.
+
+    Raises:
+        InputError: Dask is not installed, or there is no client.
+    """
     try:
         import distributed
     except ImportError:

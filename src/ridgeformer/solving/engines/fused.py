@@ -1,16 +1,19 @@
 """Kernel entries between rows and centres, used for both of their products while they are in the cache.
 
 For exponential and Gaussian kernels of few features. The entry is 2^(x'z + a(x) + b(z)), with log2(e) folded into the
-scaled rows: a power of two costs a polynomial and a shift, a third of an exponential. Four rows are worked on at once
-and six features at a time, so that a number read from memory is used often.
+scaled centres: a power of two costs a polynomial and a shift, a third of an exponential. Numba's own vectoriser would
+write logits to memory between features, so this part is given to it as vector instructions: eight rows and two vectors
+of centres stay in registers from the first feature to the entry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from math import log, sqrt
-from typing import Any
+from inspect import unwrap
+from math import ceil, log
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,24 +22,32 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.core.compiled import compile_it, compiled
-from ridgeformer.kernels import LogitKernel
+from ridgeformer.core.errors import InputError
+from ridgeformer.kernels import Kernel, LogitKernel
+from ridgeformer.solving.engines.tiles import Tiles
 
-__all__ = ["FusedRows", "fuses"]
-
-ROWS, FEATURES = 4, 6
-"""Rows worked on at once, and features of them."""
+__all__ = ["Fused", "FusedRows", "fuses"]
 
 WIDEST = 128
 """With more features a matrix product is faster."""
 
+TASK = 2**15
+"""Numbers of X that a thread takes at a time; torch would share out more among threads of its own."""
+
+STRETCH = 2048
+"""Rows and columns of a tile of a symmetric product."""
+
 CHUNK = 512
-"""Centres worked on at once: their features stay in the nearest cache."""
+"""Entries of a row that stay in the nearest cache while they are multiplied with all columns."""
 
-TASK = 4096
-"""Rows a thread takes at a time, at most: its sums begin anew for each."""
+ROWS, PADDED = 8, 128
+"""Rows worked on at once, and bytes that centres are padded to a multiple of; the same on every processor."""
 
-DEGREES = {np.dtype(np.float32): 6, np.dtype(np.float64): 12}
-"""Of the polynomial for 2^t, |t| <= 1/2: its error is below the rounding."""
+DEGREES = {np.dtype(np.float32): 6, np.dtype(np.float64): 11}
+"""Of the polynomial for 2^t, |t| <= 1/2: evaluated, it is right to 0.7 and 1.1 units in the last place."""
+
+NO, RESULT, GIVEN = 0, 1, 2
+"""What K' is multiplied with: nothing, the result u of the same pass, or the columns that were given."""
 
 
 def fuses(X: Float[Tensor, "n d"]) -> bool:
@@ -44,132 +55,281 @@ def fuses(X: Float[Tensor, "n d"]) -> bool:
     return X.device.type == "cpu" and X.shape[1] <= WIDEST and compiled()
 
 
+@cache
+def registers(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return how many numbers a vector of this processor holds, and for how many a row there are registers."""
+    from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
+
+    features = get_host_cpu_features()
+    wide = features.get("avx512f", False)
+    return (64 if wide else 32 if features.get("avx", False) else 16) // dtype.itemsize, 2 if wide else 1
+
+
 class FusedRows:
     """Products with the kernel matrix between rows, which come a block at a time, and centres."""
 
     def __init__(self, kernel: LogitKernel, Z: Float[Tensor, "m d"], dtype: torch.dtype) -> None:
-        self.kernel, self.dtype = kernel, dtype
-        rows, self.bias = self._scaled(Z, key=True)
-        self.columns = np.ascontiguousarray(rows.T)
+        self.kernel, self.dtype, self.count = kernel, dtype, len(Z)
+        self.kind = np.dtype(str(dtype).removeprefix("torch."))
+        rows = kernel.project(Z.to(torch.float64)) / (kernel.temperature * log(2))
+        fill = -len(Z) % (PADDED // self.kind.itemsize)
+        self.columns = np.ascontiguousarray(np.pad(rows.numpy(), ((0, fill), (0, 0))).T, dtype=self.kind)
+        lowest = np.finfo(self.kind).min / 4  # so that entries at centres that are none are next to nothing
+        self.terms = np.pad(self._terms(Z, key=True), (0, fill), constant_values=lowest)
 
     def multiply(
         self, X: Float[Tensor, "b d"], P: Float[Tensor, "m r"], y: Float[Tensor, "b r"] | None, *, back: bool = True
     ) -> tuple[Float[Tensor, "b r"], Float[Tensor, "m r"]]:
         """Return u = K P, or y - K P where y is given, and K'u (zeros unless `back`), in float64."""
-        rows, bias = self._scaled(X, key=False)
-        kind, count = rows.dtype, len(rows)
-        right = np.ascontiguousarray(P.T.numpy(), dtype=kind)
-        u = np.zeros((len(right), count), dtype=kind)
-        given = np.zeros_like(u) if y is None else np.ascontiguousarray(y.T.numpy(), dtype=kind)
-        double = kind == np.float64
-        numbers = np.array([1 if y is None else -1, -1022 if double else -126, 0.5, 0], dtype=kind)
-        places = np.array([1023, 52, 1] if double else [127, 23, 0], dtype=np.int64 if double else np.int32)
+        found, total = torch.empty(len(X), P.shape[1], dtype=torch.float64), torch.zeros_like(P, dtype=torch.float64)
+        right, size = self.padded(P), max(1, TASK // max(1, X.shape[1]))
 
-        def work(start: int) -> NDArray[Any]:
-            some, sums = slice(start, start + TASK), np.zeros_like(right)
-            room = np.empty((4, right.shape[1]), dtype=kind), np.empty((4, right.shape[1]), dtype=places.dtype)
-            compile_it(_pass)(
-                rows[some], bias[some], self.columns, self.bias, right, given[:, some], numbers, places,
-                _polynomial(kind), *room, u[:, some], sums, back,
-            )  # fmt: skip
-            return sums.astype(np.float64)
+        def work(start: int) -> Tensor:
+            some = slice(start, start + size)
+            found[some], part = self.pair(X[some], right, None if y is None else y[some], RESULT if back else NO)
+            return part
 
-        total = np.zeros(right.shape)
-        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
-            for part in threads.map(work, range(0, count, TASK)):
-                total += part
-        return torch.from_numpy(u.T.astype(np.float64)), torch.from_numpy(total.T.copy())
+        for part in in_order(work, range(0, len(X), size)):
+            total += part
+        return found, total
 
-    def _scaled(self, X: Tensor, *, key: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return rows whose dot products are logits in base 2, padded with zeros, and their own terms.
+    def pair(self, X: Tensor, right: NDArray[Any], y: Tensor | None, back: int) -> tuple[Tensor, Tensor]:
+        """Return, by one thread, u = K P or y - K P and K'u or, if `back` is GIVEN, u = K P and K'y."""
+        projected = X if self.kernel.projection is None else self.kernel.project(X.to(torch.float64))
+        rows = projected.to(self.dtype).contiguous().numpy()
+        shape = len(right), len(rows)
+        given = np.zeros(shape, self.kind) if y is None else np.ascontiguousarray(y.T.numpy(), dtype=self.kind)
+        u, sums = np.empty(shape, self.kind), np.zeros_like(right)
+        room = np.empty((ROWS, right.shape[1]), self.kind)
+        numbers = np.array([-1 if y is not None and back != GIVEN else 1, 0], self.kind)
+        compile_it(multiply_both)(
+            rows, self._terms(X, key=False), self.columns, self.terms, polynomial(self.kind), right, given, numbers,
+            room, u, sums, back,
+        )  # fmt: skip
+        return torch.from_numpy(u.T.astype(np.float64)), torch.from_numpy(sums[:, : self.count].T.astype(np.float64))
 
-        They are computed in float64 and rounded once.
-        """
-        rows = self.kernel.scaled(X.to(torch.float64))
-        keys, sink = self.kernel.attention_logits(rows)
+    def padded(self, P: Tensor) -> NDArray[Any]:
+        """Return columns as rows, with zeros at centres that are none."""
+        return np.ascontiguousarray(np.pad(P.numpy(), ((0, self.columns.shape[1] - len(P)), (0, 0))).T, dtype=self.kind)
+
+    def _terms(self, X: Tensor, *, key: bool) -> NDArray[Any]:
+        """Return what rows or centres add to their logits in base 2, computed in float64 and rounded once."""
+        keys, sink = self.kernel.attention_logits(self.kernel.scaled(X.to(torch.float64)))
         own = keys if key else -torch.as_tensor(sink, dtype=torch.float64)
-        terms = torch.zeros(len(rows), dtype=torch.float64) if own is None else own.expand(len(rows))
-        padded = torch.nn.functional.pad(rows / sqrt(log(2)), (0, -rows.shape[1] % FEATURES))
-        return padded.to(self.dtype).numpy(), (terms / log(2)).to(self.dtype).contiguous().numpy()
+        terms = torch.zeros(len(X), dtype=torch.float64) if own is None else own.expand(len(X)) / log(2)
+        return terms.to(self.dtype).contiguous().numpy()
+
+
+def in_order(work: Callable[[int], Any], starts: range) -> Iterator[Any]:
+    """Yield what the work gives for each start, in their order, by as many threads as torch has."""
+    teach_entries()
+    compile_it(multiply_both)  # once, before threads ask for it
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        yield from threads.map(work, starts)
+
+
+class Fused(Tiles):
+    """K V without K, fused; each tile below the diagonal serves both of its products."""
+
+    name: ClassVar[str] = "fused"
+    kernel: LogitKernel
+
+    def __init__(self, kernel: Kernel, X: Float[Tensor, "n d"], working: torch.dtype) -> None:
+        super().__init__(kernel, X, working)
+        if not fuses(X):
+            raise InputError(
+                f"the engine 'fused' needs Numba (pip install 'ridgeformer[fast]'), rows in main memory and at most "
+                f"{WIDEST} features; these {X.shape[1]} are on {X.device.type!r}: use engine='tiles'."
+            )
+        # a logit passes through four roundings more here than in the kernel's own evaluation, and a power through two
+        own = max((float(self.kernel.own_logits(rows.double()).abs().max()) for rows in X.split(STRETCH)), default=0.0)
+        self.rounding = 4 * ceil(own + abs(kernel.log_scale)) + 4
+
+    def matmat(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V, entries and the sums inside a tile in the working precision."""
+        return self._product(V.to(torch.float64), self.dtype).to(V.dtype)
+
+    def matmat64(self, V: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return K V, everything in float64."""
+        return self._product(V.to(torch.float64), torch.float64)
+
+    def _product(self, V: Tensor, dtype: torch.dtype) -> Tensor:
+        starts = range(0, self.n, STRETCH)[::-1]  # the longest first
+        result = torch.zeros_like(V)
+
+        def work(start: int) -> Tensor:
+            some = slice(start, start + STRETCH)
+            part = torch.zeros(min(start + STRETCH, self.n), V.shape[1], dtype=torch.float64)
+            for begin in range(0, start + 1, STRETCH):
+                others = slice(begin, begin + STRETCH)
+                tile, own = FusedRows(self.kernel, self.X[others], dtype), begin == start
+                right = tile.padded(V[others])
+                u, below = tile.pair(self.X[some], right, None if own else V[some], NO if own else GIVEN)
+                part[some] += u
+                part[others] += below
+            return part
+
+        for part in in_order(work, starts):
+            result[: len(part)] += part
+        return result
 
 
 @cache
-def _polynomial(dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return coefficients of 2^t for |t| <= 1/2, the highest power first, and zeros up to thirteen numbers."""
-    inner = np.polynomial.chebyshev.Chebyshev.interpolate(np.exp2, DEGREES[dtype], domain=[-0.5, 0.5])
-    found = inner.convert(kind=np.polynomial.Polynomial, domain=[-1, 1]).coef[::-1]
-    return np.pad(found, (0, 13 - len(found))).astype(dtype)
+def polynomial(kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return coefficients of 2^t, the highest power first, from its Chebyshev series on |t| <= 1/2.
 
-
-def _pass(
-    X: Any, a: Any, Z: Any, b: Any, P: Any, y: Any, n: Any, m: Any, c: Any, k: Any, whole: Any, u: Any, sums: Any,
-    back: Any,
-) -> None:  # fmt: skip
-    """Set u = y + sign K P and add K'u to the sums (if `back`), four rows at a time.
-
-    `n` holds numbers in the precision of X (sign, least exponent, 1/2, 0), `m` whole ones (offset and place of the
-    exponent, and whether this is float64), `c` the polynomial; k and whole are room for four rows.
+    The series is that of exp(c s) with s = 2 t and c = log(2) / 2, whose coefficients are 2 I_k(c).
     """
-    centres, last, power, double = Z.shape[1], X.shape[0] - 1, whole.view(k.dtype), m[2]
-    sign, lowest, half, zero, offset, place = n[0], n[1], n[2], n[3], m[0], m[1]
-    c0, c1, c2, c3, c4, c5, c6 = c[0], c[1], c[2], c[3], c[4], c[5], c[6]
-    c7, c8, c9, d0, d1, d2 = c[7], c[8], c[9], c[10], c[11], c[12]
-    for start in range(0, X.shape[0], 4):
-        i0, i1, i2, i3 = start, min(start + 1, last), min(start + 2, last), min(start + 3, last)
-        a0, a1, a2, a3 = a[i0], a[i1], a[i2], a[i3]
-        for begin in range(0, centres, CHUNK):
-            end = min(begin + CHUNK, centres)
-            count = end - begin
-            k0, k1, k2, k3, terms = k[0, begin:end], k[1, begin:end], k[2, begin:end], k[3, begin:end], b[begin:end]
-            for j in range(count):
-                term = terms[j]
-                k0[j], k1[j], k2[j], k3[j] = term + a0, term + a1, term + a2, term + a3
-            for f in range(0, X.shape[1], 6):
-                s0, s1, s2, s3, s4, s5 = X[i0, f], X[i0, f + 1], X[i0, f + 2], X[i0, f + 3], X[i0, f + 4], X[i0, f + 5]
-                t0, t1, t2, t3, t4, t5 = X[i1, f], X[i1, f + 1], X[i1, f + 2], X[i1, f + 3], X[i1, f + 4], X[i1, f + 5]
-                v0, v1, v2, v3, v4, v5 = X[i2, f], X[i2, f + 1], X[i2, f + 2], X[i2, f + 3], X[i2, f + 4], X[i2, f + 5]
-                w0, w1, w2, w3, w4, w5 = X[i3, f], X[i3, f + 1], X[i3, f + 2], X[i3, f + 3], X[i3, f + 4], X[i3, f + 5]
-                A, B, C = Z[f, begin:end], Z[f + 1, begin:end], Z[f + 2, begin:end]
-                D, E, F = Z[f + 3, begin:end], Z[f + 4, begin:end], Z[f + 5, begin:end]
-                for j in range(count):
-                    z0, z1, z2, z3, z4, z5 = A[j], B[j], C[j], D[j], E[j], F[j]
-                    k0[j] += s0 * z0 + s1 * z1 + s2 * z2 + s3 * z3 + s4 * z4 + s5 * z5
-                    k1[j] += t0 * z0 + t1 * z1 + t2 * z2 + t3 * z3 + t4 * z4 + t5 * z5
-                    k2[j] += v0 * z0 + v1 * z1 + v2 * z2 + v3 * z3 + v4 * z4 + v5 * z5
-                    k3[j] += w0 * z0 + w1 * z1 + w2 * z2 + w3 * z3 + w4 * z4 + w5 * z5
-            for row in range(4):
-                entries, bits, factors = k[row, begin:end], whole[row, begin:end], power[row, begin:end]
-                if double:
-                    for j in range(count):
-                        t = max(entries[j], lowest)
-                        near = np.floor(t + half)
-                        bits[j] = (np.int64(near) + offset) << place
-                        t -= near
-                        high = ((((c0 * t + c1) * t + c2) * t + c3) * t + c4) * t + c5
-                        high = (((high * t + c6) * t + c7) * t + c8) * t + c9
-                        entries[j] = ((high * t + d0) * t + d1) * t + d2
-                else:
-                    for j in range(count):
-                        t = max(entries[j], lowest)
-                        near = np.floor(t + half)
-                        bits[j] = (np.int32(near) + offset) << place
-                        t -= near
-                        high = (((c0 * t + c1) * t + c2) * t + c3) * t + c4
-                        entries[j] = (high * t + c5) * t + c6
-                for j in range(count):
-                    entries[j] *= factors[j]
-        k0, k1, k2, k3 = k[0], k[1], k[2], k[3]
-        for r in range(P.shape[0]):
-            p, total = P[r], sums[r]
-            f0 = f1 = f2 = f3 = zero
-            for j in range(centres):
-                f0 += k0[j] * p[j]
-                f1 += k1[j] * p[j]
-                f2 += k2[j] * p[j]
-                f3 += k3[j] * p[j]
-            f0, f1, f2, f3 = y[r, i0] + sign * f0, y[r, i1] + sign * f1, y[r, i2] + sign * f2, y[r, i3] + sign * f3
-            u[r, i3], u[r, i2], u[r, i1], u[r, i0] = f3, f2, f1, f0  # rows beyond the last are the last
-            if back:
-                f1, f2, f3 = f1 if i1 > i0 else zero, f2 if i2 > i1 else zero, f3 if i3 > i2 else zero
-                for j in range(centres):
-                    total[j] += k0[j] * f0 + k1[j] * f1 + k2[j] * f2 + k3[j] * f3
+    from scipy.special import iv
+
+    order = np.arange(DEGREES[kind] + 1)
+    series = np.where(order > 0, 2, 1) * iv(order, log(2) / 2)
+    return (np.polynomial.chebyshev.cheb2poly(series) * 2.0**order)[::-1].astype(kind)
+
+
+def multiply_both(
+    X: Any, a: Any, Z: Any, b: Any, c: Any, P: Any, y: Any, numbers: Any, k: Any, u: Any, sums: Any, back: Any
+) -> None:
+    """Set u = y + sign K P and add K'u to the sums, or u = K P and K'y; `back` says which, k is room for some rows.
+
+    `numbers` holds the sign and 0 in the precision of X.
+    """
+    sign, zero, last, centres = numbers[0], numbers[1], X.shape[0] - 1, Z.shape[1]
+    f = np.zeros((P.shape[0], 4), dtype=X.dtype)
+    for start in range(0, X.shape[0], k.shape[0]):
+        form_entries(X, start, a, Z, b, c, k)
+        for four in range(0, min(k.shape[0], X.shape[0] - start), 4):
+            first = start + four
+            i0, i1, i2, i3 = first, min(first + 1, last), min(first + 2, last), min(first + 3, last)
+            f[:] = zero
+            for begin in range(0, centres, CHUNK):
+                end = min(begin + CHUNK, centres)
+                k0, k1, k2, k3 = (
+                    k[four, begin:end],
+                    k[four + 1, begin:end],
+                    k[four + 2, begin:end],
+                    k[four + 3, begin:end],
+                )
+                for r in range(P.shape[0]):
+                    p = P[r, begin:end]
+                    f0 = f1 = f2 = f3 = zero
+                    for j in range(end - begin):
+                        f0 += k0[j] * p[j]
+                        f1 += k1[j] * p[j]
+                        f2 += k2[j] * p[j]
+                        f3 += k3[j] * p[j]
+                    f[r, 0], f[r, 1], f[r, 2], f[r, 3] = f[r, 0] + f0, f[r, 1] + f1, f[r, 2] + f2, f[r, 3] + f3
+            for r in range(P.shape[0]):
+                y0, y1, y2, y3 = y[r, i0], y[r, i1], y[r, i2], y[r, i3]
+                f0, f1, f2, f3 = f[r, 0], f[r, 1], f[r, 2], f[r, 3]
+                if back != GIVEN:
+                    f0, f1, f2, f3 = y0 + sign * f0, y1 + sign * f1, y2 + sign * f2, y3 + sign * f3
+                    y0, y1, y2, y3 = f0, f1, f2, f3
+                u[r, i3], u[r, i2], u[r, i1], u[r, i0] = f3, f2, f1, f0  # rows beyond the last are the last ...
+                f[r, 0], f[r, 1] = y0, y1 if i1 > i0 else zero  # ... and count once
+                f[r, 2], f[r, 3] = y2 if i2 > i1 else zero, y3 if i3 > i2 else zero
+            for begin in range(0, centres if back != NO else 0, CHUNK):
+                end = min(begin + CHUNK, centres)
+                k0, k1, k2, k3 = (
+                    k[four, begin:end],
+                    k[four + 1, begin:end],
+                    k[four + 2, begin:end],
+                    k[four + 3, begin:end],
+                )
+                for r in range(P.shape[0]):
+                    total, f0, f1, f2, f3 = sums[r, begin:end], f[r, 0], f[r, 1], f[r, 2], f[r, 3]
+                    for j in range(end - begin):
+                        total[j] += k0[j] * f0 + k1[j] * f1 + k2[j] * f2 + k3[j] * f3
+
+
+def form_entries(X: Any, start: int, a: Any, Z: Any, b: Any, c: Any, k: Any) -> None:
+    """Set k to the entries 2^(X Z + a + b) of the rows from `start` on, the last one again beyond it; compiled only."""
+
+
+@cache
+def teach_entries() -> None:
+    """Tell Numba what `form_entries` compiles to."""
+    from numba.extending import intrinsic, overload
+
+    def instructions(_: Any, X: Any, start: Any, a: Any, Z: Any, b: Any, c: Any, k: Any) -> Any:
+        from numba import types
+
+        assert all(array.layout == "C" for array in (X, a, Z, b, c, k)), "rows of all must be contiguous"
+        return types.void(X, types.intp, a, Z, b, c, k), unwrap(emit_entries)
+
+    compiles_to = intrinsic(unwrap(instructions))
+    overload(form_entries)(
+        lambda X, start, a, Z, b, c, k: lambda X, start, a, Z, b, c, k: compiles_to(X, start, a, Z, b, c, k)
+    )
+
+
+def emit_entries(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Write the vector instructions of `form_entries`."""
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba.core import cgutils
+
+    kind = np.dtype(signature.args[0].dtype.name)
+    lanes, vectors = registers(kind)
+    bits, index = 8 * kind.itemsize, ir.IntType(64)
+    number, whole = ir.FloatType() if bits == 32 else ir.DoubleType(), ir.IntType(bits)
+    vector, wholes = ir.VectorType(number, lanes), ir.VectorType(whole, lanes)
+
+    def array(place: int) -> Any:
+        return context.make_array(signature.args[place])(context, builder, arguments[place])
+
+    def library(name: str, terms: int) -> Any:
+        signature = ir.FunctionType(vector, [vector] * terms)
+        return cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{lanes}f{bits}")  # type: ignore[no-untyped-call]
+
+    def everywhere(x: Any) -> Any:
+        none, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+        return builder.shuffle_vector(builder.insert_element(none, x, ir.IntType(32)(0)), none, zeros)
+
+    def at(pointer: Any, *places: Any) -> Any:
+        for place in places:
+            pointer = builder.gep(pointer, [place])
+        return pointer
+
+    def read(pointer: Any) -> Any:
+        found = builder.load(builder.bitcast(pointer, vector.as_pointer()))
+        found.align = kind.itemsize
+        return found
+
+    joined, nearest = library("fmuladd", 3), library("rint", 1)
+    X, a, Z, b, c, k = (array(place) for place in (0, 2, 3, 4, 5, 6))
+    (rows, features), (_, centres) = (cgutils.unpack_tuple(builder, one.shape) for one in (X, Z))  # type: ignore[no-untyped-call]
+    last, places = builder.sub(rows, index(1)), [builder.add(arguments[1], index(i)) for i in range(ROWS)]
+    places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
+    x = [at(X.data, builder.mul(place, features)) for place in places]
+    own = [everywhere(builder.load(at(a.data, place))) for place in places]
+    powers = [everywhere(builder.load(at(c.data, index(i)))) for i in range(DEGREES[kind] + 1)]
+    sums = [[cgutils.alloca_once(builder, vector) for _ in range(vectors)] for _ in range(ROWS)]  # type: ignore[no-untyped-call]
+    lowest = ir.Constant(vector, [number(-125.0 if bits == 32 else -1021.0)] * lanes)
+    shift = ir.Constant(wholes, [whole(23 if bits == 32 else 52)] * lanes)
+    with cgutils.for_range(builder, builder.udiv(centres, index(lanes * vectors))) as block:
+        begin = builder.mul(block.index, index(lanes * vectors))
+        for each in sums:
+            for sum_ in each:
+                builder.store(ir.Constant(vector, [number(0.0)] * lanes), sum_)
+        with cgutils.for_range(builder, features) as feature:
+            z = at(Z.data, begin, builder.mul(feature.index, centres))
+            some = [read(at(z, index(v * lanes))) for v in range(vectors)]
+            for i, each in enumerate(sums):
+                value = everywhere(builder.load(at(x[i], feature.index)))
+                for v, sum_ in enumerate(each):
+                    builder.store(builder.call(joined, [value, some[v], builder.load(sum_)]), sum_)
+        for v in range(vectors):
+            term = read(at(b.data, begin, index(v * lanes)))
+            for i, each in enumerate(sums):
+                t = builder.fadd(builder.load(each[v]), builder.fadd(term, own[i]))
+                t = builder.select(builder.fcmp_ordered(">", t, lowest), t, lowest)
+                near = builder.call(nearest, [t])
+                t, power = builder.fsub(t, near), powers[0]
+                for coefficient in powers[1:]:
+                    power = builder.call(joined, [power, t, coefficient])
+                # 2^near is added to the exponent of the other factor
+                exponent = builder.shl(builder.fptosi(near, wholes), shift)
+                entry = builder.bitcast(builder.add(builder.bitcast(power, wholes), exponent), vector)
+                place = at(k.data, builder.mul(index(i), centres), begin, index(v * lanes))
+                builder.store(entry, builder.bitcast(place, vector.as_pointer())).align = kind.itemsize
+    return context.get_dummy_value()

@@ -1,0 +1,142 @@
+"""A fit on centres and a rough one on half of them, of rows that may be anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ridgeformer.kernels import Kernel
+from ridgeformer.solving.distance import estimate_distance, sampled_distance
+from ridgeformer.solving.normal_equations import Descent, NormalEquations, factor_of, sampled_gram
+
+__all__ = ["HalvedCentres", "Passes", "independent"]
+
+SPANNED = 1e-12
+"""Part of the largest k(x, x) below which a centre's distance from the span of others counts as none."""
+
+
+@runtime_checkable
+class Passes(Protocol):
+    """All that a fit needs of its n rows and their r targets: passes over them, for one set of centres."""
+
+    def normal(self, P: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return K_c'K_c P, entries and the sums of some rows in `dtype`."""
+
+    def pull(self) -> Tensor:
+        """Return K_c'y in float32, (m, r)."""
+
+    def residual(self, B: Tensor) -> Tensor:
+        """Return K_c'(y - K_c b) in float64 for every set b of r columns of B."""
+
+    def judged(self, B: Tensor, S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return k(S, X)(y - K_c b) for two sets b of r columns, and two sums over all rows.
+
+        One is of the squares of what the first set leaves, the other of the squared differences between both.
+        """
+
+    def others(self, Z: Tensor) -> Passes:
+        """Return the same rows with other centres."""
+
+
+class HalvedCentres:
+    """The normal equations of centres and of the first half of them.
+
+    Args:
+        kernel, ridge: what is solved.
+        n: the number of rows.
+        Z: the centres, (m, d) in float64.
+        first: which of them are the first half.
+        sampled: rows of which the preconditioner is made.
+        passes: over all rows.
+        rounded: coefficients to the same as the caller gets them.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        ridge: float,
+        n: int,
+        Z: Float[Tensor, "m d"],
+        first: Int[Tensor, " h"],
+        sampled: Float[Tensor, "s d"],
+        passes: Passes,
+        rounded: Callable[[Tensor], Tensor],
+    ) -> None:
+        self.kernel, self.n, self.Z, self.first, self.passes, self._rounded = kernel, n, Z, first, passes, rounded
+        K = kernel.dense(Z, Z)
+        gram = sampled_gram(kernel, sampled, Z, K, ridge, n)
+        self.whole = len(sampled) >= n
+        self.equations = NormalEquations(K, factor_of(gram), ridge, passes.normal, self.judge)
+        self._gram, self.half = gram[first][:, first], torch.zeros_like(Z[:, :0])
+
+    def judge(self, b: Tensor) -> tuple[Tensor, Tensor]:
+        """Return b as the caller gets it, and the gradient there; the half is passed over with it."""
+        b = self._rounded(b).contiguous()
+        pull = self.passes.residual(torch.cat([b, self.half], 1))
+        return b, pull[:, : b.shape[1]] - self.equations.ridge * (self.equations.K @ b)
+
+    def begin(self, warm: Tensor | None) -> Descent:
+        """Return the descent on half of the centres, from coefficients on all of them or from zero."""
+        h, equations, at_zero = self.first, self._first_half(), self.passes.pull()
+        b = torch.zeros_like(at_zero[h]) if warm is None else warm[h]
+        at = equations.begin(b, equations.gradient_in_float32(b, at_zero[h]), at_zero[h])
+        at.at_zero = at_zero
+        return at
+
+    def second_half(self, at: Descent, save: Callable[[Descent], bool]) -> Descent:
+        """Finish the half, and return the descent on all centres that starts from it."""
+        assert at.at_zero is not None
+        half = torch.zeros_like(at.at_zero)
+        if len(self.first):
+            half[self.first] = self._first_half().approach(at, save)
+        gradient = self.equations.gradient_in_float32(half, at.at_zero)
+        start = self.equations.begin(half.clone(), gradient, at.at_zero)
+        start.half = half
+        save(start)
+        return start
+
+    def _first_half(self) -> NormalEquations:
+        h, ridge = self.first, self.equations.ridge
+        passes = self.passes.others(self.Z[h]) if len(h) else self.passes
+        lower = factor_of(self._gram) if len(h) else self._gram
+        return NormalEquations(self.equations.K[h][:, h], lower, ridge, passes.normal, self.judge)
+
+    def left_out(self, b: Tensor, S: Float[Tensor, "s d"], y: Float[Tensor, "s r"]) -> Float[Tensor, "s r"]:
+        """Return leave-one-out residuals of some rows, a row's weight in its own prediction from the preconditioner."""
+        cross = self.kernel.dense(S, self.Z)
+        weight = torch.linalg.solve_triangular(self.equations.lower, cross.T, upper=False).square().sum(0)
+        if not self.whole:  # the factor is of other rows: with its own term, a row's weight stays below one
+            weight = weight / (1 + weight)
+        return (y - cross @ b) / (1 - weight.clamp(0, 0.99))[:, None]
+
+    def distance(self, b: Tensor, S: Float[Tensor, "s d"]) -> Float[Tensor, " r"]:
+        """Return the estimate of `solving.distance`, from some rows; one pass over all of them."""
+        K, ridge, r, cross = self.equations.K, self.equations.ridge, b.shape[1], self.kernel.dense(S, self.Z)
+        columns = torch.cat([b, self.half], 1)
+        pull, squares, change = self.passes.judged(columns, S)
+        v = pull / ridge - cross @ columns
+        own, found = self.kernel.dense(S, S), []
+        for chosen, part in ((slice(None), v[:, :r]), (self.first, v[:, r:])):
+            among, E = K[chosen][:, chosen], own
+            if len(among):
+                half = torch.linalg.solve_triangular(factor_of(among), cross[:, chosen].T, upper=False)
+                E = own - half.T @ half
+            found.append(sampled_distance(E, part, ridge, self.n)["g"])
+        # the penalised error J is strongly convex: a squared distance from its minimiser is at most the excess of J
+        excess = squares + ridge * (b * (K @ b)).sum(0)
+        return torch.minimum(
+            estimate_distance(found[0], found[1], (change / self.n).sqrt()), (excess / self.n).clamp_min(0).sqrt()
+        )
+
+
+def independent(kernel: Kernel, Z: Float[Tensor, "m d"]) -> Int[Tensor, " k"]:
+    """Return the numbers of rows that the others do not span to twelve digits: coefficients on those would be noise."""
+    from scipy.linalg.lapack import dpstrf
+
+    K = kernel.dense(Z, Z).cpu().numpy()
+    _, pivots, rank, _ = dpstrf(K, tol=SPANNED * float(K.diagonal().max()))
+    return torch.from_numpy(pivots[:rank] - 1).long().to(Z.device)
