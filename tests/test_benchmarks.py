@@ -110,3 +110,17 @@ def test_the_plots_show_what_the_tables_say():
     assert len(coverage.containers) == len({row["noise"] for row in drawing["table"]("interval_prediction_coverage")})
     assert max(bar.get_width() for bar in circuits.patches) <= 1
     plt.close("all")
+
+
+def test_data_of_fits_on_centres_are_the_same_for_any_number_of_rows(benchmark, monkeypatch):
+    scale = benchmark("centres_at_scale")
+    monkeypatch.setattr(scale, "DRAWN", 100)
+    for data in ("sphere", "rough"):
+        few, many = scale.draw(data, 130), scale.draw(data, 250)
+        assert all((one == other[:130]).all() for one, other in zip(few, many, strict=True))
+        assert abs(float(many[1].std()) - 1) < 0.5  # errors are relative to this
+
+
+def test_all_methods_for_many_rows_have_as_many_candidates(benchmark):
+    scale = benchmark("centres_at_scale")
+    assert {len(candidates) for _, candidates in scale.METHODS.values()} == {12}

@@ -1,3 +1,4 @@
+import math
 from itertools import pairwise
 
 import pytest
@@ -358,6 +359,22 @@ def test_the_sample_of_the_preconditioner_grows_with_the_rows_and_shrinks_with_t
     assert a_centre == sorted(a_centre)
     assert a_centre[0] < a_centre[-1]
     assert normal_equations.gram_rows(50, 20) == 50  # no more than there are
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("log_scale", [0.0, 200.0])
+def test_entries_beyond_float32_are_passed_over_in_float64(log_scale):
+    """k(x, x) is e^100 or e^-100, which float32 does not hold."""
+    X, y = problem(n=300, outputs=1)
+    X = torch.nn.functional.normalize(X, dim=1)
+    kernel, ridge = Exponential(0.01, log_scale=log_scale), 0.1 * math.exp(100 - log_scale)
+    fit = solve(kernel, X, y, ridge, algorithm=Centres(count=20))
+    assert fit.status is Status.SUBSET
+    chosen = fit.alpha.any(dim=1).nonzero()[:, 0]
+    unit = Exponential(0.01, log_scale=100.0)
+    K_c, K_cc = unit(X, X[chosen]), unit(X[chosen])
+    expected = K_c @ torch.linalg.solve(K_c.T @ K_c + 0.1 * K_cc, K_c.T @ y)
+    torch.testing.assert_close(fit.predict(X), expected, rtol=0, atol=1e-3 * float(expected.abs().max()))
 
 
 @pytest.mark.usefixtures("streamed")

@@ -138,6 +138,10 @@ def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
     run.spectrum = ExtremeEigenvalues(size, size, size)
 
 
+HELD = (1e-12, 1e12)
+"""Sizes of k(x, x) with which passes may be in float32: sums over rows and squares must be held, too."""
+
+
 class CentreProducts:
     """Products with K_c, the columns of K at the centres, none of which is kept; sums over blocks in float64."""
 
@@ -145,6 +149,8 @@ class CentreProducts:
         self, kernel: Kernel, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], forecast: Forecast | None = None
     ) -> None:
         self.kernel, self.X, self.Z, self.forecast = kernel, X, Z, forecast or Forecast(len(X), None)
+        largest = float(kernel.diagonal(Z).max()) if len(Z) else 1.0
+        self._single = torch.float32 if HELD[0] <= largest <= HELD[1] else torch.float64
         self._fused = (
             {dtype: FusedRows(kernel, Z, dtype) for dtype in (torch.float32, torch.float64)}
             if isinstance(kernel, LogitKernel) and fuses(X)
@@ -183,6 +189,7 @@ class CentreProducts:
         return left, total
 
     def _pass(self, rows: Tensor, P: Tensor, y: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        dtype = self._single if dtype == torch.float32 else dtype
         if self._fused:
             return self._fused[dtype].multiply(rows, P, y)
         Z, right, total, found = self.Z.to(dtype), P.to(dtype), torch.zeros_like(P), []

@@ -40,8 +40,8 @@ STRETCH = 2048
 CHUNK = 512
 """Entries of a row that stay in the nearest cache while they are multiplied with all columns."""
 
-VECTORS = 2
-"""Vectors of centres worked on at once."""
+ROWS, PADDED = 8, 128
+"""Rows worked on at once, and bytes that centres are padded to a multiple of; the same on every processor."""
 
 DEGREES = {np.dtype(np.float32): 6, np.dtype(np.float64): 11}
 """Of the polynomial for 2^t, |t| <= 1/2: evaluated, it is right to 0.7 and 1.1 units in the last place."""
@@ -57,12 +57,12 @@ def fuses(X: Float[Tensor, "n d"]) -> bool:
 
 @cache
 def registers(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return how many numbers a vector of this processor holds, and for how many rows at once there are registers."""
+    """Return how many numbers a vector of this processor holds, and for how many a row there are registers."""
     from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
 
     features = get_host_cpu_features()
     wide = features.get("avx512f", False)
-    return (64 if wide else 32 if features.get("avx", False) else 16) // dtype.itemsize, 8 if wide else 4
+    return (64 if wide else 32 if features.get("avx", False) else 16) // dtype.itemsize, 2 if wide else 1
 
 
 class FusedRows:
@@ -72,8 +72,7 @@ class FusedRows:
         self.kernel, self.dtype, self.count = kernel, dtype, len(Z)
         self.kind = np.dtype(str(dtype).removeprefix("torch."))
         rows = kernel.project(Z.to(torch.float64)) / (kernel.temperature * log(2))
-        lanes, self.rows = registers(self.kind)
-        fill = -len(Z) % (VECTORS * lanes)
+        fill = -len(Z) % (PADDED // self.kind.itemsize)
         self.columns = np.ascontiguousarray(np.pad(rows.numpy(), ((0, fill), (0, 0))).T, dtype=self.kind)
         lowest = np.finfo(self.kind).min / 4  # so that entries at centres that are none are next to nothing
         self.terms = np.pad(self._terms(Z, key=True), (0, fill), constant_values=lowest)
@@ -83,7 +82,7 @@ class FusedRows:
     ) -> tuple[Float[Tensor, "b r"], Float[Tensor, "m r"]]:
         """Return u = K P, or y - K P where y is given, and K'u (zeros unless `back`), in float64."""
         found, total = torch.empty(len(X), P.shape[1], dtype=torch.float64), torch.zeros_like(P, dtype=torch.float64)
-        right, size = self.padded(P), max(1, TASK // X.shape[1])
+        right, size = self.padded(P), max(1, TASK // max(1, X.shape[1]))
 
         def work(start: int) -> Tensor:
             some = slice(start, start + size)
@@ -101,7 +100,7 @@ class FusedRows:
         shape = len(right), len(rows)
         given = np.zeros(shape, self.kind) if y is None else np.ascontiguousarray(y.T.numpy(), dtype=self.kind)
         u, sums = np.empty(shape, self.kind), np.zeros_like(right)
-        room = np.empty((self.rows, right.shape[1]), self.kind)
+        room = np.empty((ROWS, right.shape[1]), self.kind)
         numbers = np.array([-1 if y is not None and back != GIVEN else 1, 0], self.kind)
         compile_it(multiply_both)(
             rows, self._terms(X, key=False), self.columns, self.terms, polynomial(self.kind), right, given, numbers,
@@ -270,7 +269,7 @@ def emit_entries(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     from numba.core import cgutils
 
     kind = np.dtype(signature.args[0].dtype.name)
-    lanes, count = registers(kind)
+    lanes, vectors = registers(kind)
     bits, index = 8 * kind.itemsize, ir.IntType(64)
     number, whole = ir.FloatType() if bits == 32 else ir.DoubleType(), ir.IntType(bits)
     vector, wholes = ir.VectorType(number, lanes), ir.VectorType(whole, lanes)
@@ -299,27 +298,27 @@ def emit_entries(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     joined, nearest = library("fmuladd", 3), library("rint", 1)
     X, a, Z, b, c, k = (array(place) for place in (0, 2, 3, 4, 5, 6))
     (rows, features), (_, centres) = (cgutils.unpack_tuple(builder, one.shape) for one in (X, Z))  # type: ignore[no-untyped-call]
-    last, places = builder.sub(rows, index(1)), [builder.add(arguments[1], index(i)) for i in range(count)]
+    last, places = builder.sub(rows, index(1)), [builder.add(arguments[1], index(i)) for i in range(ROWS)]
     places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
     x = [at(X.data, builder.mul(place, features)) for place in places]
     own = [everywhere(builder.load(at(a.data, place))) for place in places]
     powers = [everywhere(builder.load(at(c.data, index(i)))) for i in range(DEGREES[kind] + 1)]
-    sums = [[cgutils.alloca_once(builder, vector) for _ in range(VECTORS)] for _ in range(count)]  # type: ignore[no-untyped-call]
+    sums = [[cgutils.alloca_once(builder, vector) for _ in range(vectors)] for _ in range(ROWS)]  # type: ignore[no-untyped-call]
     lowest = ir.Constant(vector, [number(-125.0 if bits == 32 else -1021.0)] * lanes)
     shift = ir.Constant(wholes, [whole(23 if bits == 32 else 52)] * lanes)
-    with cgutils.for_range(builder, builder.udiv(centres, index(lanes * VECTORS))) as block:
-        begin = builder.mul(block.index, index(lanes * VECTORS))
+    with cgutils.for_range(builder, builder.udiv(centres, index(lanes * vectors))) as block:
+        begin = builder.mul(block.index, index(lanes * vectors))
         for each in sums:
             for sum_ in each:
                 builder.store(ir.Constant(vector, [number(0.0)] * lanes), sum_)
         with cgutils.for_range(builder, features) as feature:
             z = at(Z.data, begin, builder.mul(feature.index, centres))
-            some = [read(at(z, index(v * lanes))) for v in range(VECTORS)]
+            some = [read(at(z, index(v * lanes))) for v in range(vectors)]
             for i, each in enumerate(sums):
                 value = everywhere(builder.load(at(x[i], feature.index)))
                 for v, sum_ in enumerate(each):
                     builder.store(builder.call(joined, [value, some[v], builder.load(sum_)]), sum_)
-        for v in range(VECTORS):
+        for v in range(vectors):
             term = read(at(b.data, begin, index(v * lanes)))
             for i, each in enumerate(sums):
                 t = builder.fadd(builder.load(each[v]), builder.fadd(term, own[i]))
