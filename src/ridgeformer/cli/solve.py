@@ -28,7 +28,7 @@ ALGORITHMS = (
     "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov", "cg", "pcg",
 )  # fmt: skip
 PRECONDITIONERS = ("identity", "jacobi", "nystrom", "pivoted")
-ENGINES = ("auto", "triangle", "stored", "tiles", "attention", "features", "dask")
+ENGINES = ("auto", "triangle", "stored", "tiles", "attention", "fused", "features", "dask")
 
 
 def solve(
