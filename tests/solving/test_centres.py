@@ -191,7 +191,7 @@ def test_doubling_ends_with_the_time_the_memory_or_the_rows(monkeypatch):
 
 def test_more_centres_than_rows_are_refused():
     X, y = problem(n=60)
-    with pytest.raises(errors.InputError, match="count is 61 centres and there are 60 rows: .* at most as many"):
+    with pytest.raises(errors.InputError, match=r"count is 61 centres and there are 60 rows: .* at most as many"):
         solve(Exponential(0.5), X, y, 0.1, algorithm=Centres(count=61))
 
 

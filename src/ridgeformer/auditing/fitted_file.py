@@ -190,7 +190,7 @@ class FittedFile:
             interval = split_conformal(values, torch.from_numpy(self.left_out), COVERED)
             low, high = interval.low.numpy(), interval.high.numpy()
         with np.errstate(invalid="ignore"):
-            beyond = (X < self.least) | (X > self.most)
+            beyond = (self.least > X) | (self.most < X)
         outside = tuple(
             f"{quoted([self.features[column] for column in np.flatnonzero(row)])} outside the training range"
             if row.any()
@@ -212,9 +212,8 @@ def load_fitted(path: str | Path) -> FittedModel | FittedFile:
     path = Path(path)
     with open_regular(path):
         pass
-    with explained(path, "is no model that `ridgeformer fit` wrote", "fit it again"):
-        with safe_open(path, framework="pt") as file:
-            kind = json.loads(file.metadata()["ridgeformer"]).get("kind")
+    with explained(path, "is no model that `ridgeformer fit` wrote", "fit it again"), safe_open(path, "pt") as file:
+        kind = json.loads(file.metadata()["ridgeformer"]).get("kind")
     return FittedFile.load(path) if kind == KIND else FittedModel.load(path)
 
 
