@@ -177,7 +177,7 @@ def judge(
     systematic = (excess.mean(1) / V).clamp_min(0).sqrt()
     chance = (2 / f.shape[1]) ** 0.5 * float(spread.norm()) / len(f) / V  # of the mean of `excess`, by noise alone
     rejected = (systematic > thresholds.misfit) & (systematic.square() > thresholds.sigmas * chance)
-    apart = torch.quantile((weights @ excess[star]) / size[:, 0].square(), 1 - tail).clamp_min(0).sqrt()
+    apart = (_upper_mean(excess[star], weights, tail) / V) ** 0.5
     excluded = rejected | (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
     excluded &= ~same
     excluded[star] = False
@@ -239,6 +239,20 @@ def _resampled(tasks: int, draws: int, seed: int) -> Tensor:
     """Return how often each task is drawn in each bootstrap sample, (draws, T)."""
     picks = torch.randint(tasks, (draws, tasks), generator=torch_generator(seed, "bootstrap over tasks"))
     return torch.zeros(draws, tasks, dtype=torch.float64).scatter_add_(1, picks, torch.ones_like(picks).double())
+
+
+def _upper_mean(values: Tensor, weights: Tensor, tail: float) -> float:
+    """Return an upper bound on the mean of values, one a task, at least 0: the bootstrap of Student's t.
+
+    Squared errors are skewed: a few tasks hold most of them, and where a sample lacks these its mean and its standard
+    error are small together. Quantiles of resampled means do not see that; those of t do.
+    """
+    count, mean = len(values), values.mean()
+    means = weights @ values / count
+    errors = ((weights @ values.square() / count - means.square()).clamp_min(0) / count).sqrt()
+    error = values.std(correction=0) / count**0.5
+    spread = torch.where(errors > 1e-9 * error, (means - mean) / errors, 0.0)
+    return max(0.0, float(mean - torch.quantile(spread, tail) * error))
 
 
 def _only_generic(identified: Sequence[Candidate]) -> bool:
