@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from ridgeformer.algorithms.written import WrittenAlgorithm
 from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literally
 from ridgeformer.compiler.execution.fast import Plans
 from ridgeformer.compiler.inputs import TokenInput, check_task
@@ -150,13 +151,13 @@ class CompiledTransformer(nn.Module):
         """
         if any(weight.requires_grad for weight in self.parameters()):
             raise InputError("a weight wants a gradient, which a frozen model cannot give: run it without frozen.")
-        self._plans.refresh(self, list(self.parameters()))
+        self._plans.refresh(self)
         before, self._plans.frozen = self._plans.frozen, True
         try:
             yield self
         finally:
             self._plans.frozen = before
-        if not self._plans.holds(list(self.parameters())):
+        if not self._plans.hold():
             raise InputError("a weight was changed while the model was frozen: run again what ran since.")
 
     @property
@@ -177,13 +178,14 @@ class CompiledTransformer(nn.Module):
     # -- running -----------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> TokenInput:
-        embedding = self.carried
-        if embedding.dtype != self.spec.torch_dtype:
+        held = self.embed[SUPPORT.value].dtype
+        if held != self.spec.torch_dtype:
             raise DtypeError(
-                f"the weights are {embedding.dtype} and the model was compiled for {self.spec.dtype}, which its sink "
+                f"the weights are {held} and the model was compiled for {self.spec.dtype}, which its sink "
                 "and its guards are made for: compile it with dtype= instead of moving it."
             )
-        return check_task(self.spec, X, y, Xq, embedding)
+        written = isinstance(self.spec.algorithm, WrittenAlgorithm)
+        return check_task(self.spec, X, y, Xq, None if written else self.carried)
 
     @property
     def carried(self) -> Tensor:
@@ -193,15 +195,13 @@ class CompiledTransformer(nn.Module):
 
     def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
         """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
-        tokens, weights = self.tokens(X.shape[-2], Xq.shape[-2]), () if self._plans.frozen else self.parameters()
-        given = list(weights)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (X, y, Xq, *given)):
+        tokens, grad = self.tokens(X.shape[-2], Xq.shape[-2]), torch.is_grad_enabled()
+        fast = not (grad and any(tensor.requires_grad for tensor in (X, y, Xq)))
+        if not (fast and (self._plans.frozen or self._plans.refresh(self, differentiable=grad))):
             return run_literally(self, self.stream(X, y, Xq), tokens, wanted=wanted)
-        if not self._plans.frozen:
-            self._plans.refresh(self, given)
         table = self._plans.table(self, tokens, wanted) if X.ndim == 2 and X.device.type == "cpu" else None
         if table is not None:
-            return table.run(self.stream(X, y, Xq, table.columns).detach())
+            return table.run(self, X, y, Xq)
         return run_fast(self, self.stream(X, y, Xq).detach(), tokens, self._plans, wanted)
 
     def answer(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
@@ -223,9 +223,16 @@ class CompiledTransformer(nn.Module):
         counts = {SUPPORT: supports, ANCHOR: supports, AGGREGATOR: 1, NULL: 1, QUERY: queries}
         return Tokens({role: counts[role] for role in self.program.roles})
 
-    def stream(self, X: Tensor, y: Tensor, Xq: Tensor, columns: list[int] | None = None) -> Tensor:
-        """Return the stream before the first sublayer, or columns of it: tokens through the embedding of their role."""
-        batch, k, q = X.shape[:-2], X.shape[-2], Xq.shape[-2]
+    def stream(self, X: Tensor, y: Tensor, Xq: Tensor, embed: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Return the stream before the first sublayer: every token through the embedding of its role.
+
+        Args:
+            X: Supports, checked.
+            y: Targets.
+            Xq: Queries.
+            embed: Embeddings by role to use instead of the model's, such as some columns of them.
+        """
+        batch = X.shape[:-2]
 
         def given(rows: Tensor, targets: Tensor | None) -> Tensor:
             targets = rows.new_zeros(*rows.shape[:-1], self.spec.outputs) if targets is None else targets
@@ -234,8 +241,8 @@ class CompiledTransformer(nn.Module):
 
         inputs = {SUPPORT: (X, y), ANCHOR: (X, y), QUERY: (Xq, None)}
         parts = []
-        for role in self.tokens(k, q).counts:
-            W = self.embed[role.value] if columns is None else self.embed[role.value][:, columns]
+        for role in self.program.roles:
+            W = self.embed[role.value] if embed is None else embed[role.value]
             alone = role not in inputs  # a token without features or targets
             parts.append(W[-1].expand(*batch, 1, -1) if alone else given(*inputs[role]) @ W)
         return torch.cat(parts, dim=-2)

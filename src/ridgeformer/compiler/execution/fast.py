@@ -25,6 +25,7 @@ from ridgeformer.compiler.execution.plans import (
 )
 from ridgeformer.compiler.execution.table import InstructionTable, tabulate
 from ridgeformer.compiler.execution.tracing import trace_weights
+from ridgeformer.compiler.execution.weights import Snapshot
 from ridgeformer.compiler.sublayers import GATES, AttentionSublayer, GatedMLP
 from ridgeformer.core.compiled import compiled
 from ridgeformer.language.program import Instruction, Record
@@ -48,21 +49,36 @@ class Plans:
     """The plans of a model's sublayers, kept while its weights and the sequence stay the same."""
 
     def __init__(self) -> None:
-        self.weights: list[Tensor] = []
+        self.kept: Snapshot | None = None
         self.ones: frozenset[int] = frozenset()
         self.moves: dict[Tokens, list[Move]] = {}
         self.tables: dict[tuple[object, ...], InstructionTable | None] = {}
         self.frozen = False
 
-    def refresh(self, model: CompiledTransformer, weights: Sequence[Tensor]) -> None:
-        """Forget the plans if any of the model's weights has changed."""
-        if not self.holds(weights):
-            self.weights = [weight.detach().clone() for weight in weights]
-            self.moves, self.tables, self.ones = {}, {}, always_one(model)
+    def refresh(self, model: CompiledTransformer, *, differentiable: bool = False) -> bool:
+        """Forget the plans if any of the model's weights has changed; return whether plans may be used at all.
 
-    def holds(self, weights: Sequence[Tensor]) -> bool:
-        """Whether these are the weights that the plans were made for."""
-        return len(weights) == len(self.weights) and all(map(torch.equal, weights, self.weights))
+        They may not if `differentiable` and a weight wants a gradient: such weights change at every step of a
+        training loop, and nothing is copied for them.
+        """
+        together = self.kept is not None and self.kept.together()
+        if differentiable:
+            weights = self.kept.weights if self.kept is not None and together else model.parameters()
+            if any(weight.requires_grad for weight in weights):
+                return False
+        if self.kept is None or not together or not self.kept.unchanged(self.started):
+            self.kept = Snapshot(model)
+            self.moves, self.tables, self.ones = {}, {}, always_one(model)
+        return True
+
+    @property
+    def started(self) -> bool:
+        """Whether compiled functions run this model anyway."""
+        return any(table is not None for table in self.tables.values())
+
+    def hold(self) -> bool:
+        """Whether the model has the weights that the plans were made for."""
+        return self.kept is not None and self.kept.together() and self.kept.unchanged(self.started)
 
     def table(
         self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None
@@ -114,7 +130,7 @@ def work(moves: Sequence[Move], total: int) -> int:
         >>> work(moves, 8) == 2 * work(moves, 4)
         True
     """
-    found = 0
+    found, formed = 0, set[object]()
     for _, _, _, plan in moves:
         if isinstance(plan, GatedPlan) and plan.operations is not None:
             found += len(plan.operations.added)
@@ -123,7 +139,14 @@ def work(moves: Sequence[Move], total: int) -> int:
             for head in plan.heads:
                 each = {"pattern": total, "sum": 2 * head.key[1].shape[1]}.get(head.kind, 1)
                 found += each * len(head.values)
+                if head.kind == "pattern" and head.scores not in formed:  # at least once
+                    formed.add(head.scores)
+                    found += total * (head.key[1].shape[1] + EXPONENTIAL)
     return found * total
+
+
+EXPONENTIAL = 16
+"""Products in whose time an exponential is taken."""
 
 
 def run_fast(
