@@ -199,7 +199,8 @@ class CompiledTransformer(nn.Module):
         fast = not (grad and any(tensor.requires_grad for tensor in (X, y, Xq)))
         if not (fast and (self._plans.frozen or self._plans.refresh(self, differentiable=grad))):
             return run_literally(self, self.stream(X, y, Xq), tokens, wanted=wanted)
-        table = self._plans.table(self, tokens, wanted) if X.ndim == 2 and X.device.type == "cpu" else None
+        tasks = X.shape[0] if X.ndim == 3 else 1
+        table = self._plans.table(self, tokens, wanted, tasks) if X.device.type == "cpu" else None
         if table is not None:
             return table.run(self, X, y, Xq)
         return run_fast(self, self.stream(X, y, Xq).detach(), tokens, self._plans, wanted)

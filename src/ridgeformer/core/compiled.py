@@ -51,7 +51,7 @@ def compile_it(function: Callable[..., None], *parts: Callable[..., None]) -> Ca
     _teach()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": ALLOWED}
     for part in parts:
-        overload(part, jit_options=options, strict=False)(lambda *_, part=part: unwrap(part))
+        overload(part, jit_options=options, strict=False)(lambda *_, part=part: unwrap(part))  # type: ignore[arg-type]
     try:
         return njit(unwrap(function), cache=True, **options)
     except RuntimeError:  # there is none, so every process takes two seconds to compile it
@@ -77,7 +77,7 @@ def words_at(address: int, count: int, like: NDArray[Any]) -> NDArray[Any]:
 def _teach() -> None:
     """Tell Numba what `prefetch` and `words_at` compile to."""
     from llvmlite import ir  # type: ignore[import-untyped]
-    from numba import carray, types
+    from numba import carray, types  # type: ignore[attr-defined]
     from numba.core import cgutils
     from numba.extending import intrinsic, overload
 
@@ -98,7 +98,8 @@ def _teach() -> None:
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-        return types.CPointer(like.dtype)(types.int64, like), emit
+        kind = types.CPointer(like.dtype)  # type: ignore[no-untyped-call]
+        return kind(types.int64, like), emit
 
     compiles_to, points_to = intrinsic(unwrap(instruction)), intrinsic(unwrap(pointer))
     overload(prefetch)(lambda numbers, place: lambda numbers, place: compiles_to(numbers, place))

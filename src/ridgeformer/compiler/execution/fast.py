@@ -53,6 +53,7 @@ class Plans:
         self.ones: frozenset[int] = frozenset()
         self.moves: dict[Tokens, list[Move]] = {}
         self.tables: dict[tuple[object, ...], InstructionTable | None] = {}
+        self.counted: dict[Tokens, int] = {}
         self.frozen = False
 
     def refresh(self, model: CompiledTransformer, *, differentiable: bool = False) -> bool:
@@ -68,7 +69,7 @@ class Plans:
                 return False
         if self.kept is None or not together or not self.kept.unchanged(self.started):
             self.kept = Snapshot(model)
-            self.moves, self.tables, self.ones = {}, {}, always_one(model)
+            self.moves, self.tables, self.counted, self.ones = {}, {}, {}, always_one(model)
         return True
 
     @property
@@ -81,18 +82,28 @@ class Plans:
         return self.kept is not None and self.kept.together() and self.kept.unchanged(self.started)
 
     def table(
-        self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None
+        self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None, tasks: int = 1
     ) -> InstructionTable | None:
         """Return the schedule as one table of instructions; None where torch is to carry out the plans."""
-        key = (tokens, wanted, self.frozen)
+        each, key = self._work(model, tokens), (tokens, wanted)
+        if not (self.frozen or tasks * each >= LEAST_WORK):
+            return None
         if key not in self.tables:
-            worth = self.frozen or work(self.of(model, tokens), tokens.total) >= LEAST_WORK
-            tracing = trace_weights(model, self.of(model, tokens), tokens, wanted) if worth and compiled() else None
+            tracing = trace_weights(model, self.of(model, tokens), tokens, wanted) if compiled() else None
             while len(self.tables) >= SEQUENCES:
                 self.tables.pop(next(iter(self.tables)), None)
             dtype = np.dtype(str(model.spec.torch_dtype).removeprefix("torch."))
             self.tables[key] = None if tracing is None else tabulate(tracing, dtype)
-        return self.tables[key]
+        table = self.tables[key]
+        small = tasks > 1 and each < LEAST_FORMED and table is not None and len(table.stretches) > 1
+        return None if small else table
+
+    def _work(self, model: CompiledTransformer, tokens: Tokens) -> int:
+        if tokens not in self.counted:
+            while len(self.counted) >= SEQUENCES:
+                self.counted.pop(next(iter(self.counted)), None)
+            self.counted[tokens] = work(self.of(model, tokens), tokens.total)
+        return self.counted[tokens]
 
     def of(self, model: CompiledTransformer, tokens: Tokens) -> list[Move]:
         """Return the model's schedule with plans, for a sequence."""
@@ -118,6 +129,10 @@ class Plans:
 
 LEAST_WORK = 2**20
 """Products that a pass takes from which on Numba is started: half a second once in a process."""
+
+
+LEAST_FORMED = 2**16
+"""Products that a task of a batch takes from which on its patterns are formed by calls of its own, not by one for all."""
 
 
 def work(moves: Sequence[Move], total: int) -> int:

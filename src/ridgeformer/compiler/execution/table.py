@@ -102,9 +102,11 @@ class InstructionTable:
     total: int
     rooms: list[Room] = field(default_factory=list)
 
-    def run(self, model: CompiledTransformer, *given: Tensor) -> Iterator[Reading]:
-        """Run on one task of a model, checked supports, targets and queries; yield what the records read."""
-        kind = self.scalars.dtype
+    def run(self, model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
+        """Run on checked supports, targets and queries of a model, tasks one by one; yield what the records read."""
+        batch, kind = X.shape[:-2], self.scalars.dtype
+        tasks = zip(X, y, Xq, strict=True) if batch else [(X, y, Xq)]
+        out = np.empty((*batch, self.stored), kind)
         try:
             room = self.rooms.pop()  # two threads never get the same one
         except IndexError:
@@ -112,23 +114,31 @@ class InstructionTable:
             inputs = next(iter(self.embed.values())).shape[1]
             rows[inputs : inputs + len(self.fixed)] = self.fixed
             room = Room(rows, np.empty_like(self.scalars), matrices)
+        for given, into in zip(tasks, out.reshape(-1, self.stored), strict=True):
+            self._carry_out(room, model, given, into)
+        if room.rows.size + room.matrices.size <= LARGEST_KEPT:
+            self.rooms.append(room)
+        found = torch.from_numpy(out)
+        for section, record, start, columns, length in self.recorded:
+            part = found[..., start : start + columns * length]
+            yield section, record, part.view(*batch, columns, length).mT.contiguous()
+
+    def _carry_out(
+        self, room: Room, model: CompiledTransformer, given: tuple[Tensor, Tensor, Tensor], out: NDArray[Any]
+    ) -> None:
+        """Run on one task; store what the records read."""
         room.scalars[:] = self.scalars
         if self.copied is None:
-            stream = model.stream(*given, self.embed).detach()
+            stream = model.stream(*given, embed=self.embed).detach()
             room.rows[: stream.shape[1]] = stream.numpy().T
         for span, places, source, columns in self.copied or ():
             room.rows[places, span] = 0 if columns is None else given[source].detach().numpy().T[columns]
-        out, least = np.empty(self.stored, kind), kind.type(SMALLEST_DIVISOR[given[0].dtype])
+        least = self.scalars.dtype.type(SMALLEST_DIVISOR[given[0].dtype])
         kernel, work = compile_it(carry_out, carry_out_joined), (room.rows, room.scalars, room.matrices, out, least)
         for stretch in self.stretches:
             kernel(stretch.table, stretch.numbers, stretch.terms, stretch.factors, *work)
             if stretch.then is not None:
                 stretch.then(room)
-        if room.rows.size + room.matrices.size <= LARGEST_KEPT:
-            self.rooms.append(room)
-        found = torch.from_numpy(out)
-        for section, record, start, columns, length in self.recorded:
-            yield section, record, found[start : start + columns * length].view(columns, length).mT.contiguous()
 
 
 def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> InstructionTable | None:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.compiler.execution.kernel import Code
@@ -293,34 +292,35 @@ class Tracing(Values):
 
         Readers that all ask the same get the same, one scalar a value; otherwise values must be known as well.
         """
-        sides = [[self._at_hand(before[c]) for c in columns] for columns in (head.query[0], head.key[0])]
-        values = [before[source] for _, source, _ in head.values]
-        if any(row is None for side in sides for row in side):
+        Q, K = (self._at_hand([before[c] for c in columns]) for columns in (head.query[0], head.key[0]))
+        if Q is None or K is None:
             return []
-        alike, span = not any(self.is_row(before[c]) for c in head.query[0]), head.sources or slice(0, self.total)
-        rows = [self._at_hand(value) for value in values]
-        softmax = sublayer.kinds[head.number] == "softmax"
+        values, span = [before[source] for _, source, _ in head.values], head.sources or slice(0, self.total)
+        softmax, V = sublayer.kinds[head.number] == "softmax", self._at_hand(values)
+        alike = not any(self.is_row(before[c]) for c in head.query[0])
         single = alike and softmax and head.sources is not None and not head.idle
-        if not single and (any(row is None for row in rows) or self.total * (span.stop - span.start) > LARGEST_KNOWN):
+        if not single and (V is None or self.total * (span.stop - span.start) > LARGEST_KNOWN):
             return []
         allowed = sublayer.masks[head.number].matrix(tokens)[:, span] if head.sources is None or not softmax else None
         formed = Formed(-1, (), (), head.query[1], head.key[1], span, allowed, softmax, head.idle)
-        Q, K = (torch.from_numpy(np.stack(side)) for side in sides)
         readers = slice(0, 1 if single else self.total)
         P = Q.new_empty(readers.stop, span.stop - span.start)
         formed.form(Q[:, readers], K, P, readers)
-        if not single:
-            return [self.fixed_row((P @ torch.from_numpy(row[span])).numpy()) for row in rows]
+        if not single and V is not None:
+            return [self.fixed_row(row) for row in (V[:, span] @ P.mT).numpy()]
         weights = np.zeros(self.total, self.dtype)
         weights[span] = P[0].numpy()
         shares = self.fixed_row(weights)
         return [self.total_of(1.0, value, shares, span) for value in values]
 
-    def _at_hand(self, value: int) -> NDArray[Any] | None:
-        """Return a row or scalar that is known as a row; None if it is not."""
-        if value in self.constants:
-            return np.full(self.total, self.constants[value], self.dtype)
-        return self.fixed.get(value)
+    def _at_hand(self, values: Sequence[int]) -> Tensor | None:
+        """Return rows and scalars that are known as rows, (values, tokens); None if one is not."""
+        found = np.empty((len(values), self.total), self.dtype)
+        for place, value in enumerate(values):
+            if value not in self.constants and value not in self.fixed:
+                return None
+            found[place] = self.constants[value] if value in self.constants else self.fixed[value]
+        return torch.from_numpy(found)
 
     def _weighted(self, pattern: int, values: Sequence[int], span: slice) -> list[int]:
         """Return a pattern times rows: one by one in the kernel, many at once by torch."""

@@ -7,7 +7,7 @@ act on the tokens where something may be nonzero, and on no others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -165,10 +165,11 @@ class Values:
                 return None
             given.append(known if isinstance(known, np.ndarray) else self.dtype.type(known))
         with np.errstate(all="ignore"):
-            result = evaluate(one, *given, self.total, self.least)
+            base, a, b = given
+            result = evaluate(one, base, a, b, self.total, self.least)
         if not np.isfinite(result).all():
             return None
-        if isinstance(result, np.ndarray) and result.ndim:
+        if isinstance(result, np.ndarray):
             return self.fixed_row(result.astype(self.dtype))
         return self.number(float(result))
 
@@ -245,8 +246,8 @@ def evaluate(one: Made, base: Any, a: Any, b: Any, total: int, least: float) -> 
     code, c, some = one.code, one.c, slice(one.low, one.high)
     if code >= Code.SUM:
         guard = np.inf if code == Code.OVER and b <= least else b
-        part = a[some] if isinstance(a, np.ndarray) and a.ndim else a
-        return {
+        part = a[some] if isinstance(a, np.ndarray) else a
+        made: dict[Code, Callable[[], Any]] = {
             Code.SUM: lambda: base + c * b * part.sum(),
             Code.DOT: lambda: base + c * (part * b[some]).sum(),
             Code.PICK: lambda: part[0],
@@ -254,12 +255,13 @@ def evaluate(one: Made, base: Any, a: Any, b: Any, total: int, least: float) -> 
             Code.OVER: lambda: base + c * a / guard,
             Code.CUT: lambda: base + c * np.maximum(a, 0),
             Code.SQUASH: lambda: 1 / (1 + np.exp(-a)),
-        }[code]()
-    x, z = (side[some] if side.ndim else side for side in (np.asarray(a), np.asarray(b)))
+        }
+        return made[code]()
+    x, z = (side[some] if isinstance(side, np.ndarray) else side for side in (a, b))
     if code in (Code.DIVIDE, Code.INVERT):
         z = np.where(z <= least, np.inf, z)
     result = np.zeros(total, np.result_type(a, b)) + base
-    result[some] += {
+    added: dict[Code, Callable[[], Any]] = {
         Code.FILL: lambda: c * x,
         Code.SCALE: lambda: c * z * x,
         Code.MULTIPLY: lambda: c * x * z,
@@ -267,5 +269,6 @@ def evaluate(one: Made, base: Any, a: Any, b: Any, total: int, least: float) -> 
         Code.INVERT: lambda: c * x / z,
         Code.RECTIFY: lambda: c * np.maximum(x, 0),
         Code.SIGMOID: lambda: 1 / (1 + np.exp(-x)),
-    }[code]()
+    }
+    result[some] += added[code]()
     return result
