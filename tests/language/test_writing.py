@@ -444,7 +444,7 @@ def test_scores_that_read_targets_take_one_target_column():
         net.predict("dot(x, r)")
 
     value = compiled(body).spec.algorithm
-    with pytest.raises(InputError, match=r"its scores read targets.*run it for each target column"):
+    with pytest.raises(InputError, match=r"its scores read targets.*one pass each"):
         rf.compile(value, features=3, outputs=2)
     with pytest.raises(InputError, match="y has 2 columns and this program takes one"):
         value.interpret([[1.0, 2, 3]], [[1.0, 2.0]], [[1.0, 2, 3]])

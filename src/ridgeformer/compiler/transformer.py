@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ from ridgeformer.compiler.lowering import Weights
 from ridgeformer.compiler.reports import Budget, Trace, collect, count, explain
 from ridgeformer.compiler.specification import Specification, write_source
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
-from ridgeformer.core.checks import ArrayLike
+from ridgeformer.core.checks import ArrayLike, as_tensor
 from ridgeformer.core.errors import DtypeError, InputError, unknown_name
 from ridgeformer.language.interpreter import run as interpret_program
 from ridgeformer.language.interpreter import unroll
@@ -73,7 +74,12 @@ class CompiledTransformer(nn.Module):
             X: Supports, (k, features) or (tasks, k, features).
             y: Targets, (k,), (k, outputs) or (tasks, k, outputs).
             Xq: Queries, (q, features) or (tasks, q, features).
+
+        A program that takes one target takes several columns of them too: as tasks of their own, one pass each.
         """
+        outputs = self._columns_beyond(X, y)
+        if outputs > 1:
+            return self._each_target(X, y, Xq, outputs)
         task = self._check(X, y, Xq)
         ((_, _, prediction),) = self._refusing_overflow(self.answer(*task.given))
         return prediction[..., 0] if task.flat else prediction
@@ -186,6 +192,22 @@ class CompiledTransformer(nn.Module):
             )
         written = isinstance(self.spec.algorithm, WrittenAlgorithm)
         return check_task(self.spec, X, y, Xq, None if written else self.carried)
+
+    def _columns_beyond(self, X: ArrayLike, y: ArrayLike) -> int:
+        """Return how many columns of targets are given to a program that takes one; 1 where that is not so."""
+        algorithm, shape = self.spec.algorithm, np.shape(y)  # type: ignore[arg-type]
+        if not isinstance(algorithm, WrittenAlgorithm) or not algorithm.program.one_output:
+            return 1
+        return shape[-1] if 2 <= len(shape) == np.ndim(X) else 1  # type: ignore[arg-type]
+
+    def _each_target(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, outputs: int) -> Tensor:
+        """Return the predictions for several columns of targets, each a task of its own: (q, outputs)."""
+        rows, targets, queries = as_tensor(X, "X"), as_tensor(y, "y"), as_tensor(Xq, "Xq")
+        several = [part.unsqueeze(-3).expand(*part.shape[:-2], outputs, *part.shape[-2:]) for part in (rows, queries)]
+        given = several[0], targets.mT.unsqueeze(-1), several[1]
+        flat = [part.reshape(-1, *part.shape[-2:]) for part in given]
+        found: Tensor = self(*flat)
+        return found[..., 0].unflatten(0, given[0].shape[:-2]).mT
 
     @property
     def carried(self) -> Tensor:

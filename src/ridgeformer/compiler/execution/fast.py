@@ -132,7 +132,7 @@ LEAST_WORK = 2**20
 
 
 LEAST_FORMED = 2**16
-"""Products that a task of a batch takes from which on its patterns are formed by calls of its own, not by one for all."""
+"""Products that a task of a batch takes from which on its patterns are formed in calls of its own, not with others."""
 
 
 def work(moves: Sequence[Move], total: int) -> int:

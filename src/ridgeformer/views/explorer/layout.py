@@ -61,7 +61,7 @@ def _header() -> html.Header:
     return _styled(
         html.Header,
         "head",
-        _styled(html.Div, "bar", brand, _button("Copy link", "copy-link")),
+        _styled(html.Div, "bar", brand, html.A("Programs", href="/programs"), _button("Copy link", "copy-link")),
         html.H1("A transformer that solves a regression", id="headline", **LIVE),
         _styled(html.Nav, "scenes", *scenes, **{"aria-label": "Scenes worth seeing"}),
         html.Div(id="refusal", className="refusal", role="alert", hidden=True),
