@@ -270,12 +270,15 @@ class CompiledTransformer(nn.Module):
             parts.append(W[-1].expand(*batch, 1, -1) if alone else given(*inputs[role]) @ W)
         return torch.cat(parts, dim=-2)
 
-    @cached_property
+    @property
     def schedule(self) -> tuple[tuple[str, Instruction, AttentionSublayer | GatedMLP | None], ...]:
-        """(section, instruction, sublayer) in the order of execution; records have no sublayer."""
+        """(section, instruction, sublayer) in the order of execution; records have no sublayer.
+
+        Sublayers are looked up every time: one may have been replaced by another.
+        """
         current, found = "", []
         modules: Iterator[nn.Module] = iter(())
-        for section, instruction in unroll(self.program, self.spec.steps):
+        for section, instruction in self._unrolled:
             if section != current:
                 current, modules = section, iter(self._section(section))
             sublayer = None if isinstance(instruction, Record) else next(modules)
@@ -284,6 +287,10 @@ class CompiledTransformer(nn.Module):
         return tuple(found)
 
     @cached_property
+    def _unrolled(self) -> tuple[tuple[str, Instruction], ...]:
+        return tuple(unroll(self.program, self.spec.steps))
+
+    @property
     def sublayers(self) -> tuple[tuple[str, Attend | Gate, AttentionSublayer | GatedMLP], ...]:
         """(section, instruction, sublayer) of everything a token passes through, in order."""
         return tuple(
