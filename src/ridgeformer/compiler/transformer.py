@@ -195,10 +195,14 @@ class CompiledTransformer(nn.Module):
 
     def _columns_beyond(self, X: ArrayLike, y: ArrayLike) -> int:
         """Return how many columns of targets are given to a program that takes one; 1 where that is not so."""
-        algorithm, shape = self.spec.algorithm, np.shape(y)  # type: ignore[arg-type]
+        algorithm = self.spec.algorithm
         if not isinstance(algorithm, WrittenAlgorithm) or not algorithm.program.one_output:
             return 1
-        return shape[-1] if 2 <= len(shape) == np.ndim(X) else 1  # type: ignore[arg-type]
+        try:
+            shape, rows = np.shape(y), np.shape(X)
+        except ValueError:  # not rectangular, which the check says
+            return 1
+        return shape[-1] if 2 <= len(shape) == len(rows) else 1
 
     def _each_target(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, outputs: int) -> Tensor:
         """Return the predictions for several columns of targets, each a task of its own: (q, outputs)."""

@@ -6,7 +6,7 @@ import torch
 
 import ridgeformer as rf
 from ridgeformer.compiler.execution import fast, tracing
-from ridgeformer.compiler.execution.kernel import Code, carry_out, carry_out_joined
+from ridgeformer.compiler.execution.kernel import PARTS, Code, carry_out
 from ridgeformer.compiler.execution.values import ONE, ZERO, Made, Values, evaluate
 from ridgeformer.core.compiled import compile_it
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
@@ -41,7 +41,7 @@ def test_what_is_computed_beforehand_is_what_the_kernel_computes(code):
     expected = evaluate(Made(code, 0, base, a, b, low, high, 1.7), *given, 6, 1e-300)
     table = np.array([[code, 5 if scalar else 0, base, a, b, low, high, 0, 6, 0]], np.int32)
     none, empty = np.zeros((0, 2), np.int32), np.zeros(0)
-    kernel = compile_it(carry_out, carry_out_joined)
+    kernel = compile_it(carry_out, *PARTS)
     kernel(table, np.array([1.7]), none, empty, rows, scalars, empty, empty, 1e-300)
     np.testing.assert_allclose(scalars[5] if scalar else rows[0], expected, rtol=1e-14)
 

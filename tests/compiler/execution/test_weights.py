@@ -66,15 +66,16 @@ def in_inference_mode(net):
 def by_a_state_dict(net):
     layer, _ = gate(net)
     state = {name: weight.clone() for name, weight in net.state_dict().items()}
-    name = next(name for name, weight in net.named_parameters() if weight is layer.W_d)
-    state[name] *= 1.5
+    for name, weight in net.named_parameters(remove_duplicate=False):  # steps share it
+        state[name] *= 1.5 if weight is layer.W_d else 1.0
     net.load_state_dict(state)
 
 
 def by_an_assigned_state_dict(net):
     layer, _ = gate(net)
-    name = next(name for name, weight in net.named_parameters() if weight is layer.W_d)
-    net.load_state_dict(net.state_dict() | {name: layer.W_d * 1.5}, assign=True)
+    other = layer.W_d * 1.5
+    names = [name for name, weight in net.named_parameters(remove_duplicate=False) if weight is layer.W_d]
+    net.load_state_dict(net.state_dict() | dict.fromkeys(names, other), assign=True)
 
 
 def by_another_parameter(net):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Code", "carry_out", "carry_out_joined"]
+__all__ = ["PARTS", "Code", "carry_out"]
 
 
 INFINITE = np.inf
@@ -77,21 +77,7 @@ def carry_out(table: Codes, numbers: Floats, terms: Codes, factors: Floats, rows
             carry_out_joined(code, to, a, b, low, high, terms, factors, rows, scalars)
             continue
         if code >= 8:
-            x, total = rows[a if code < 16 else 0, low:high], scalars[0]
-            if code == 8:
-                for t in range(high - low):
-                    total += x[t]
-                scalars[to] = scalars[base] + c * scalars[b] * total
-            elif code == 9:
-                z = rows[b, low:high]
-                for t in range(high - low):
-                    total += x[t] * z[t]
-                scalars[to] = scalars[base] + c * total
-            elif code == 10:
-                scalars[to] = x[0]
-            else:
-                for t in range(high - low):
-                    out[to + t] = c * (x[t] if code == 15 else scalars[a])
+            read_row(code, to, base, a, b, low, high, c, rows, scalars, out)
             continue
         if base >= 0 and base != to:
             rows[to, first:last] = rows[base, first:last]
@@ -131,6 +117,26 @@ def carry_out(table: Codes, numbers: Floats, terms: Codes, factors: Floats, rows
                 for s in range(high - low):
                     total += p[s] * x[s]
                 rows[to, t] += c * total
+
+
+def read_row(code: int, to: int, base: int, a: int, b: int, low: int, high: int, c: float, rows: Floats,
+             scalars: Floats, out: Floats) -> None:  # fmt: skip
+    """Carry out an instruction that makes a scalar of a row, or stores it."""
+    x, total = rows[a if code < 16 else 0, low:high], scalars[0]
+    if code == 8:
+        for t in range(high - low):
+            total += x[t]
+        scalars[to] = scalars[base] + c * scalars[b] * total
+    elif code == 9:
+        z = rows[b, low:high]
+        for t in range(high - low):
+            total += x[t] * z[t]
+        scalars[to] = scalars[base] + c * total
+    elif code == 10:
+        scalars[to] = x[0]
+    else:
+        for t in range(high - low):
+            out[to + t] = c * (x[t] if code == 15 else scalars[a])
 
 
 def carry_out_joined(code: int, to: int, a: int, b: int, low: int, high: int, terms: Codes, factors: Floats,
@@ -176,3 +182,7 @@ def carry_out_joined(code: int, to: int, a: int, b: int, low: int, high: int, te
             for t in range(high - low):
                 s0 += y[t] * x0[t]
             scalars[terms[j, 1]] = factors[j] * s0
+
+
+PARTS = (read_row, carry_out_joined)
+"""What `carry_out` calls, for `compile_it`."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.compiler.execution.fusing import Joined, Step, join
-from ridgeformer.compiler.execution.kernel import Code, carry_out, carry_out_joined
+from ridgeformer.compiler.execution.kernel import PARTS, Code, carry_out
 from ridgeformer.compiler.execution.literal import Reading
 from ridgeformer.compiler.execution.tracing import Formed, Moved, Recorded, Tracing
 from ridgeformer.compiler.execution.values import Made
@@ -134,7 +134,7 @@ class InstructionTable:
         for span, places, source, columns in self.copied or ():
             room.rows[places, span] = 0 if columns is None else given[source].detach().numpy().T[columns]
         least = self.scalars.dtype.type(SMALLEST_DIVISOR[given[0].dtype])
-        kernel, work = compile_it(carry_out, carry_out_joined), (room.rows, room.scalars, room.matrices, out, least)
+        kernel, work = compile_it(carry_out, *PARTS), (room.rows, room.scalars, room.matrices, out, least)
         for stretch in self.stretches:
             kernel(stretch.table, stretch.numbers, stretch.terms, stretch.factors, *work)
             if stretch.then is not None:
