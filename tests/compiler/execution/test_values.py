@@ -18,6 +18,7 @@ from tests.compiler.tasks import task
 @pytest.fixture(autouse=True)
 def _any_size(monkeypatch):
     monkeypatch.setattr(fast, "LEAST_WORK", 0)
+    monkeypatch.setattr(fast, "LEAST_TASK", 0)
 
 
 def values(total=6):

@@ -86,7 +86,7 @@ class Plans:
     ) -> InstructionTable | None:
         """Return the schedule as one table of instructions; None where torch is to carry out the plans."""
         each, key = self._work(model, tokens), (tokens, wanted)
-        if not (self.frozen or tasks * each >= LEAST_WORK):
+        if not self.frozen and (tasks * each < LEAST_WORK or (tasks > 1 and each < LEAST_TASK)):
             return None
         if key not in self.tables:
             tracing = trace_weights(model, self.of(model, tokens), tokens, wanted) if compiled() else None
@@ -95,7 +95,7 @@ class Plans:
             dtype = np.dtype(str(model.spec.torch_dtype).removeprefix("torch."))
             self.tables[key] = None if tracing is None else tabulate(tracing, dtype)
         table = self.tables[key]
-        small = tasks > 1 and each < LEAST_FORMED and table is not None and len(table.stretches) > 1
+        small = tasks > 1 and each < LEAST_FORMED and not self.frozen and table is not None and len(table.stretches) > 1
         return None if small else table
 
     def _work(self, model: CompiledTransformer, tokens: Tokens) -> int:
@@ -130,6 +130,9 @@ class Plans:
 LEAST_WORK = 2**20
 """Products that a pass takes from which on Numba is started: half a second once in a process."""
 
+
+LEAST_TASK = 2**14
+"""Products that a task of a batch takes from which on tasks are run one by one: torch runs small ones together."""
 
 LEAST_FORMED = 2**16
 """Products that a task of a batch takes from which on its patterns are formed in calls of its own, not with others."""
