@@ -242,10 +242,11 @@ Programs above three times numpy, and why:
 
 {above}
 
-`at 20` and `at 100` are milliseconds of numpy, of a plain call and of a frozen one at so few supports. A plain call there
-runs torch, sublayer by sublayer: planning for the kernel takes as long as 10 to 50 such calls. `frozen` says that there
-will be many. `batch` is 20 tasks of 100 supports in one call: all at once by torch, and one after the other by the
-kernel, which the model chooses where tasks are large enough.
+`at 20` and `at 100` are milliseconds of numpy, of a plain call and of a frozen one at 20 and at 100 supports. Most
+plain calls there run torch, sublayer by sublayer: planning for the kernel takes as long as 10 to 50 such calls, and
+pays only for many. `frozen` says that there will be many: use it in a loop over small tasks. `batch` is milliseconds for 20 tasks
+of 100 supports in one call, all at once by torch, and one after the other by the kernel; a model takes the kernel where
+tasks are large enough.
 """
 
 WHY = {
@@ -253,8 +254,8 @@ WHY = {
     "which supports are landmarks is known when the run is planned, so 511 x 5 and 5 x 500 entries are formed. What is "
     "left is the cost of a call: checking the input and the weights, two patterns formed by torch, three calls of the "
     "kernel.",
-    "nearest_neighbour": "both have 10 x 500 inner products; the network takes as many exponentials besides. What is left "
-    "is the cost of a call, which does not grow: {more}",
+    "nearest_neighbour": "both have 10 x 500 inner products; the network takes as many exponentials besides. What is "
+    "left is the cost of a call, which does not grow: {more}",
     "nearest_neighbours": "takes one support a step, because a query cannot mask the support that it has found. Every "
     "support costs each query 16 products and about 30 comparisons, minima and gated sums, {instructions} "
     "instructions on 10 numbers in all; numpy has one product of 10 x 16 x 500 and one partial sort of 10 x 500. That "

@@ -65,7 +65,7 @@ class Plans:
         together = self.kept is not None and self.kept.together()
         if differentiable:
             weights = self.kept.weights if self.kept is not None and together else model.parameters()
-            if any(weight.requires_grad for weight in weights):
+            if any([weight.requires_grad for weight in weights]):  # noqa: C419, a list is faster
                 return False
         if self.kept is None or not together or not self.kept.unchanged(self.started):
             self.kept = Snapshot(model)

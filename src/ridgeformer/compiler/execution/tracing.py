@@ -109,8 +109,8 @@ class Formed:
         assert self.lone is not None
         assert self.whole is not None
         whole, one = K[:, self.whole], K[:, self.lone, None]
-        longest = float((Q * Q).sum(0).max()) * float((whole * whole).sum(0).max())
-        if 2 * self.scale * longest**0.5 + log(whole.shape[1]) < -log(SMALLEST_DIVISOR[Q.dtype]) - 1:
+        longest = _longest(Q) * _longest(whole)
+        if 2 * self.scale * longest + log(whole.shape[1]) < -log(SMALLEST_DIVISOR[Q.dtype]) - 1:
             torch.exp(self._scores(Q, K[:, self.sources] - one), out=into)
             return
         P, start = torch.softmax(self._scores(Q, whole), -1), self.whole.start
@@ -120,6 +120,12 @@ class Formed:
     def _silence(self, into: Tensor, readers: slice) -> None:
         for span in self.idle:
             into[max(span.start - readers.start, 0) : max(span.stop - readers.start, 0)] = 0.0
+
+
+def _longest(rows: Tensor) -> float:
+    """Return the length of the longest column."""
+    given = rows.numpy()
+    return float(np.einsum("ij,ij->j", given, given).max()) ** 0.5
 
 
 @dataclass(frozen=True)
