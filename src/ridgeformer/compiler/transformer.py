@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import peek_interpreter_stack
+from torch.autograd import forward_ad
 
 from ridgeformer.algorithms.written import WrittenAlgorithm
 from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literally
@@ -220,9 +222,13 @@ class CompiledTransformer(nn.Module):
         return self.embed[SUPPORT.value][: self.spec.features, list(self.layout.columns[name])]
 
     def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
-        """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
+        """Run fast, or literally where torch follows the run; on checked input, and what overflows is not refused here.
+
+        It does to find gradients, by either mode, for its function transforms and to compile.
+        """
         tokens, grad = self.tokens(X.shape[-2], Xq.shape[-2]), torch.is_grad_enabled()
-        fast = not (grad and any(tensor.requires_grad for tensor in (X, y, Xq)))
+        followed = torch.compiler.is_compiling() or _in_forward_mode() or peek_interpreter_stack() is not None
+        fast = not (followed or (grad and any(tensor.requires_grad for tensor in (X, y, Xq))))
         if not (fast and (self._plans.frozen or self._plans.refresh(self, differentiable=grad))):
             return run_literally(self, self.stream(X, y, Xq), tokens, wanted=wanted)
         tasks = X.shape[0] if X.ndim == 3 else 1
@@ -350,6 +356,11 @@ class CompiledTransformer(nn.Module):
     def channel(self, name: str, stream: Tensor, role: Role, tokens: Tokens) -> Tensor:
         """Return a channel of the stream on the tokens of a role: (..., tokens, size)."""
         return stream[..., tokens.rows(role), :][..., list(self.layout.columns[name])]
+
+
+def _in_forward_mode() -> bool:
+    """Whether dual numbers may be about, which fast runs would lose silently."""
+    return forward_ad._current_level >= 0
 
 
 def _own(matrix: Tensor) -> Tensor:
