@@ -7,7 +7,7 @@ formed again although the channels they read have not changed, and whole softmax
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +40,9 @@ __all__ = ["Plans", "run_fast"]
 Move = tuple[str, Instruction, AttentionSublayer | GatedMLP | None, AttentionPlan | GatedPlan | None]
 """One entry of the schedule with its plan: section, instruction, sublayer, plan."""
 
+
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 
 SEQUENCES = 16
 """Lengths of sequences whose plans are kept; the oldest goes first."""
@@ -75,7 +78,7 @@ class Plans:
     @property
     def started(self) -> bool:
         """Whether compiled functions run this model anyway."""
-        return any(table is not None for table in self.tables.values())
+        return any(table is not None for table in list(self.tables.values()))  # threads may add one meanwhile
 
     def hold(self) -> bool:
         """Whether the model has the weights that the plans were made for."""
@@ -85,29 +88,32 @@ class Plans:
         self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None, tasks: int = 1
     ) -> InstructionTable | None:
         """Return the schedule as one table of instructions; None where torch is to carry out the plans."""
-        each, key = self._work(model, tokens), (tokens, wanted)
+        tables, key = self.tables, (tokens, wanted)  # if another thread forgets them, what is planned here goes too
+        each = self._work(model, tokens)
         if not self.frozen and (tasks * each < LEAST_WORK or (tasks > 1 and each < LEAST_TASK)):
             return None
-        if key not in self.tables:
+        if key not in tables:
             tracing = trace_weights(model, self.of(model, tokens), tokens, wanted) if compiled() else None
-            while len(self.tables) >= SEQUENCES:
-                self.tables.pop(next(iter(self.tables)), None)
             dtype = np.dtype(str(model.spec.torch_dtype).removeprefix("torch."))
-            self.tables[key] = None if tracing is None else tabulate(tracing, dtype)
-        table = self.tables[key]
-        small = tasks > 1 and each < LEAST_FORMED and not self.frozen and table is not None and len(table.stretches) > 1
-        return None if small else table
+            found = None if tracing is None else tabulate(tracing, dtype)
+            _keep_last(tables, key, found)
+        else:
+            found = tables.get(key)
+        small = tasks > 1 and each < LEAST_FORMED and not self.frozen and found is not None and len(found.stretches) > 1
+        return None if small else found
 
     def _work(self, model: CompiledTransformer, tokens: Tokens) -> int:
-        if tokens not in self.counted:
-            while len(self.counted) >= SEQUENCES:
-                self.counted.pop(next(iter(self.counted)), None)
-            self.counted[tokens] = work(self.of(model, tokens), tokens.total)
-        return self.counted[tokens]
+        counted = self.counted
+        found = counted.get(tokens)
+        if found is None:
+            found = work(self.of(model, tokens), tokens.total)
+            _keep_last(counted, tokens, found)
+        return found
 
     def of(self, model: CompiledTransformer, tokens: Tokens) -> list[Move]:
         """Return the model's schedule with plans, for a sequence."""
-        moves = self.moves.get(tokens)
+        kept = self.moves
+        moves = kept.get(tokens)
         if moves is None:
             found: dict[int, AttentionPlan | GatedPlan] = {}
             known: dict[object, object] = {}
@@ -118,13 +124,18 @@ class Plans:
                 elif isinstance(sublayer, GatedMLP) and id(sublayer) not in found:
                     found[id(sublayer)] = plan_gated(sublayer, self.ones)
                 moves.append((section, instruction, sublayer, found.get(id(sublayer))))
-            while len(self.moves) >= SEQUENCES:
-                self.moves.pop(next(iter(self.moves)), None)
-            self.moves[tokens] = moves
+            _keep_last(kept, tokens, moves)
         return moves
 
     def __reduce__(self) -> tuple[type[Plans], tuple[()]]:
         return Plans, ()  # a copied or pickled model makes its own
+
+
+def _keep_last(kept: dict[Key, Kept], key: Key, value: Kept) -> None:
+    """Keep a value, and no more than `SEQUENCES` of them; the oldest goes first."""
+    while len(kept) >= SEQUENCES:
+        kept.pop(next(iter(list(kept))), None)
+    kept[key] = value
 
 
 LEAST_WORK = 2**20
