@@ -244,9 +244,9 @@ Programs above three times numpy, and why:
 
 `at 20` and `at 100` are milliseconds of numpy, of a plain call and of a frozen one at 20 and at 100 supports. Most
 plain calls there run torch, sublayer by sublayer: planning for the kernel takes as long as 10 to 50 such calls, and
-pays only for many. `frozen` says that there will be many: use it in a loop over small tasks. `batch` is milliseconds for 20 tasks
-of 100 supports in one call, all at once by torch, and one after the other by the kernel; a model takes the kernel where
-tasks are large enough.
+pays only for many. `frozen` says that there will be many: use it in a loop over small tasks. `batch` is milliseconds
+for 20 tasks of 100 supports in one call, all at once by torch, and one after the other by the kernel; a model takes the
+kernel where tasks are large enough.
 """
 
 WHY = {
