@@ -83,6 +83,8 @@ class Formed:
 
     def form(self, Q: Tensor, K: Tensor, into: Tensor, readers: slice) -> None:
         """Write the pattern of some readers' queries (m, r) and keys (n, tokens) into (r, sources)."""
+        if readers.start == readers.stop:
+            return
         if self.lone is not None:
             self._form_relative(Q, K, into)
             self._silence(into, readers)
