@@ -101,6 +101,25 @@ def test_only_columns_that_are_read_are_formed(monkeypatch):
     assert sorted(shapes[-2:]) == [(2, 9), (9 + 1 + len(Xq), 2)]
 
 
+@rf.algorithm
+def two_kinds_of_heads(net):
+    """A linear and a softmax head with the same scores and an irregular mask, and a pattern that no token reads."""
+    net.features("x"), net.targets("y")
+    net.let(half="0.5 * dot(x, x)")
+    with net.step():
+        net.attend({"a": "y"}, scores={("x", "x"): 0.5}, kind="linear", relation="before")
+        net.attend({"b": "y"}, scores={("x", "x"): 0.5}, kind="softmax", relation="before")
+        net.kernel_product("k", "y", temperature=3.0, gaussian=True)
+        net.record("a"), net.record("b")
+        net.predict("a + b + aggregator * k")
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_heads_of_two_kinds_with_the_same_scores_have_patterns_of_their_own(kernel, monkeypatch):
+    monkeypatch.setattr(fast, "LEAST_WORK", 0 if kernel else 2**60)
+    compare(rf.compile(two_kinds_of_heads(steps=2), features=4), *task(p=4))
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0, 200.0])
 def test_ratios_of_softmax_weights_at_any_scale(scale):
     """Beyond what exponentials hold, the whole softmax is formed and its guard decides, as in the literal run."""
