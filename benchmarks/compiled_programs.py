@@ -6,9 +6,10 @@ checks its input, and runs its sublayers from their weights. Both return the pre
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from harness import report
 from numpy.typing import NDArray
 
 import ridgeformer as rf
+from ridgeformer.compiler.execution import fast
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.programs import PROGRAMS
 
@@ -231,24 +233,37 @@ RIVALS: dict[str, tuple[dict[str, float], Rival]] = {
 
 
 NOTES = """\
-Times are those of a pass after the first, which plans the model and, once in a process, starts Numba (about half a
-second). `ratio` is a plain call of the model: it checks its input and compares every weight with those that it was
-planned for. `ratio frozen` is a call inside `with model.frozen():`, which leaves the comparison out. `instructions` are
-those of the kernel, on 511 numbers each or on one. Rivals are plain numpy for the same algorithm.
+Times are those of a pass after the first, which plans the model (0.01 to 1 s) and, once in a process, starts Numba
+(about half a second). `ratio` is a plain call of the model: it checks its input and compares every weight, bit by bit,
+with those that it was planned for. `ratio frozen` is a call inside `with model.frozen():`, which leaves the comparison
+out. `instructions` are those of the kernel. Rivals are plain numpy for the same algorithm.
 
 Programs above three times numpy, and why:
 
-- `fista` has weights of its own in every step: 50 times 31,000 numbers are compared, 24 MB read, while numpy's run
-  reads the same 64 kB again and again. Frozen, it is as fast as numpy.
-- `newton_schulz`: both take 500 x 16 x 16 products twice a step. numpy has two matrix products for them, the table 512
-  instructions on rows, each of which reads its rows from the cache again.
-- `nystrom_regression` multiplies by all 511 x 501 entries of the kernel twice a step, with zeros for the supports that
-  are no landmarks, and exponentiates them once; numpy picks the 5 landmarks and has 510 x 5.
-- `nearest_neighbour`: numpy takes the smallest of 10 x 500 distances. The network checks, embeds, plans and takes 10 x
-  500 exponentials; torch, which runs a pass this short, takes those of the supports too, 511 x 500.
-- `nearest_neighbours` takes one support a step and therefore 500 steps, each a softmax over 500 supports; numpy sorts
-  10 x 500 distances once.
+{above}
+
+`at 20` and `at 100` are milliseconds of numpy, of a plain call and of a frozen one at 20 and at 100 supports. Most
+plain calls there run torch, sublayer by sublayer: planning for the kernel takes as long as 10 to 50 such calls, and
+pays only for many. `frozen` says that there will be many: use it in a loop over small tasks. `batch` is milliseconds
+for 20 tasks of 100 supports in one call, all at once by torch, and one after the other by the kernel; a model takes the
+kernel where tasks are large enough.
 """
+
+WHY = {
+    "nystrom_regression": "numpy has 510 x 5 entries of the kernel and makes about 60 calls. The network has the same: "
+    "which supports are landmarks is known when the run is planned, so 511 x 5 and 5 x 500 entries are formed. What is "
+    "left is the cost of a call: checking the input and the weights, two patterns formed by torch, three calls of the "
+    "kernel.",
+    "nearest_neighbour": "both have 10 x 500 inner products; the network takes as many exponentials besides. What is "
+    "left is the cost of a call, which does not grow: {more}",
+    "nearest_neighbours": "takes one support a step, because a query cannot mask the support that it has found. Every "
+    "support costs each query 16 products and about 30 comparisons, minima and gated sums, {instructions} "
+    "instructions on 10 numbers in all; numpy has one product of 10 x 16 x 500 and one partial sort of 10 x 500. That "
+    "sort has no counterpart in a network of these parts.",
+    "newton_schulz": "both take 500 x 16 x 16 products twice a step; numpy as two matrix products, which reuse "
+    "registers, the table as 32 instructions on 16 rows each, which read their rows from the cache again.",
+    "fista": "every step has weights of its own for the momentum, and all of them are compared.",
+}
 
 
 def race(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -262,37 +277,79 @@ def race(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float
     return best
 
 
-def draw(labels: bool) -> tuple[Array, Array, Array]:
+def draw(labels: bool, supports: int = SUPPORTS, queries: int = QUERIES) -> tuple[Array, Array, Array]:
     """Standard normal rows and targets."""
     generator = numpy_generator(0, "rows")
-    X, Xq = generator.standard_normal((SUPPORTS, FEATURES)), generator.standard_normal((QUERIES, FEATURES))
-    y = X @ generator.standard_normal(FEATURES) + 0.1 * generator.standard_normal(SUPPORTS)
+    X, Xq = generator.standard_normal((supports, FEATURES)), generator.standard_normal((queries, FEATURES))
+    y = X @ generator.standard_normal(FEATURES) + 0.1 * generator.standard_normal(supports)
     return X, (y > 0).astype(float) if labels else y, Xq
+
+
+def measure(model: rf.CompiledTransformer, rival: Rival, given: tuple[Array, Array, Array], repeats: int) -> Times:
+    """Return the seconds of numpy, of a call and of a frozen call, and how far apart the answers are."""
+    tensors = [torch.from_numpy(part) for part in given]
+    answer, expected = model(*tensors).numpy(), rival(*given)
+    best = race({"plain": lambda: rival(*given), "compiled": lambda: model(*tensors)}, repeats)
+    with model.frozen():
+        best |= race({"frozen": lambda: model(*tensors)}, repeats)
+    return Times(*best.values(), float(np.abs(answer - expected).max() / np.abs(expected).max()))
+
+
+class Times(NamedTuple):
+    """Seconds of numpy, of a call and of a frozen call, and the largest difference of the answers."""
+
+    plain: float
+    compiled: float
+    frozen: float
+    difference: float
+
+    def __str__(self) -> str:
+        return " / ".join(f"{1e3 * seconds:.2f}" for seconds in self[:3])
+
+
+def batch(model: rf.CompiledTransformer, labels: bool) -> str:
+    """Return milliseconds of 20 tasks of 100 supports, by torch and by the kernel."""
+    X, y, Xq = (torch.from_numpy(part).expand(20, *part.shape) for part in draw(labels, 100))
+    y, found = y[..., None], []
+    for least in (2**60, 0):
+        model._plans, before = fast.Plans(), (fast.LEAST_WORK, fast.LEAST_TASK, fast.LEAST_FORMED)
+        fast.LEAST_WORK = fast.LEAST_TASK = fast.LEAST_FORMED = least
+        found.append(1e3 * race({"batch": lambda: model(X, y, Xq)}, 3)["batch"])
+        fast.LEAST_WORK, fast.LEAST_TASK, fast.LEAST_FORMED = before
+    model._plans = fast.Plans()
+    return " / ".join(f"{one:.1f}" for one in found)
 
 
 def main() -> None:
     """Time every pair, and say how far apart their answers are."""
     torch.set_num_threads(1)
-    rows = []
+    rows, more = [], ""
     for name, (options, rival) in RIVALS.items():
-        X, y, Xq = draw(name.startswith("logistic"))
+        labels = name.startswith("logistic")
         model = rf.compile(PROGRAMS[name](**{"steps": STEPS, **options}), features=FEATURES)
-        tensors = [torch.from_numpy(part) for part in (X, y, Xq)]
-        answer, expected = model(*tensors).numpy(), rival(X, y, Xq)
-        best = race({"plain": lambda: rival(X, y, Xq), "compiled": lambda: model(*tensors)}, 20)  # noqa: B023
-        with model.frozen():
-            best |= race({"frozen": lambda: model(*tensors)}, 20)  # noqa: B023
+        times = measure(model, rival, draw(labels), 20)
         table = next(iter(reversed(model._plans.tables.values())))
+        if name == "nearest_neighbour":
+            many = measure(model, rival, draw(labels, 5000, 500), 5)
+            more = f"at 5,000 supports and 500 queries the ratio is {many.compiled / many.plain:.1f}."
         rows.append({
-            "program": name, "steps": model.spec.steps, "numpy ms": round(1e3 * best["plain"], 2),
-            "compiled ms": round(1e3 * best["compiled"], 2), "ratio": round(best["compiled"] / best["plain"], 2),
-            "ratio frozen": round(best["frozen"] / best["plain"], 2),
+            "program": name, "steps": model.spec.steps, "numpy ms": round(1e3 * times.plain, 2),
+            "compiled ms": round(1e3 * times.compiled, 2), "ratio": round(times.compiled / times.plain, 2),
+            "ratio frozen": round(times.frozen / times.plain, 2),
             "instructions": 0 if table is None else sum(len(stretch.table) for stretch in table.stretches),
-            "largest difference": f"{np.abs(answer - expected).max() / np.abs(expected).max():.1e}",
+            "largest difference": f"{times.difference:.1e}",
+            **{f"at {few}": str(measure(model, rival, draw(labels, few), 5)) for few in (20, 100)},
+            "batch": batch(model, labels),
         })  # fmt: skip
         print(rows[-1], flush=True)
+    above = [
+        f"- `{row['program']}`: " + WHY[str(row["program"])].format(more=more, instructions=f"{row['instructions']:,}")
+        for row in rows
+        if float(str(row["ratio"])) > 3
+    ]
     settings = {"supports": SUPPORTS, "queries": QUERIES, "features": FEATURES, "steps": STEPS, "threads": 1}
-    report("compiled_programs", settings | {"times": "processor time, least of 20"}, rows, notes=NOTES)
+    notes = NOTES.format(above="\n".join(textwrap.fill(one, 120, subsequent_indent="  ") for one in above) or "none.")
+    report("compiled_programs", settings | {"times": "processor time, least of 20"}, rows, notes=notes)
 
 
 if __name__ == "__main__":

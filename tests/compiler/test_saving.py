@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
 import ridgeformer as rf
@@ -42,6 +43,28 @@ def test_a_fresh_process_computes_the_same_bits(tmp_path):
         [sys.executable, "-c", script, str(tmp_path), root], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == net(X, y, Xq).numpy().tobytes().hex()
+
+
+def test_what_steps_share_is_written_for_each_and_must_agree(tmp_path):
+    """Steps of FISTA differ in their momentum only; the file is as plain as if they shared nothing."""
+    X, y, Xq = task(p=4)
+    net = rf.compile(rf.programs.fista(steps=3), features=4)
+    held = list(net.state_dict())
+    assert len(list(net.parameters())) < len(held)
+    net.save(tmp_path)
+    again = rf.load_model(tmp_path)
+    assert torch.equal(again(X, y, Xq), net(X, y, Xq))
+    assert len(list(again.parameters())) == len(list(net.parameters()))
+    weights = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    assert sorted(weights) == sorted(held)
+    weights["steps.1.0.W_a"][0, 0] += 1.0
+    content = safetensors.torch.save(weights)
+    (tmp_path / "model.safetensors").write_bytes(content)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["checksum"] = saving._checksum(config["specification"], content)  # a forged file
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(errors.DataFileError, match=r"are one in the model"):
+        rf.load_model(tmp_path)
 
 
 def damage(path, how):

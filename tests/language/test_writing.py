@@ -444,7 +444,7 @@ def test_scores_that_read_targets_take_one_target_column():
         net.predict("dot(x, r)")
 
     value = compiled(body).spec.algorithm
-    with pytest.raises(InputError, match=r"its scores read targets.*run it for each target column"):
+    with pytest.raises(InputError, match=r"its scores read targets.*one pass each"):
         rf.compile(value, features=3, outputs=2)
     with pytest.raises(InputError, match="y has 2 columns and this program takes one"):
         value.interpret([[1.0, 2, 3]], [[1.0, 2.0]], [[1.0, 2, 3]])
@@ -470,3 +470,17 @@ def test_a_gaussian_kernel_product_in_steps_with_weights_of_their_own():
     model = rf.compile(rf.algorithm(smooth)(steps=2), features=1)
     expected = [torch.exp(-((X - X.T) ** 2) / (2 * number)) @ y for number in (1, 2)]
     torch.testing.assert_close(model.trace(X, y, X).f[..., 0], torch.stack(expected))
+
+
+def test_a_state_that_is_read_and_never_assigned_is_refused_where_it_is_declared():
+    """It would have no columns of its own, and hold what others leave there."""
+    for answer, record in (("mean(y) + dot(x, w)", False), ("mean(y)", True)):
+        net = ProgramWriter("idle", steps=1)
+        net.features("x"), net.targets("y")
+        net.state("w", "features")
+        with net.step():
+            if record:
+                net.record("w")
+            net.predict(answer)
+        with pytest.raises(ProgramError, match=r"line \d+: the state 'w' is read and never assigned"):
+            net.finish()

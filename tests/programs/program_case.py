@@ -72,6 +72,25 @@ class ProgramCase:
                 scale = max(1.0, np.abs(by_numpy).max())
                 assert np.abs(value - by_numpy).max() <= self.tolerance * scale, name
 
+    def test_several_targets_are_answered_as_numpy_answers_each(self):
+        """In one network where the program mixes no target with features, else in one pass for each."""
+        X, y, Xq = (part[0] for part in draw(labels=self.labels))
+        Y = np.stack([y, np.roll(y, 1), y[::-1]], 1)
+        given, several = self.value(), {} if self.value().program.one_output else {"outputs": 3}
+        found = rf.compile(given, features=3, **several)(X, Y, Xq).numpy()
+        each = [self.reference(X, column, Xq, self.steps, **self.options)[-1]["f"] for column in Y.T]
+        expected = np.stack([np.asarray(f).reshape(len(Xq)) for f in each], 1)
+        assert found.shape == (len(Xq), 3) or np.ptp(expected, axis=1).max() == 0  # what depends on no target
+        assert np.abs(found - expected).max() <= self.tolerance * max(1.0, np.abs(expected).max())
+        if several:
+            return
+        with pytest.raises(rf.errors.InputError, match="one pass each"):
+            rf.compile(given, features=3, outputs=3)
+        batch = rf.compile(given, features=3)(np.stack([X, X]), np.stack([Y, Y[:, ::-1]]), np.stack([Xq, Xq])).numpy()
+        assert np.abs(batch - np.stack([expected, expected[:, ::-1]])).max() <= self.tolerance * max(
+            1.0, np.abs(expected).max()
+        )
+
     def test_other_weights_than_the_program_s_would_be_noticed(self):
         """The comparison could fail: a program of another option differs by more than its tolerance."""
         X, y, Xq = (part[0] for part in draw(labels=self.labels))

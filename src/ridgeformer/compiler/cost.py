@@ -58,7 +58,7 @@ class Cost:
         features, steps, outputs: What it was counted for.
         width: Columns of the stream.
         sublayers: Every sublayer once, with how often it is passed.
-        parameters: Numbers in the weights, tied steps once.
+        parameters: Numbers in the weights, tied steps once, and where steps differ, sublayers that do not once.
         again: Counts the same program for other numbers of features and steps.
     """
 
@@ -158,7 +158,7 @@ def budget(program: WrittenAlgorithm, *, features: int, outputs: int = 1, primit
         layout = arrange(written, m, outputs, share=True)
         alive, sublayers, position = lives(written), list[SublayerCost](), 0
         cleared: set[str] = set()
-        section = ""
+        section, own = "", dict[object, int]()
         for name, instruction in written.timeline():
             if isinstance(instruction, Record):
                 continue
@@ -167,10 +167,12 @@ def budget(program: WrittenAlgorithm, *, features: int, outputs: int = 1, primit
             assert isinstance(instruction, Attend | Gate)
             times = steps if name == "step" else 1
             sublayers.append(_sublayer(name, instruction, layout, spec, frozenset(born | cleared), times))
+            place = (instruction, frozenset(born | cleared)) if not written.uniform else position
+            own.setdefault(place, sublayers[-1].weights(layout.width))
             cleared = (cleared | set(instruction.clear)) - instruction.writes
             position += 1
         embed = len(written.roles) * (m + outputs + 1) * layout.width
-        parameters = embed + sum(one.weights(layout.width) for one in sublayers)
+        parameters = embed + sum(own.values())
         return Cost(m, steps, outputs, layout.width, tuple(sublayers), parameters, count)
 
     return count(features, program.steps)

@@ -32,8 +32,8 @@ class TokenInput:
         return self.X, self.y, self.Xq
 
 
-def check_task(spec: Specification, X: object, y: object, Xq: object, embedding: Tensor) -> TokenInput:
-    """Return the input as tensors of the model's dtype.
+def check_task(spec: Specification, X: object, y: object, Xq: object, embedding: Tensor | None) -> TokenInput:
+    """Return the input as tensors of the model's dtype; programs, which have scores of their own, need no embedding.
 
     Raises:
         ShapeError: rows, features or outputs that do not fit.
@@ -56,11 +56,13 @@ def check_task(spec: Specification, X: object, y: object, Xq: object, embedding:
             f"{spec.outputs} output(s), as compiled."
         )
     largest, least = given.detach().abs().amax(-2), torch.finfo(targets.dtype).tiny / torch.finfo(targets.dtype).eps
-    lost = (largest > 0) & (largest < least)
-    _refuse(largest[lost], targets.dtype, f"all digits of numbers from {least:.1g} on")
+    if float(largest.min()) < least:
+        lost = (largest > 0) & (largest < least)
+        _refuse(largest[lost], targets.dtype, f"all digits of numbers from {least:.1g} on")
     if spec.algorithm.inner_products:
         check_squares(targets.detach())
-    if not isinstance(spec.algorithm, WrittenAlgorithm):  # a program has scores of its own
+    if not isinstance(spec.algorithm, WrittenAlgorithm):
+        assert embedding is not None
         rows = supports.detach() @ embedding
         spec.attention.check_rows(rows, queries.detach() @ embedding)
         _check_convergence(spec, rows)

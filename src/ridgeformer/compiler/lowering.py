@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ridgeformer.algorithms.written import WrittenAlgorithm
 from ridgeformer.compiler.layout import Layout, lives
 from ridgeformer.compiler.primitives import Operand, Primitives, Unit
 from ridgeformer.compiler.primitives.units import Entry
@@ -28,7 +29,8 @@ class Weights:
     Attributes:
         embed: For each role the matrix that turns a token into its stream: features, outputs, half the
             squared length where a program takes it, and the constant 1, by width.
-        prelude, steps, readout: Sublayers; tied steps are there once.
+        prelude, steps, readout: Sublayers; tied steps are there once. Where the steps of a program differ, sublayers
+            that do not are the same module in all of them.
     """
 
     embed: nn.ParameterDict
@@ -56,6 +58,9 @@ def lower(
     embed = nn.ParameterDict({name: nn.Parameter(W, requires_grad=False) for name, W in matrices.items()})
     alive, everyone, dtype = lives(program), own(*program.roles), spec.torch_dtype
 
+    shared = isinstance(spec.algorithm, WrittenAlgorithm) and not program.uniform
+    built: dict[tuple[Instruction, frozenset[str]], nn.Module] = {}  # of programs whose steps differ: what does not
+
     def build(section: list[Instruction], position: int) -> nn.ModuleList:
         modules = nn.ModuleList()
         cleared: set[str] = set()  # in this section, and not written since
@@ -63,12 +68,15 @@ def lower(
             if isinstance(instruction, Record):
                 continue
             born = {name for name, life in alive.items() if life is not None and position + len(modules) in life.births}
-            if isinstance(instruction, Attend):
+            empty = frozenset(born | cleared)
+            if shared and (instruction, empty) in built:
+                modules.append(built[instruction, empty])
+            elif isinstance(instruction, Attend):
                 modules.append(lower_attend(instruction, layout, everyone, program.attention, dtype))
             else:
                 assert isinstance(instruction, Gate), "functions are expanded before lowering"
-                empty = frozenset(born | cleared)
                 modules.append(lower_gate(instruction, layout, empty, spec.units, dtype, most_units))
+            built[instruction, empty] = modules[-1]
             cleared = (cleared | set(instruction.clear)) - instruction.writes
         return modules
 

@@ -35,7 +35,7 @@ def save(model: CompiledTransformer, directory: str | Path) -> Path:
     directory = Path(directory)
     specification = model.spec.as_dict()
     config = {"format": FORMAT, "version": version("ridgeformer"), "specification": specification}
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory, prefix=".saving-") as work:
@@ -70,7 +70,7 @@ def load_model(directory: str | Path) -> CompiledTransformer:
             model = assemble(spec, zeros, most_units=widest)
         except InputError as error:
             raise DataFileError(f"{path} does not belong to its {CONFIG} ({error}): save the model again.") from None
-        expected = model.state_dict()
+        expected, held = model.state_dict(), dict[int, str]()
         for name in sorted(set(expected) ^ set(weights)):
             raise DataFileError(f"{path} does not belong to its {CONFIG} (weight {name!r}): save the model again.")
         for name, weight in weights.items():
@@ -81,6 +81,11 @@ def load_model(directory: str | Path) -> CompiledTransformer:
                 )
             if not bool(torch.isfinite(weight).all()):
                 raise DataFileError(f"{path}: weight {name!r} is not finite: save the model again.")
+            same = held.setdefault(expected[name].data_ptr(), name)  # one that steps share is there for each of them
+            if weight.numel() and not torch.equal(weight, weights[same]):
+                raise DataFileError(
+                    f"{path}: weights {same!r} and {name!r} are one in the model: save the model again."
+                )
         model.load_state_dict(weights)
         return model
 

@@ -179,7 +179,7 @@ class Specification:
         if isinstance(algorithm, WrittenAlgorithm) and values["outputs"] > 1 and algorithm.program.one_output:
             raise InputError(
                 f"outputs is {values['outputs']} and this program takes one ({algorithm.program.one_output}): "
-                "compile it for one, and run it for each target column."
+                "compile it for one; the model then takes several columns of targets, one pass each."
             )
         if carried > projected:
             raise InputError(f"carried is {carried} of {projected} features: a sketch never has more.")

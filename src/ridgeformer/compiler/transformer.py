@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import peek_interpreter_stack
+from torch.autograd import forward_ad
 
+from ridgeformer.algorithms.written import WrittenAlgorithm
 from ridgeformer.compiler.execution import Hook, Reading, run_fast, run_literally
 from ridgeformer.compiler.execution.fast import Plans
 from ridgeformer.compiler.inputs import TokenInput, check_task
@@ -18,7 +22,7 @@ from ridgeformer.compiler.lowering import Weights
 from ridgeformer.compiler.reports import Budget, Trace, collect, count, explain
 from ridgeformer.compiler.specification import Specification, write_source
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
-from ridgeformer.core.checks import ArrayLike
+from ridgeformer.core.checks import ArrayLike, as_tensor
 from ridgeformer.core.errors import DtypeError, InputError, unknown_name
 from ridgeformer.language.interpreter import run as interpret_program
 from ridgeformer.language.interpreter import unroll
@@ -72,7 +76,12 @@ class CompiledTransformer(nn.Module):
             X: Supports, (k, features) or (tasks, k, features).
             y: Targets, (k,), (k, outputs) or (tasks, k, outputs).
             Xq: Queries, (q, features) or (tasks, q, features).
+
+        A program that takes one target takes several columns of them too: as tasks of their own, one pass each.
         """
+        outputs = self._columns_beyond(X, y)
+        if outputs > 1:
+            return self._each_target(X, y, Xq, outputs)
         task = self._check(X, y, Xq)
         ((_, _, prediction),) = self._refusing_overflow(self.answer(*task.given))
         return prediction[..., 0] if task.flat else prediction
@@ -150,13 +159,13 @@ class CompiledTransformer(nn.Module):
         """
         if any(weight.requires_grad for weight in self.parameters()):
             raise InputError("a weight wants a gradient, which a frozen model cannot give: run it without frozen.")
-        self._plans.refresh(self, list(self.parameters()))
+        self._plans.refresh(self)
         before, self._plans.frozen = self._plans.frozen, True
         try:
             yield self
         finally:
             self._plans.frozen = before
-        if not self._plans.holds(list(self.parameters())):
+        if not self._plans.hold():
             raise InputError("a weight was changed while the model was frozen: run again what ran since.")
 
     @property
@@ -177,13 +186,34 @@ class CompiledTransformer(nn.Module):
     # -- running -----------------------------------------------------------------------------------
 
     def _check(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike) -> TokenInput:
-        embedding = self.carried
-        if embedding.dtype != self.spec.torch_dtype:
+        held = self.embed[SUPPORT.value].dtype
+        if held != self.spec.torch_dtype:
             raise DtypeError(
-                f"the weights are {embedding.dtype} and the model was compiled for {self.spec.dtype}, which its sink "
+                f"the weights are {held} and the model was compiled for {self.spec.dtype}, which its sink "
                 "and its guards are made for: compile it with dtype= instead of moving it."
             )
-        return check_task(self.spec, X, y, Xq, embedding)
+        written = isinstance(self.spec.algorithm, WrittenAlgorithm)
+        return check_task(self.spec, X, y, Xq, None if written else self.carried)
+
+    def _columns_beyond(self, X: ArrayLike, y: ArrayLike) -> int:
+        """Return how many columns of targets are given to a program that takes one; 1 where that is not so."""
+        algorithm = self.spec.algorithm
+        if not isinstance(algorithm, WrittenAlgorithm) or not algorithm.program.one_output:
+            return 1
+        try:
+            shape, rows = np.shape(y), np.shape(X)
+        except ValueError:  # not rectangular, which the check says
+            return 1
+        return shape[-1] if 2 <= len(shape) == len(rows) else 1
+
+    def _each_target(self, X: ArrayLike, y: ArrayLike, Xq: ArrayLike, outputs: int) -> Tensor:
+        """Return the predictions for several columns of targets, each a task of its own: (q, outputs)."""
+        rows, targets, queries = as_tensor(X, "X"), as_tensor(y, "y"), as_tensor(Xq, "Xq")
+        several = [part.unsqueeze(-3).expand(*part.shape[:-2], outputs, *part.shape[-2:]) for part in (rows, queries)]
+        given = several[0], targets.mT.unsqueeze(-1), several[1]
+        flat = [part.reshape(-1, *part.shape[-2:]) for part in given]
+        found: Tensor = self(*flat)
+        return found[..., 0].unflatten(0, given[0].shape[:-2]).mT
 
     @property
     def carried(self) -> Tensor:
@@ -192,16 +222,19 @@ class CompiledTransformer(nn.Module):
         return self.embed[SUPPORT.value][: self.spec.features, list(self.layout.columns[name])]
 
     def readings(self, X: Tensor, y: Tensor, Xq: Tensor, wanted: frozenset[int] | None = None) -> Iterator[Reading]:
-        """Run fast, or literally where a gradient is wanted, on checked input; what overflows is not refused here."""
-        tokens, weights = self.tokens(X.shape[-2], Xq.shape[-2]), () if self._plans.frozen else self.parameters()
-        given = list(weights)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (X, y, Xq, *given)):
+        """Run fast, or literally where torch follows the run; on checked input, and what overflows is not refused here.
+
+        It does to find gradients, by either mode, for its function transforms and to compile.
+        """
+        tokens, grad = self.tokens(X.shape[-2], Xq.shape[-2]), torch.is_grad_enabled()
+        followed = torch.compiler.is_compiling() or _in_forward_mode() or peek_interpreter_stack() is not None
+        fast = not (followed or (grad and any(tensor.requires_grad for tensor in (X, y, Xq))))
+        if not (fast and (self._plans.frozen or self._plans.refresh(self, differentiable=grad))):
             return run_literally(self, self.stream(X, y, Xq), tokens, wanted=wanted)
-        if not self._plans.frozen:
-            self._plans.refresh(self, given)
-        table = self._plans.table(self, tokens, wanted) if X.ndim == 2 and X.device.type == "cpu" else None
+        tasks = X.shape[0] if X.ndim == 3 else 1
+        table = self._plans.table(self, tokens, wanted, tasks) if X.device.type == "cpu" else None
         if table is not None:
-            return table.run(self.stream(X, y, Xq, table.columns).detach())
+            return table.run(self, X, y, Xq)
         return run_fast(self, self.stream(X, y, Xq).detach(), tokens, self._plans, wanted)
 
     def answer(self, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
@@ -223,9 +256,16 @@ class CompiledTransformer(nn.Module):
         counts = {SUPPORT: supports, ANCHOR: supports, AGGREGATOR: 1, NULL: 1, QUERY: queries}
         return Tokens({role: counts[role] for role in self.program.roles})
 
-    def stream(self, X: Tensor, y: Tensor, Xq: Tensor, columns: list[int] | None = None) -> Tensor:
-        """Return the stream before the first sublayer, or columns of it: tokens through the embedding of their role."""
-        batch, k, q = X.shape[:-2], X.shape[-2], Xq.shape[-2]
+    def stream(self, X: Tensor, y: Tensor, Xq: Tensor, embed: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Return the stream before the first sublayer: every token through the embedding of its role.
+
+        Args:
+            X: Supports, checked.
+            y: Targets.
+            Xq: Queries.
+            embed: Embeddings by role to use instead of the model's, such as some columns of them.
+        """
+        batch = X.shape[:-2]
 
         def given(rows: Tensor, targets: Tensor | None) -> Tensor:
             targets = rows.new_zeros(*rows.shape[:-1], self.spec.outputs) if targets is None else targets
@@ -234,18 +274,21 @@ class CompiledTransformer(nn.Module):
 
         inputs = {SUPPORT: (X, y), ANCHOR: (X, y), QUERY: (Xq, None)}
         parts = []
-        for role in self.tokens(k, q).counts:
-            W = self.embed[role.value] if columns is None else self.embed[role.value][:, columns]
+        for role in self.program.roles:
+            W = self.embed[role.value] if embed is None else embed[role.value]
             alone = role not in inputs  # a token without features or targets
             parts.append(W[-1].expand(*batch, 1, -1) if alone else given(*inputs[role]) @ W)
         return torch.cat(parts, dim=-2)
 
-    @cached_property
+    @property
     def schedule(self) -> tuple[tuple[str, Instruction, AttentionSublayer | GatedMLP | None], ...]:
-        """(section, instruction, sublayer) in the order of execution; records have no sublayer."""
+        """(section, instruction, sublayer) in the order of execution; records have no sublayer.
+
+        Sublayers are looked up every time: one may have been replaced by another.
+        """
         current, found = "", []
         modules: Iterator[nn.Module] = iter(())
-        for section, instruction in unroll(self.program, self.spec.steps):
+        for section, instruction in self._unrolled:
             if section != current:
                 current, modules = section, iter(self._section(section))
             sublayer = None if isinstance(instruction, Record) else next(modules)
@@ -254,6 +297,10 @@ class CompiledTransformer(nn.Module):
         return tuple(found)
 
     @cached_property
+    def _unrolled(self) -> tuple[tuple[str, Instruction], ...]:
+        return tuple(unroll(self.program, self.spec.steps))
+
+    @property
     def sublayers(self) -> tuple[tuple[str, Attend | Gate, AttentionSublayer | GatedMLP], ...]:
         """(section, instruction, sublayer) of everything a token passes through, in order."""
         return tuple(
@@ -309,6 +356,11 @@ class CompiledTransformer(nn.Module):
     def channel(self, name: str, stream: Tensor, role: Role, tokens: Tokens) -> Tensor:
         """Return a channel of the stream on the tokens of a role: (..., tokens, size)."""
         return stream[..., tokens.rows(role), :][..., list(self.layout.columns[name])]
+
+
+def _in_forward_mode() -> bool:
+    """Whether dual numbers may be about, which fast runs would lose silently."""
+    return forward_ad._current_level >= 0
 
 
 def _own(matrix: Tensor) -> Tensor:

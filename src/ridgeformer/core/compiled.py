@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-__all__ = ["LARGE", "LINE", "compile_it", "compiled", "prefetch", "worthwhile"]
+__all__ = ["LARGE", "LINE", "compile_it", "compiled", "prefetch", "words_at", "worthwhile"]
 
 LARGE = 2**26
 """Entries of K from which it is worth to start Numba, which takes about half a second once in a process."""
@@ -38,12 +38,20 @@ def worthwhile(n: int) -> bool:
 
 
 @cache
-def compile_it(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function compiled, once in a process, and kept on disk for the next if there is a place for it."""
-    from numba import njit
+def compile_it(function: Callable[..., None], *parts: Callable[..., None]) -> Callable[..., None]:
+    """Return the function compiled, once in a process, and kept on disk for the next if there is a place for it.
 
-    _teach_prefetch()
+    Args:
+        function: What to compile; of its own module it may call `parts` only.
+        parts: Functions that it calls.
+    """
+    from numba import njit
+    from numba.extending import overload
+
+    _teach()
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": ALLOWED}
+    for part in parts:
+        overload(part, jit_options=options, strict=False)(lambda *_, part=part: unwrap(part))  # type: ignore[arg-type]
     try:
         return njit(unwrap(function), cache=True, **options)
     except RuntimeError:  # there is none, so every process takes two seconds to compile it
@@ -57,11 +65,19 @@ def prefetch(numbers: NDArray[Any], place: int) -> None:
     """
 
 
+def words_at(address: int, count: int, like: NDArray[Any]) -> NDArray[Any]:
+    """Return the array of `count` numbers, of the dtype of `like`, that begins at an address; compiled only.
+
+    Nothing keeps that memory alive but whoever has the address.
+    """
+    raise NotImplementedError
+
+
 @cache
-def _teach_prefetch() -> None:
-    """Tell Numba what `prefetch` compiles to."""
+def _teach() -> None:
+    """Tell Numba what `prefetch` and `words_at` compile to."""
     from llvmlite import ir  # type: ignore[import-untyped]
-    from numba import types
+    from numba import carray, types  # type: ignore[attr-defined]
     from numba.core import cgutils
     from numba.extending import intrinsic, overload
 
@@ -78,5 +94,15 @@ def _teach_prefetch() -> None:
 
         return types.void(numbers, types.intp), emit
 
-    compiles_to = intrinsic(unwrap(instruction))
+    def pointer(_: Any, address: Any, like: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        kind = types.CPointer(like.dtype)  # type: ignore[no-untyped-call]
+        return kind(types.int64, like), emit
+
+    compiles_to, points_to = intrinsic(unwrap(instruction)), intrinsic(unwrap(pointer))
     overload(prefetch)(lambda numbers, place: lambda numbers, place: compiles_to(numbers, place))
+    overload(words_at)(
+        lambda address, count, like: lambda address, count, like: carray(points_to(address, like), (count,))
+    )

@@ -12,7 +12,7 @@ from ridgeformer.language.flattening import Work
 from ridgeformer.language.program import Apply, Attend, Gate, Head, Instruction, Program, Record
 from ridgeformer.language.roles import AGGREGATOR, SUPPORT, Role, reads
 
-__all__ = ["stage", "tidy", "used"]
+__all__ = ["stage", "tidy", "unassigned", "used"]
 
 Sublayer = Attend | Gate | Apply
 
@@ -137,3 +137,15 @@ def used(program: Program) -> set[str]:
         if isinstance(instruction, Apply):
             found |= {TOKEN, AGGREGATOR.value}
     return found
+
+
+def unassigned(program: Program) -> list[str]:
+    """Return the states that something reads and nothing assigns: they would have no columns of their own."""
+    written, read = set[str](), dict[str, None]()
+    for _, instruction in program.timeline():
+        if isinstance(instruction, Record):
+            read[instruction.channel] = None
+            continue
+        read |= dict.fromkeys(sorted(instruction.reads))
+        written |= instruction.writes
+    return [name for name in read if name not in written and program.channels[name].source is None]

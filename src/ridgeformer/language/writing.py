@@ -20,7 +20,7 @@ from ridgeformer.language.flattening import Flattening, is_number
 from ridgeformer.language.places import Place, here, refused
 from ridgeformer.language.program import Apply, Attend, Channel, Gate, Head, Instruction, Program, Record, Size
 from ridgeformer.language.roles import AGGREGATOR, QUERY, SUPPORT, Role, checked_mask
-from ridgeformer.language.staging import stage, tidy, used
+from ridgeformer.language.staging import stage, tidy, unassigned, used
 
 __all__ = ["ProgramWriter"]
 
@@ -328,6 +328,8 @@ class ProgramWriter:
             raise refused("the program never answers at its queries: add net.predict.", self._place)
         if not any(channel.source == "features" for channel in self._program.channels.values()):
             raise refused("the program reads no features: declare them with net.features.", self._place)
+        for name in unassigned(self._program):
+            raise refused(f"the state {name!r} is read and never assigned: assign to it.", self._known[name].place)
         if not self._done:
             self._close(self._program.readout)
             needed = used(self._program) | {"one"}

@@ -17,7 +17,7 @@ def fista(net: ProgramWriter, penalty: float = 0.1, step_size: float = 0.5) -> N
     """FISTA, accelerated soft thresholding for the lasso.
 
     As ISTA, with the gradient taken where momentum would lead: z = w + m (w - w_before), and m grows from step to step,
-    so every step has weights of its own. The objective's distance from its minimum falls as 1 / t^2.
+    so every step has weights of its own for it. The objective's distance from its minimum falls as 1 / t^2.
     """
     net.features("x"), net.targets("y")
     net.state("w", "features", "coefficients")

@@ -15,7 +15,7 @@ def process_variance(net: ProgramWriter, noise: float = 0.1) -> None:
 
     For f(x) = x'w with w standard normal and noise of variance `noise`: noise x'(X'X + noise I)^-1 x. Every query
     solves for its own right-hand side x by conjugate gradients, all at once: as many steps as there are features, in
-    exact arithmetic.
+    exact arithmetic. Targets are not read: however many there are, the answer is one column.
     """
     net.features("x")
     net.state("v", "features", "(X'X + noise I)^-1 x")

@@ -1,9 +1,12 @@
 """One kernel for all sublayers gives what the literal run gives, for every program, and notices when weights change."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 import ridgeformer as rf
 from ridgeformer import errors
@@ -174,3 +177,46 @@ def test_what_overflows_is_refused_as_by_torch():
     X, y, Xq = task(p=4)
     with pytest.raises(errors.InputError, match="w is not finite in step"):
         rf.compile(PROGRAMS["whitened_descent"](steps=400, step_size=1e3), features=4).trace(X, y, Xq)
+
+
+class TestWhatTorchFollows:
+    """Gradients of either mode, function transforms and compilation get the literal run, whatever ran before."""
+
+    @pytest.fixture
+    def linear(self):
+        """A model that is linear in its targets, which has run in the kernel, with a task and its answers."""
+        net, given = rf.compile(program("whitened_descent"), features=4), task(p=4)
+        answers = net(*given)
+        assert tables(net)
+        return net, given, answers
+
+    def test_dual_numbers_keep_their_tangent(self, linear):
+        net, (X, y, Xq), answers = linear
+        with forward_ad.dual_level():
+            found = forward_ad.unpack_dual(net(X, forward_ad.make_dual(y, y), Xq))
+        torch.testing.assert_close(found.primal, answers)
+        torch.testing.assert_close(found.tangent, answers)
+
+    @pytest.mark.parametrize("jacobian", [torch.func.jacrev, torch.func.jacfwd])
+    def test_function_transforms(self, linear, jacobian):
+        net, (X, y, Xq), answers = linear
+        J = jacobian(lambda targets: net(X, targets, Xq)[..., 0])(y)
+        torch.testing.assert_close(torch.einsum("qko,ko->q", J, y), answers[..., 0])
+
+    @pytest.mark.slow
+    def test_compilation_notices_an_edited_weight(self):
+        """In a process of its own: Dynamo does not follow the type checks that tests run with."""
+        script = """
+import torch
+import ridgeformer as rf
+net = rf.compile(rf.programs.whitened_descent(steps=3), features=2)
+X = torch.randn(9, 2, generator=torch.Generator().manual_seed(0)).double()
+with net.frozen():
+    answers = net(X, X[:, 0], X)
+run = torch.compile(net, backend="eager")
+torch.testing.assert_close(run(X, X[:, 0], X), answers)
+next(net.steps.parameters()).data.mul_(1.5)
+torch.testing.assert_close(run(X, X[:, 0], X), net(X, X[:, 0], X))
+assert not torch.allclose(net(X, X[:, 0], X), answers)
+"""
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=120)

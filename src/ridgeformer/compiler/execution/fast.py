@@ -7,7 +7,7 @@ formed again although the channels they read have not changed, and whole softmax
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from ridgeformer.compiler.execution.plans import (
 )
 from ridgeformer.compiler.execution.table import InstructionTable, tabulate
 from ridgeformer.compiler.execution.tracing import trace_weights
+from ridgeformer.compiler.execution.weights import Snapshot
 from ridgeformer.compiler.sublayers import GATES, AttentionSublayer, GatedMLP
 from ridgeformer.core.compiled import compiled
 from ridgeformer.language.program import Instruction, Record
@@ -40,6 +41,9 @@ Move = tuple[str, Instruction, AttentionSublayer | GatedMLP | None, AttentionPla
 """One entry of the schedule with its plan: section, instruction, sublayer, plan."""
 
 
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
+
 SEQUENCES = 16
 """Lengths of sequences whose plans are kept; the oldest goes first."""
 
@@ -48,39 +52,68 @@ class Plans:
     """The plans of a model's sublayers, kept while its weights and the sequence stay the same."""
 
     def __init__(self) -> None:
-        self.weights: list[Tensor] = []
+        self.kept: Snapshot | None = None
         self.ones: frozenset[int] = frozenset()
         self.moves: dict[Tokens, list[Move]] = {}
         self.tables: dict[tuple[object, ...], InstructionTable | None] = {}
+        self.counted: dict[Tokens, int] = {}
         self.frozen = False
 
-    def refresh(self, model: CompiledTransformer, weights: Sequence[Tensor]) -> None:
-        """Forget the plans if any of the model's weights has changed."""
-        if not self.holds(weights):
-            self.weights = [weight.detach().clone() for weight in weights]
-            self.moves, self.tables, self.ones = {}, {}, always_one(model)
+    def refresh(self, model: CompiledTransformer, *, differentiable: bool = False) -> bool:
+        """Forget the plans if any of the model's weights has changed; return whether plans may be used at all.
 
-    def holds(self, weights: Sequence[Tensor]) -> bool:
-        """Whether these are the weights that the plans were made for."""
-        return len(weights) == len(self.weights) and all(map(torch.equal, weights, self.weights))
+        They may not if `differentiable` and a weight wants a gradient: such weights change at every step of a
+        training loop, and nothing is copied for them.
+        """
+        together = self.kept is not None and self.kept.together()
+        if differentiable:
+            weights = self.kept.weights if self.kept is not None and together else model.parameters()
+            if any([weight.requires_grad for weight in weights]):  # noqa: C419, a list is faster
+                return False
+        if self.kept is None or not together or not self.kept.unchanged(self.started):
+            self.kept = Snapshot(model)
+            self.moves, self.tables, self.counted, self.ones = {}, {}, {}, always_one(model)
+        return True
+
+    @property
+    def started(self) -> bool:
+        """Whether compiled functions run this model anyway."""
+        return any(table is not None for table in list(self.tables.values()))  # threads may add one meanwhile
+
+    def hold(self) -> bool:
+        """Whether the model has the weights that the plans were made for."""
+        return self.kept is not None and self.kept.together() and self.kept.unchanged(self.started)
 
     def table(
-        self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None
+        self, model: CompiledTransformer, tokens: Tokens, wanted: frozenset[int] | None, tasks: int = 1
     ) -> InstructionTable | None:
         """Return the schedule as one table of instructions; None where torch is to carry out the plans."""
-        key = (tokens, wanted, self.frozen)
-        if key not in self.tables:
-            worth = self.frozen or work(self.of(model, tokens), tokens.total) >= LEAST_WORK
-            tracing = trace_weights(model, self.of(model, tokens), tokens, wanted) if worth and compiled() else None
-            while len(self.tables) >= SEQUENCES:
-                self.tables.pop(next(iter(self.tables)), None)
+        tables, key = self.tables, (tokens, wanted)  # if another thread forgets them, what is planned here goes too
+        each = self._work(model, tokens)
+        if not self.frozen and (tasks * each < LEAST_WORK or (tasks > 1 and each < LEAST_TASK)):
+            return None
+        if key not in tables:
+            tracing = trace_weights(model, self.of(model, tokens), tokens, wanted) if compiled() else None
             dtype = np.dtype(str(model.spec.torch_dtype).removeprefix("torch."))
-            self.tables[key] = None if tracing is None else tabulate(tracing, dtype)
-        return self.tables[key]
+            found = None if tracing is None else tabulate(tracing, dtype)
+            _keep_last(tables, key, found)
+        else:
+            found = tables.get(key)
+        small = tasks > 1 and each < LEAST_FORMED and not self.frozen and found is not None and len(found.stretches) > 1
+        return None if small else found
+
+    def _work(self, model: CompiledTransformer, tokens: Tokens) -> int:
+        counted = self.counted
+        found = counted.get(tokens)
+        if found is None:
+            found = work(self.of(model, tokens), tokens.total)
+            _keep_last(counted, tokens, found)
+        return found
 
     def of(self, model: CompiledTransformer, tokens: Tokens) -> list[Move]:
         """Return the model's schedule with plans, for a sequence."""
-        moves = self.moves.get(tokens)
+        kept = self.moves
+        moves = kept.get(tokens)
         if moves is None:
             found: dict[int, AttentionPlan | GatedPlan] = {}
             known: dict[object, object] = {}
@@ -91,17 +124,29 @@ class Plans:
                 elif isinstance(sublayer, GatedMLP) and id(sublayer) not in found:
                     found[id(sublayer)] = plan_gated(sublayer, self.ones)
                 moves.append((section, instruction, sublayer, found.get(id(sublayer))))
-            while len(self.moves) >= SEQUENCES:
-                self.moves.pop(next(iter(self.moves)), None)
-            self.moves[tokens] = moves
+            _keep_last(kept, tokens, moves)
         return moves
 
     def __reduce__(self) -> tuple[type[Plans], tuple[()]]:
         return Plans, ()  # a copied or pickled model makes its own
 
 
+def _keep_last(kept: dict[Key, Kept], key: Key, value: Kept) -> None:
+    """Keep a value, and no more than `SEQUENCES` of them; the oldest goes first."""
+    while len(kept) >= SEQUENCES:
+        kept.pop(next(iter(list(kept))), None)
+    kept[key] = value
+
+
 LEAST_WORK = 2**20
 """Products that a pass takes from which on Numba is started: half a second once in a process."""
+
+
+LEAST_TASK = 2**14
+"""Products that a task of a batch takes from which on tasks are run one by one: torch runs small ones together."""
+
+LEAST_FORMED = 2**16
+"""Products that a task of a batch takes from which on its patterns are formed in calls of its own, not with others."""
 
 
 def work(moves: Sequence[Move], total: int) -> int:
@@ -114,7 +159,7 @@ def work(moves: Sequence[Move], total: int) -> int:
         >>> work(moves, 8) == 2 * work(moves, 4)
         True
     """
-    found = 0
+    found, formed = 0, set[object]()
     for _, _, _, plan in moves:
         if isinstance(plan, GatedPlan) and plan.operations is not None:
             found += len(plan.operations.added)
@@ -123,7 +168,14 @@ def work(moves: Sequence[Move], total: int) -> int:
             for head in plan.heads:
                 each = {"pattern": total, "sum": 2 * head.key[1].shape[1]}.get(head.kind, 1)
                 found += each * len(head.values)
+                if head.kind == "pattern" and head.scores not in formed:  # at least once
+                    formed.add(head.scores)
+                    found += total * (head.key[1].shape[1] + EXPONENTIAL)
     return found * total
+
+
+EXPONENTIAL = 16
+"""Products in whose time an exponential is taken."""
 
 
 def run_fast(

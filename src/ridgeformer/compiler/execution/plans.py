@@ -155,7 +155,7 @@ def _head_plan(
     idle = [tokens.rows(role) for role in tokens.counts if role not in readers]
     spans = None if kind == "pattern" else _spans(list(readers), tokens)
     entries = [tuple(map(tuple, _columns(W[number]))) for W in (sublayer.W_Q, sublayer.W_K)]
-    scores = known.setdefault((kind, mask, *entries), object())
+    scores = known.setdefault((kind, softmax, mask, *entries), object())
     return HeadPlan(number, scores, kind, query, key, tuple(values), spans, tuple(idle), sources)
 
 

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ridgeformer.compiler.execution.kernel import Code, carry_out
+from ridgeformer.compiler.execution.fusing import Joined, Step, join
+from ridgeformer.compiler.execution.kernel import PARTS, Code, carry_out
 from ridgeformer.compiler.execution.literal import Reading
-from ridgeformer.compiler.execution.tracing import Formed, Made, Moved, Recorded, Tracing
+from ridgeformer.compiler.execution.tracing import Formed, Moved, Recorded, Tracing
+from ridgeformer.compiler.execution.values import Made
 from ridgeformer.core.compiled import compile_it
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
+from ridgeformer.language.roles import QUERY, Role
+
+if TYPE_CHECKING:
+    from ridgeformer.compiler.transformer import CompiledTransformer
 
 __all__ = ["InstructionTable", "tabulate"]
 
@@ -38,9 +44,9 @@ class Room:
     scalars: NDArray[Any]
     matrices: NDArray[Any]
 
-    def tensor(self, places: Sequence[int], tokens: slice) -> Tensor:
-        """Return rows, on some tokens, as columns: (tokens, rows)."""
-        return torch.from_numpy(self.rows[list(places), tokens]).mT
+    def tensor(self, places: list[int] | slice, tokens: slice) -> Tensor:
+        """Return rows on some tokens, (rows, tokens); neighbours are not copied."""
+        return torch.from_numpy(self.rows[places, tokens])
 
     def matrix(self, start: int, size: int, tokens: slice) -> Tensor:
         """Return rows of the matrix with `size` columns that begins at a place."""
@@ -48,12 +54,23 @@ class Room:
         return torch.from_numpy(part).view(-1, size)
 
 
+class Copied(NamedTuple):
+    """Features or targets that rows hold as they are, on the tokens of a role; zeros where `columns` is None."""
+
+    span: slice
+    places: list[int] | slice
+    source: int
+    columns: list[int] | slice | None
+
+
 @dataclass(frozen=True)
 class Stretch:
-    """Instructions for one call of the kernel, then what torch does."""
+    """Instructions for one call of the kernel, with the terms of joined ones, then what torch does."""
 
     table: NDArray[np.int32]
     numbers: NDArray[Any]
+    terms: NDArray[np.int32]
+    factors: NDArray[Any]
     then: Callable[[Room], None] | None
 
 
@@ -62,7 +79,9 @@ class InstructionTable:
     """Instructions in place.
 
     Attributes:
-        columns: Columns of the embedding that they read, which stand in the first rows.
+        embed: For every role the columns of its embedding that are read, which stand in the first rows.
+        copied: What they hold, if it is features and targets as they are; None if they are to be multiplied.
+        fixed: Rows that depend on no data, which stand in the next ones and stay there.
         stretches: Instructions.
         recorded: What is stored, in order.
         stored: Numbers that are stored.
@@ -71,7 +90,9 @@ class InstructionTable:
         total: Tokens.
     """
 
-    columns: list[int]
+    embed: dict[str, Tensor]
+    copied: list[Copied] | None
+    fixed: NDArray[Any]
     stretches: tuple[Stretch, ...]
     recorded: tuple[Recorded, ...]
     stored: int
@@ -81,58 +102,108 @@ class InstructionTable:
     total: int
     rooms: list[Room] = field(default_factory=list)
 
-    def run(self, stream: Tensor) -> Iterator[Reading]:
-        """Run on the columns it reads, (tokens, columns); yield what the records read."""
-        kind = self.scalars.dtype
+    def run(self, model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> Iterator[Reading]:
+        """Run on checked supports, targets and queries of a model, tasks one by one; yield what the records read."""
+        batch, kind = X.shape[:-2], self.scalars.dtype
+        tasks = zip(X, y, Xq, strict=True) if batch else [(X, y, Xq)]
+        out = np.empty((*batch, self.stored), kind)
         try:
             room = self.rooms.pop()  # two threads never get the same one
         except IndexError:
             rows, matrices = np.empty((self.rows, self.total), kind), np.empty(self.matrices, kind)
+            inputs = next(iter(self.embed.values())).shape[1]
+            rows[inputs : inputs + len(self.fixed)] = self.fixed
             room = Room(rows, np.empty_like(self.scalars), matrices)
-        room.scalars[:] = self.scalars
-        room.rows[: len(self.columns)] = stream.numpy().T
-        out, least = np.empty(self.stored, kind), kind.type(SMALLEST_DIVISOR[stream.dtype])
-        kernel = compile_it(carry_out)
-        for stretch in self.stretches:
-            kernel(stretch.table, stretch.numbers, room.rows, room.scalars, room.matrices, out, least)
-            if stretch.then is not None:
-                stretch.then(room)
+        for given, into in zip(tasks, out.reshape(-1, self.stored), strict=True):
+            self._carry_out(room, model, given, into)
         if room.rows.size + room.matrices.size <= LARGEST_KEPT:
             self.rooms.append(room)
         found = torch.from_numpy(out)
         for section, record, start, columns, length in self.recorded:
-            yield section, record, found[start : start + columns * length].view(columns, length).mT.contiguous()
+            part = found[..., start : start + columns * length]
+            yield section, record, part.view(*batch, columns, length).mT.contiguous()
+
+    def _carry_out(
+        self, room: Room, model: CompiledTransformer, given: tuple[Tensor, Tensor, Tensor], out: NDArray[Any]
+    ) -> None:
+        """Run on one task; store what the records read."""
+        room.scalars[:] = self.scalars
+        if self.copied is None:
+            stream = model.stream(*given, embed=self.embed).detach()
+            room.rows[: stream.shape[1]] = stream.numpy().T
+        for span, places, source, columns in self.copied or ():
+            room.rows[places, span] = 0 if columns is None else given[source].detach().numpy().T[columns]
+        least = self.scalars.dtype.type(SMALLEST_DIVISOR[given[0].dtype])
+        kernel, work = compile_it(carry_out, *PARTS), (room.rows, room.scalars, room.matrices, out, least)
+        for stretch in self.stretches:
+            kernel(stretch.table, stretch.numbers, stretch.terms, stretch.factors, *work)
+            if stretch.then is not None:
+                stretch.then(room)
 
 
 def tabulate(tracing: Tracing, dtype: np.dtype[Any]) -> InstructionTable | None:
     """Return instructions with places for their values; None if matrices or records are too large."""
     if tracing.stored > np.iinfo(np.int32).max:
         return None
-    needed = _needed(tracing)
+    needed = join(_needed(tracing))
     spans = _spans(needed)
     last: dict[int, int] = {}
     for number, made in enumerate(needed):
         last.update(dict.fromkeys(made.reads, number))
     columns = [column for column, value in tracing.inputs.items() if value in last]
-    places = _Places(tracing, columns, last, spans)
-    stretches, codes, numbers = list[Stretch](), list[tuple[int, ...]](), list[float]()
+    fixed = [value for value in tracing.fixed if value in last]
+    places = _Places(tracing, [tracing.inputs[column] for column in columns], fixed, last, spans)
+    stretches, here = list[Stretch](), _Written()
     for number, made in enumerate(needed):
-        if isinstance(made, Made):
-            codes.append(places.put(made, number))
-            numbers.append(made.c)
+        if isinstance(made, Joined):
+            here.add(places.put_joined(made, number, here), 0.0)
+        elif isinstance(made, Made):
+            here.add(places.put(made, number), made.c)
         else:
-            stretches.append(_stretch(codes, numbers, dtype, places.external(made, number)))
-            codes, numbers = [], []
-    stretches.append(_stretch(codes, numbers, dtype, None))
+            stretches.append(here.stretch(dtype, places.external(made, number)))
+            here = _Written()
+    stretches.append(here.stretch(dtype, None))
     if places.matrices > LARGEST_MATRICES:
         return None
     scalars = np.zeros(places.counts["scalar"], dtype)
     for value, constant in tracing.constants.items():
         scalars[places.where[value]] = constant
     counts = places.counts["row"], places.matrices
+    embed = {role: W[:, columns] for role, W in tracing.embed.items()}
     return InstructionTable(
-        columns, tuple(stretches), tuple(tracing.recorded), tracing.stored, *counts, scalars, tracing.total
+        embed,
+        _copied(embed, tracing),
+        np.array([tracing.fixed[value] for value in fixed], dtype).reshape(-1, tracing.total),
+        tuple(stretches),
+        tuple(tracing.recorded),
+        tracing.stored,
+        *counts,
+        scalars,
+        tracing.total,
     )
+
+
+def _copied(embed: dict[str, Tensor], tracing: Tracing) -> list[Copied] | None:
+    """Return what the first rows hold, if none is a sum, a multiple or a square of what is given."""
+    found = []
+    features, outputs = tracing.features, tracing.outputs
+    for role, W in embed.items():
+        entries = W.numpy()
+        if not np.isin(entries, (0, 1)).all() or entries[features + outputs :].any() or (entries.sum(0) > 1).any():
+            return None
+        span = tracing.tokens.rows(Role(role))
+        ones = [(int(place), int(row)) for row, place in np.argwhere(entries)]
+        queries = Role(role) == QUERY
+        for low, high, source in ((0, features, 2 if queries else 0), (features, features + outputs, 1)):
+            some = sorted((place, row - low) for place, row in ones if low <= row < high)
+            if some and queries and source == 1:
+                return None  # queries have no targets
+            if some:
+                places, columns = ([pair[side] for pair in some] for side in (0, 1))
+                found.append(Copied(span, _neighbours(places), source, _neighbours(columns)))
+        empty = sorted(set(range(entries.shape[1])) - {place for place, _ in ones})
+        found += [Copied(span, _neighbours(empty), 0, None)] if empty else []
+    return found
 
 
 def _needed(tracing: Tracing) -> list[Made | Formed | Moved]:
@@ -146,7 +217,7 @@ def _needed(tracing: Tracing) -> list[Made | Formed | Moved]:
     return found[::-1]
 
 
-def _spans(needed: Sequence[Made | Formed | Moved]) -> dict[int, slice]:
+def _spans(needed: Sequence[Step]) -> dict[int, slice]:
     """Return the tokens on which something reads each row, or each row of a matrix: queries need no support's answer.
 
     It is one span that holds all of them.
@@ -163,10 +234,16 @@ def _spans(needed: Sequence[Made | Formed | Moved]) -> dict[int, slice]:
         first, last = min((s.start for s in own), default=0), max((s.stop for s in own), default=0)
         if isinstance(made, Formed):
             read(made.queries, first, last)
-            read(made.keys, made.sources.start, made.sources.stop)
+            sources = made.whole or made.sources
+            read(made.keys, sources.start, sources.stop)
         elif isinstance(made, Moved):
             read((made.pattern,), first, last)
             read(made.values, made.sources.start, made.sources.stop)
+        elif isinstance(made, Joined):
+            low, high = (0, 0) if made.code == Code.DOTS else (first, last)
+            within = (made.low, made.high) if made.code == Code.DOTS else (max(made.low, low), min(made.high, high))
+            read(made.rows, *within)
+            read((made.base,), low, high)
         elif made.code == Code.WEIGH:
             read((made.a,), made.low, made.high)
             read((made.base, made.b), first, last)
@@ -178,16 +255,35 @@ def _spans(needed: Sequence[Made | Formed | Moved]) -> dict[int, slice]:
     return found
 
 
-def _stretch(
-    codes: list[tuple[int, ...]], numbers: list[float], dtype: np.dtype[Any], then: Callable[[Room], None] | None
-) -> Stretch:
-    return Stretch(np.array(codes, np.int32).reshape(-1, 9), np.array(numbers, dtype), then)
+class _Written:
+    """A stretch of instructions that is being written."""
+
+    def __init__(self) -> None:
+        self.codes, self.numbers = list[tuple[int, ...]](), list[float]()
+        self.terms, self.factors = list[tuple[int, int]](), list[float]()
+
+    def add(self, code: tuple[int, ...], number: float) -> None:
+        """Add an instruction."""
+        self.codes.append(code)
+        self.numbers.append(number)
+
+    def stretch(self, dtype: np.dtype[Any], then: Callable[[Room], None] | None) -> Stretch:
+        """Return what was written."""
+        table, terms = np.array(self.codes, np.int32).reshape(-1, 10), np.array(self.terms, np.int32).reshape(-1, 2)
+        return Stretch(table, np.array(self.numbers, dtype), terms, np.array(self.factors, dtype), then)
 
 
 class _Places:
     """Which row, scalar or stretch of the matrices every value stands in."""
 
-    def __init__(self, tracing: Tracing, columns: Sequence[int], last: dict[int, int], spans: dict[int, slice]) -> None:
+    def __init__(
+        self,
+        tracing: Tracing,
+        given: Sequence[int],
+        fixed: Sequence[int],
+        last: dict[int, int],
+        spans: dict[int, slice],
+    ) -> None:
         self.tracing, self.last, self.spans = tracing, last, spans
         self.where: dict[int, int] = {}
         self.counts = {"row": 0, "scalar": 0}
@@ -196,13 +292,19 @@ class _Places:
         for value in tracing.constants:
             self.take(value)
             self.last[value] = len(tracing.made)  # constants stay
-        for column in columns:
-            self.take(tracing.inputs[column])
+        for value in (*given, *fixed):
+            self.take(value)
+        self.last.update(dict.fromkeys(fixed, len(tracing.made)))  # so do fixed rows
+
+    def _size(self, value: int) -> int | None:
+        """Return the columns of a matrix."""
+        formed = self.tracing.patterns.get(value)
+        return None if formed is None else formed.sources.stop - formed.sources.start
 
     def take(self, value: int) -> int:
         """Give a value a place."""
         kind: object = self.tracing.kinds[value]
-        size = self.tracing.sizes.get(value)
+        size = self._size(value)
         if size is not None:
             kind = size
         free = self.free.setdefault(kind, [])
@@ -220,7 +322,7 @@ class _Places:
         """Let the places of values go that nothing reads after instruction `number`, or at all."""
         for value in set(values):
             if self.last.get(value, -1) <= number and value != kept:
-                kind: object = self.tracing.sizes.get(value, self.tracing.kinds[value])
+                kind: object = self._size(value) or self.tracing.kinds[value]
                 self.free.setdefault(kind, []).append(self.where[value])
 
     def put(self, made: Made, number: int) -> tuple[int, ...]:
@@ -241,7 +343,33 @@ class _Places:
         own = self.spans.get(to, slice(0, 0)) if made.writes else slice(0, 0)
         if code < Code.WEIGH:
             low, high = max(low, own.start), max(min(high, own.stop), low, own.start)
-        return code, place, *read, low, high, own.start, own.stop
+        if code == Code.WEIGH:
+            start, stride = self.tracing.patterns[b].sources.start, self._size(b)
+            return code, place, *read[:2], read[2] + low - start, low, high, own.start, own.stop, stride
+        return code, place, *read, low, high, own.start, own.stop, 0
+
+    def put_joined(self, made: Joined, number: int, here: _Written) -> tuple[int, ...]:
+        """Return a joined instruction with places instead of values; its terms are written down."""
+        base, begin, dots = made.base, len(here.terms), made.code == Code.DOTS
+        read = {value: self.where[value] for value in made.reads}
+        place, kept = read.get(made.a, -1), -1
+        if dots:
+            into = [self.take(value) for value in made.to]
+        elif base >= 0 and self._ends(base, number) and base not in made.rows and self._alike(base, made.to[0]):
+            place, kept = read[base], base
+            self.where[made.to[0]] = place
+        else:
+            place = self.take(made.to[0])
+        for a, b, c in made.terms:
+            here.terms.append((read[a], into[b] if dots else read[b]))
+            here.factors.append(c)
+        self.release(made.reads, number, kept)
+        self.release(made.writes, number)
+        own = slice(0, 0) if dots else self.spans.get(made.to[0], slice(0, 0))
+        low, high = made.low, made.high
+        if not dots:
+            low, high = max(low, own.start), max(min(high, own.stop), low, own.start)
+        return made.code, place, read.get(base, -1), begin, len(here.terms), low, high, own.start, own.stop, 0
 
     def _ends(self, value: int, number: int) -> bool:
         return self.last[value] <= number
@@ -258,17 +386,23 @@ class _Places:
         own = [self.spans[value] for value in made.writes if value in self.spans]
         some = slice(min((span.start for span in own), default=0), max((span.stop for span in own), default=0))
         if isinstance(made, Formed):
-            queries, keys = ([read[value] for value in side] for side in (made.queries, made.keys))
-            start, size, everyone = into[0], self.tracing.sizes[made.to], slice(0, self.tracing.total)
+            queries, keys = (_neighbours([read[value] for value in side]) for side in (made.queries, made.keys))
+            start, size, everyone = into[0], self._size(made.to) or 0, slice(0, self.tracing.total)
 
             def form(room: Room) -> None:
                 made.form(room.tensor(queries, some), room.tensor(keys, everyone), room.matrix(start, size, some), some)
 
             return form
-        start, size = read[made.pattern], self.tracing.sizes[made.pattern]
-        values = [read[value] for value in made.values]
+        start, size = read[made.pattern], self._size(made.pattern) or 0
+        values, to = _neighbours([read[value] for value in made.values]), _neighbours(into)
 
         def move(room: Room) -> None:
-            room.rows[into, some] = (room.matrix(start, size, some) @ room.tensor(values, made.sources)).mT.numpy()
+            room.rows[to, some] = (room.tensor(values, made.sources) @ room.matrix(start, size, some).mT).numpy()
 
         return move
+
+
+def _neighbours(places: list[int]) -> list[int] | slice:
+    """Return places as a slice if they follow one another."""
+    first = places[0] if places else 0
+    return slice(first, first + len(places)) if places == list(range(first, first + len(places))) else places

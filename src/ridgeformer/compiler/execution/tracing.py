@@ -8,16 +8,21 @@ pattern that no step changes is formed once, and what nothing reads is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ridgeformer.compiler.execution.kernel import Code
-from ridgeformer.compiler.execution.operations import Operation, Update, Where
+from ridgeformer.compiler.execution.operations import Operation, Update
 from ridgeformer.compiler.execution.plans import AttentionPlan, GatedPlan, HeadPlan
+from ridgeformer.compiler.execution.values import ONE, ZERO, Made, Values
 from ridgeformer.compiler.sublayers import AttentionSublayer
+from ridgeformer.language.expressions import SMALLEST_DIVISOR, guarded
 from ridgeformer.language.program import Record
 from ridgeformer.language.roles import Tokens
 
@@ -25,40 +30,24 @@ if TYPE_CHECKING:
     from ridgeformer.compiler.execution.fast import Move
     from ridgeformer.compiler.transformer import CompiledTransformer
 
-__all__ = ["Formed", "Made", "Moved", "Recorded", "Tracing", "trace_weights"]
-
-ZERO, ONE = 0, 1
-"""Values that are there from the start: the scalars 0 and 1."""
-
-Kind = Literal["row", "scalar", "matrix"]
-
-
-class Made(NamedTuple):
-    """An instruction of the kernel: which value it makes of which; -1 is none. Stores make no value but a place."""
-
-    code: Code
-    to: int
-    base: int
-    a: int
-    b: int
-    low: int
-    high: int
-    c: float
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """Values it reads."""
-        return tuple(value for value in (self.base, self.a, self.b) if value >= 0)
-
-    @property
-    def writes(self) -> tuple[int, ...]:
-        """Values it makes."""
-        return () if self.code in (Code.STORE, Code.SPREAD) else (self.to,)
+__all__ = ["Formed", "Moved", "Recorded", "Tracing", "trace_weights"]
 
 
 @dataclass(frozen=True, eq=False)
 class Formed:
-    """An attention pattern of a head, formed by torch: queries and keys are values with the weights they meet."""
+    """An attention pattern of a head, formed by torch: queries and keys are values with the weights they meet.
+
+    Attributes:
+        to: The pattern.
+        queries, keys: Rows that the scores read.
+        W_Q, W_K: Weights that they meet.
+        sources: Tokens whose columns are formed.
+        allowed: Mask, (tokens, sources); None lets everyone read all.
+        softmax: Whether it is a softmax, or the scores themselves.
+        idle: Tokens that read nothing.
+        lone: One source: the pattern is divided by the weight of this one, so that what softmax divides by cancels.
+        whole: Tokens that the softmax runs over, where `sources` are only some of them.
+    """
 
     to: int
     queries: tuple[int, ...]
@@ -69,6 +58,8 @@ class Formed:
     allowed: Tensor | None
     softmax: bool
     idle: tuple[slice, ...]
+    lone: int | None = None
+    whole: slice | None = None
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -80,9 +71,25 @@ class Formed:
         """Values it makes."""
         return (self.to,)
 
+    @cached_property
+    def between(self) -> Tensor:
+        """W_Q W_K', which stands between queries and keys."""
+        return self.W_Q.detach() @ self.W_K.detach().mT
+
+    @cached_property
+    def scale(self) -> float:
+        """The spectral norm of that: scores are at most this times the lengths of query and key."""
+        return float(torch.linalg.matrix_norm(self.between, 2))
+
     def form(self, Q: Tensor, K: Tensor, into: Tensor, readers: slice) -> None:
-        """Write the pattern of some readers' queries (r, m) and keys (tokens, n) into (r, sources)."""
-        scores = (Q @ self.W_Q) @ (K[self.sources] @ self.W_K).mT
+        """Write the pattern of some readers' queries (m, r) and keys (n, tokens) into (r, sources)."""
+        if readers.start == readers.stop:
+            return
+        if self.lone is not None:
+            self._form_relative(Q, K, into)
+            self._silence(into, readers)
+            return
+        scores = self._scores(Q, K[:, self.sources])
         allowed = None if self.allowed is None else self.allowed[readers]
         if not self.softmax:
             assert allowed is not None
@@ -94,8 +101,33 @@ class Formed:
             anyone = allowed.any(-1, keepdim=True)
             shut = torch.where(anyone, ~allowed, False)
             torch.mul(scores.masked_fill(shut, -torch.inf).softmax(-1), anyone, out=into)
+        self._silence(into, readers)
+
+    def _scores(self, Q: Tensor, K: Tensor) -> Tensor:
+        return (Q.mT @ self.between) @ K if Q.shape[1] < K.shape[1] else Q.mT @ (self.between @ K)
+
+    def _form_relative(self, Q: Tensor, K: Tensor, into: Tensor) -> None:
+        """Write softmax weights over that of the lone source: exponentials of differences, if none can overflow."""
+        assert self.lone is not None
+        assert self.whole is not None
+        whole, one = K[:, self.whole], K[:, self.lone, None]
+        longest = _longest(Q) * _longest(whole)
+        if 2 * self.scale * longest + log(whole.shape[1]) < -log(SMALLEST_DIVISOR[Q.dtype]) - 1:
+            torch.exp(self._scores(Q, K[:, self.sources] - one), out=into)
+            return
+        P, start = torch.softmax(self._scores(Q, whole), -1), self.whole.start
+        divisor = guarded(P[:, self.lone - start, None])
+        torch.div(P[:, self.sources.start - start : self.sources.stop - start], divisor, out=into)
+
+    def _silence(self, into: Tensor, readers: slice) -> None:
         for span in self.idle:
             into[max(span.start - readers.start, 0) : max(span.stop - readers.start, 0)] = 0.0
+
+
+def _longest(rows: Tensor) -> float:
+    """Return the length of the longest column."""
+    given = rows.numpy()
+    return float(np.einsum("ij,ij->j", given, given).max()) ** 0.5
 
 
 @dataclass(frozen=True)
@@ -128,109 +160,29 @@ class Recorded(NamedTuple):
     length: int
 
 
-@dataclass
-class Tracing:
+@dataclass(kw_only=True)
+class Tracing(Values):
     """What is known while the schedule is followed.
 
     Attributes:
-        total: Tokens of the sequence.
-        kinds: The kind of every value.
+        tokens: The sequence.
+        features, outputs: Numbers that a support is given.
+        embed: The embedding of every role.
         inputs: Column of the embedding to the value it has given.
-        constants: Scalars that are known beforehand.
-        made: Instructions in order.
         held: The value that every column holds now.
-        sizes: Columns of every matrix.
+        patterns: How matrices are formed.
+        recorded: What is stored, in order; `stored` numbers.
     """
 
-    total: int
-    kinds: list[Kind] = field(default_factory=lambda: ["scalar", "scalar"])
+    tokens: Tokens
+    features: int
+    outputs: int
+    embed: dict[str, Tensor] = field(default_factory=dict)
     inputs: dict[int, int] = field(default_factory=dict)
-    constants: dict[int, float] = field(default_factory=lambda: {ZERO: 0.0, ONE: 1.0})
-    made: list[Made | Formed | Moved] = field(default_factory=list)
     held: list[int] = field(default_factory=list)
-    sizes: dict[int, int] = field(default_factory=dict)
+    patterns: dict[int, Formed] = field(default_factory=dict)
     recorded: list[Recorded] = field(default_factory=list)
     stored: int = 0
-    known: dict[tuple[object, ...], int] = field(default_factory=dict)
-
-    # -- values ------------------------------------------------------------------------------------
-
-    def value(self, kind: Kind) -> int:
-        """Return a new value."""
-        self.kinds.append(kind)
-        return len(self.kinds) - 1
-
-    def make(self, code: Code, c: float, base: int, a: int, b: int, low: int = 0, high: int | None = None) -> int:
-        """Return the value of an instruction, added unless the same is there."""
-        high = self.total if high is None else high
-        key = (code, c, base, a, b, low, high)
-        if key not in self.known:
-            to = self.value("scalar" if Code.SUM <= code <= Code.SQUASH else "row")
-            self.made.append(Made(code, to, base, a, b, low, high, c))
-            self.known[key] = to
-        return self.known[key]
-
-    def is_row(self, value: int) -> bool:
-        """Whether tokens may hold different numbers."""
-        return self.kinds[value] == "row"
-
-    def row(self, value: int) -> int:
-        """Return a value as a row."""
-        return value if self.is_row(value) else self.make(Code.FILL, 1.0, -1, value, ONE)
-
-    def combine(self, columns: Sequence[int], weights: Sequence[float], before: Sequence[int]) -> int:
-        """Return a sum of multiples of columns."""
-        total = ZERO
-        for column, weight in zip(columns, weights, strict=True):
-            if weight == 1.0 and total == ZERO:
-                total = before[column]
-            elif weight != 0.0:
-                total = self.product(total, weight, (before[column],))
-        return total
-
-    def product(self, base: int, c: float, factors: Sequence[int], where: Where = None) -> int:
-        """Return base + c times the factors."""
-        rows, numbers = [v for v in factors if self.is_row(v)], [v for v in factors if not self.is_row(v) and v != ONE]
-        while len(numbers) > (1 if rows else 2):
-            numbers[:2] = [self.make(Code.TIMES, 1.0, ZERO, numbers[0], numbers[1])]
-        while len(rows) > 2:
-            rows[:2] = [self.make(Code.MULTIPLY, 1.0, -1, rows[0], rows[1])]
-        if len(rows) == 2 and numbers:
-            rows[0], numbers = self.make(Code.SCALE, 1.0, -1, rows[0], numbers[0]), []
-        numbers += [ONE] * (2 - len(numbers))
-        if not rows:
-            if where is None and not self.is_row(base):
-                return self.make(Code.TIMES, c, base, numbers[0], numbers[1])
-            both = numbers[0] if numbers[1] == ONE else self.make(Code.TIMES, 1.0, ZERO, numbers[0], numbers[1])
-            return self.onto(Code.FILL, c, base, both, ONE, where)
-        if len(rows) == 1:
-            return self.onto(Code.SCALE, c, base, rows[0], numbers[0], where)
-        return self.onto(Code.MULTIPLY, c, base, rows[0], rows[1], where)
-
-    def onto(self, code: Code, c: float, base: int, a: int, b: int, where: Where) -> int:
-        """Return the row base + ... on some tokens or on all."""
-        if where is None:
-            return self.make(code, c, -1 if base == ZERO else self.row(base), a, b)
-        base = self.row(base)
-        for span in where:
-            base = self.make(code, c, base, a, b, span.start, span.stop)
-        return base
-
-    def quotient(self, base: int, c: float, a: int, b: int, where: Where) -> int:
-        """Return base + c a / b."""
-        if self.is_row(b):
-            return self.onto(Code.DIVIDE if self.is_row(a) else Code.INVERT, c, base, a, b, where)
-        if self.is_row(a) or self.is_row(base) or where is not None:
-            return self.product(base, c, (a, self.make(Code.OVER, 1.0, ZERO, ONE, b)), where)
-        return self.make(Code.OVER, c, base, a, b)
-
-    def total_of(self, c: float, a: int, b: int, span: slice) -> int:
-        """Return the scalar c times the sum of a b over some tokens."""
-        a, b = (a, b) if self.is_row(a) else (b, a)
-        if not self.is_row(a):
-            return self.product(ZERO, c * (span.stop - span.start), (a, b))
-        code = Code.DOT if self.is_row(b) else Code.SUM
-        return self.make(code, c, ZERO, a, b, span.start, span.stop)
 
     # -- sublayers ---------------------------------------------------------------------------------
 
@@ -254,6 +206,9 @@ class Tracing:
         if op.divisor is None:
             return self.product(base, op.coefficient, factors, op.where)
         (a,) = factors
+        relative = self._relative(a, before[op.divisor])
+        if relative is not None:
+            return self.product(base, op.coefficient, (relative,), op.where)
         return self.quotient(base, op.coefficient, a, before[op.divisor], op.where)
 
     def attend(self, sublayer: AttentionSublayer, plan: AttentionPlan, tokens: Tokens) -> None:
@@ -272,7 +227,8 @@ class Tracing:
             share = 1 / (span.stop - span.start)
             return [self.total_of(share, v, ONE, span) if self.is_row(v) else v for v in values]
         if head.kind == "pattern":
-            return self._weighted(self._pattern(sublayer, head, tokens, before), values, span)
+            known = self._known_pattern(sublayer, head, tokens, before)
+            return known or self._weighted(self._pattern(sublayer, head, tokens, before), values, span)
         sides = [
             [self.combine(columns, column, before) for column in weights.T.tolist()]
             for columns, weights in (head.query, head.key)
@@ -309,9 +265,70 @@ class Tracing:
             if allowed is not None:
                 allowed = allowed[:, span]
             weights = head.query[1], head.key[1]
-            self.made.append(Formed(to, queries, keys, *weights, span, allowed, softmax, head.idle))
-            self.sizes[to], self.known[key] = span.stop - span.start, to
+            self._form(Formed(to, queries, keys, *weights, span, allowed, softmax, head.idle))
+            self.known[key] = to
         return self.known[key]
+
+    def _form(self, formed: Formed) -> None:
+        self.patterns[formed.to] = formed
+        self.made.append(formed)
+
+    def _relative(self, a: int, b: int) -> int | None:
+        """Return a / b where both are read through one softmax and b is the weight of one source; else None.
+
+        Its normalisation cancels, so only the columns are formed that a reads.
+        """
+        above, below = self.makers.get(a), self.makers.get(b)
+        if above is None or below is None or not above.code == below.code == Code.WEIGH or above.b != below.b:
+            return None
+        formed, row = self.patterns[above.b], self.fixed.get(below.a)
+        if not formed.softmax or formed.allowed is not None or formed.lone is not None or row is None:
+            return None
+        if below.high - below.low != 1 or (row[below.low], above.c, below.c) != (1.0, 1.0, 1.0):
+            return None
+        key = ("relative", above.b, below.low, above.low, above.high)
+        if key not in self.known:
+            to = self.known[key] = self.value("matrix")
+            sources = slice(above.low, above.high)
+            self._form(replace(formed, to=to, sources=sources, lone=below.low, whole=formed.sources))
+        return self.make(Code.WEIGH, 1.0, -1, above.a, self.known[key], above.low, above.high)
+
+    def _known_pattern(
+        self, sublayer: AttentionSublayer, head: HeadPlan, tokens: Tokens, before: Sequence[int]
+    ) -> list[int]:
+        """Return what a head brings whose scores depend on no data; empty if they do, or every reader has its own.
+
+        Readers that all ask the same get the same, one scalar a value; otherwise values must be known as well.
+        """
+        Q, K = (self._at_hand([before[c] for c in columns]) for columns in (head.query[0], head.key[0]))
+        if Q is None or K is None:
+            return []
+        values, span = [before[source] for _, source, _ in head.values], head.sources or slice(0, self.total)
+        softmax, V = sublayer.kinds[head.number] == "softmax", self._at_hand(values)
+        alike = not any(self.is_row(before[c]) for c in head.query[0])
+        single = alike and softmax and head.sources is not None and not head.idle
+        if not single and (V is None or self.total * (span.stop - span.start) > LARGEST_KNOWN):
+            return []
+        allowed = sublayer.masks[head.number].matrix(tokens)[:, span] if head.sources is None or not softmax else None
+        formed = Formed(-1, (), (), head.query[1], head.key[1], span, allowed, softmax, head.idle)
+        readers = slice(0, 1 if single else self.total)
+        P = Q.new_empty(readers.stop, span.stop - span.start)
+        formed.form(Q[:, readers], K, P, readers)
+        if not single and V is not None:
+            return [self.fixed_row(row) for row in (V[:, span] @ P.mT).numpy()]
+        weights = np.zeros(self.total, self.dtype)
+        weights[span] = P[0].numpy()
+        shares = self.fixed_row(weights)
+        return [self.total_of(1.0, value, shares, span) for value in values]
+
+    def _at_hand(self, values: Sequence[int]) -> Tensor | None:
+        """Return rows and scalars that are known as rows, (values, tokens); None if one is not."""
+        found = np.empty((len(values), self.total), self.dtype)
+        for place, value in enumerate(values):
+            if value not in self.constants and value not in self.fixed:
+                return None
+            found[place] = self.constants[value] if value in self.constants else self.fixed[value]
+        return torch.from_numpy(found)
 
     def _weighted(self, pattern: int, values: Sequence[int], span: slice) -> list[int]:
         """Return a pattern times rows: one by one in the kernel, many at once by torch."""
@@ -337,6 +354,9 @@ class Tracing:
             self.stored += length
 
 
+LARGEST_KNOWN = 2**24
+"""Entries of a pattern up to which it is formed beforehand, where it depends on no data."""
+
 FEWEST_MOVED = 3
 """Rows from which on torch multiplies a pattern with them at once."""
 
@@ -345,18 +365,21 @@ def trace_weights(
     model: CompiledTransformer, moves: Sequence[Move], tokens: Tokens, wanted: frozenset[int] | None
 ) -> Tracing | None:
     """Return the instructions that a schedule's plans amount to; None where a sublayer has no plan of operations."""
-    tracing = Tracing(tokens.total)
-    embeddings = torch.stack([model.embed[role.value].detach() for role in tokens.counts])
-    constant = (embeddings[:, :-1] == 0).all(0).all(0) & (embeddings[:, -1] == embeddings[:1, -1]).all(0)
-    for column, (same, number) in enumerate(zip(constant.tolist(), embeddings[0, -1].tolist(), strict=True)):
-        if same and number in (0.0, 1.0):
-            tracing.held.append(ZERO if number == 0 else ONE)
+    dtype = model.spec.torch_dtype
+    precision = np.dtype(str(dtype).removeprefix("torch.")), SMALLEST_DIVISOR[dtype]
+    tracing = Tracing(tokens.total, *precision, tokens=tokens, features=model.spec.features, outputs=model.spec.outputs)
+    tracing.embed = {role.value: model.embed[role.value].detach() for role in tokens.counts}
+    embeddings = torch.stack(list(tracing.embed.values()))
+    given, alone = embeddings[:, :-1].any(1), embeddings[:, -1].numpy()
+    for column in range(embeddings.shape[-1]):
+        if not bool(given[:, column].any()):
+            row = np.repeat(alone[:, column], list(tokens.counts.values()))
+            tracing.held.append(tracing.number(float(row[0])) if (row == row[0]).all() else tracing.fixed_row(row))
             continue
-        tracing.held.append(tracing.value("scalar" if same else "row"))
-        if same:
-            tracing.constants[tracing.held[-1]] = number
-        else:
-            tracing.inputs[column] = tracing.held[-1]
+        some = [tokens.rows(role) for n, role in enumerate(tokens.counts) if embeddings[n, :, column].any()]
+        tracing.held.append(tracing.value("row"))
+        tracing.hulls[tracing.held[-1]] = (min(span.start for span in some), max(span.stop for span in some))
+        tracing.inputs[column] = tracing.held[-1]
     for place, (section, instruction, sublayer, plan) in enumerate(moves):
         if isinstance(plan, GatedPlan):
             if plan.operations is None:

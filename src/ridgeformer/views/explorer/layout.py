@@ -61,11 +61,16 @@ def _header() -> html.Header:
     return _styled(
         html.Header,
         "head",
-        _styled(html.Div, "bar", brand, _button("Copy link", "copy-link")),
+        _styled(html.Div, "bar", brand, _programs(), _button("Copy link", "copy-link")),
         html.H1("A transformer that solves a regression", id="headline", **LIVE),
         _styled(html.Nav, "scenes", *scenes, **{"aria-label": "Scenes worth seeing"}),
         html.Div(id="refusal", className="refusal", role="alert", hidden=True),
     )
+
+
+def _programs() -> html.A:
+    style = {"marginLeft": "auto", "marginRight": "-0.8rem", "padding": "0.3rem 0.45rem", "textDecoration": "none"}
+    return html.A("Programs", href="/programs", className="quiet", style=style)
 
 
 def _controls() -> html.Div:

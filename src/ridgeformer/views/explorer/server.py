@@ -29,6 +29,7 @@ from ridgeformer.views.explorer.compute import ModelRun, certify_run, look, run
 from ridgeformer.views.explorer.data import FUNCTIONS, MOST_BYTES, receive
 from ridgeformer.views.explorer.layout import CHIPS, INPUTS, SLIDERS, page, slider_text
 from ridgeformer.views.explorer.panels import PANELS, VIEW_FIELDS, describe_headline, empty_figure, influence_images
+from ridgeformer.views.explorer.programs import add_programs
 from ridgeformer.views.figures import packed
 from ridgeformer.views.parts import png
 
@@ -81,6 +82,7 @@ def build(host: str = "127.0.0.1") -> Dash:
     app.enable_dev_tools(debug=False, dev_tools_ui=False, dev_tools_disable_version_check=True)
     app.layout = page
     register(app)
+    add_programs(server)
 
     @server.before_request  # type: ignore[untyped-decorator]
     def refuse_other_names() -> None:
