@@ -37,9 +37,9 @@ NAMED, EACH = 6, 3
 
 PANEL: dict[str, Any] = {
     "height": None,
-    "margin": {"l": 62, "r": 12, "t": 12, "b": 50},
+    "margin": {"l": 52, "r": 8, "t": 12, "b": 46},
     "dragmode": False,
-    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 11.5}},
 }
 MAP = PANEL | {"hovermode": "closest", "showlegend": False}
 

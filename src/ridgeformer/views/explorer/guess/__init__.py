@@ -221,7 +221,7 @@ def examine(round_: int) -> Evidence:
 
 def first_points(round_: int) -> tuple[list[float], list[float]]:
     """Return the points that a round opens with."""
-    draw = numpy_generator(round_, "points of the game")
+    draw = numpy_generator(hide(round_).number, "points of the game")
     x = np.linspace(-0.92, 0.92, POINTS) + draw.uniform(-0.05, 0.05, POINTS)
     y = np.sin(draw.uniform(2.0, 3.5) * x + draw.uniform(0, 3)) + 0.25 * draw.standard_normal(POINTS)
     return x.round(3).tolist(), y.round(3).tolist()
