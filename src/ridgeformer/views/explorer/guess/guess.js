@@ -2,7 +2,7 @@
 
 const find = id => document.getElementById(id);
 const game = { round: 1, rounds: 0, right: 0, x: [], y: [], first: [], suspect: null, answered: false, chosen: 0, curve: null };
-const SIZE = { width: 560, height: 330, left: 40, bottom: 24 };
+const HEIGHT = 330;
 
 async function ask(what, given = {}) {
   const reply = await fetch(`guess/${what}?${new URLSearchParams({ round: game.round, ...given })}`);
@@ -33,7 +33,8 @@ async function refresh() {
 
 function draw() {
   const { curve } = game, low = Math.min(-2, ...game.y), high = Math.max(2, ...game.y);
-  const frame = new Frame(find("plot"), SIZE, [-1, 1], [low - 0.15, high + 0.15], {});
+  const size = { width: Math.max(260, find("plot").clientWidth), height: HEIGHT, left: 34, bottom: 24 };
+  const frame = new Frame(find("plot"), size, [-1, 1], [low - 0.15, high + 0.15], {});
   game.frame = frame;
   frame.line(curve.grid.map((x, i) => [x, curve.model[i]]), { class: "model-line" });
   if (curve.suspect && game.suspect) frame.line(curve.grid.map((x, i) => [x, curve.suspect[i]]), { class: "suspect-line" });
@@ -121,9 +122,11 @@ find("plot").addEventListener("pointerdown", event => {
 find("plot").addEventListener("pointermove", event => {
   if (dragged === null) return;
   const box = find("plot").getBoundingClientRect();
-  place(dragged, game.frame.inverse((event.clientY - box.top) * SIZE.height / box.height));
+  place(dragged, game.frame.inverse((event.clientY - box.top) * HEIGHT / box.height));
 });
 for (const name of ["pointerup", "pointercancel"]) find("plot").addEventListener(name, () => { dragged = null; });
+
+addEventListener("resize", () => { if (game.curve) draw(); });
 
 const wanted = Number(new URLSearchParams(location.search).get("round"));
 start(Number.isInteger(wanted) && wanted > 0 ? wanted : 1);
