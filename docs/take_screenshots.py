@@ -42,6 +42,9 @@ LOOKS: dict[str, dict[str, Any]] = {
     "narrow": {"viewport": {"width": 390, "height": 1200}},
     "dark": {"viewport": {"width": 1280, "height": 1000}, "color_scheme": "dark"},
 }
+TALL = {"viewer": 1770, "own_program": 1770, "explorer": 1530, "compare": 1530, "game": 1530, "demo": 1110}
+"""Height of pages that the documentation shows at full width, in pixels; the others are cut at 1000."""
+
 COLOURS = 128
 """Enough for text and lines, and a third of the size."""
 
@@ -148,7 +151,9 @@ def photograph(
 ) -> None:
     """Take one picture of a page and make it small; complain of whatever is wrong with the page."""
     troubles: list[str] = []
-    page = new_page(browser, reduced_motion="reduce", **LOOKS[look])
+    view = LOOKS[look]["viewport"]
+    view = view | {"height": TALL.get(name, view["height"]) if look != "narrow" else view["height"]}
+    page = new_page(browser, reduced_motion="reduce", **LOOKS[look] | {"viewport": view})
     page.on("console", lambda said: troubles.append(said.text))
     page.on("pageerror", lambda error: troubles.append(str(error)))
     local = ("file:", "data:", "blob:", "http://127.0.0.1:")
@@ -156,7 +161,7 @@ def photograph(
     page.goto(address)
     prepare(page)
     page.wait_for_timeout(1500)  # plots grow into their place
-    wide, room = page.evaluate("document.documentElement.scrollWidth"), LOOKS[look]["viewport"]["width"]
+    wide, room = page.evaluate("document.documentElement.scrollWidth"), view["width"]
     if wide > room:
         troubles.append(f"{wide} pixels wide in a window of {room}")
     path = (whole or FOLDER) / f"{name}_{look}.png"
