@@ -112,9 +112,10 @@ def bare(built, tmp_path_factory):
     return home
 
 
-def tried(bare, folder, *arguments):
-    """Run a program of the environment in a folder of its own."""
+def tried(bare, folder, *arguments, path=None):
+    """Run a program of the environment in a folder of its own, with `path` before all other places of modules."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {} if path is None else {"PYTHONPATH": str(path)}
     command = [str(bare / "bin" / arguments[0]), *arguments[1:]]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -149,6 +150,58 @@ def test_every_command_of_a_page_runs_from_the_wheel_in_an_empty_folder(bare, tm
         if not any(word in part for part in command for word in LEFT_OUT):
             done = tried(bare, tmp_path, *command)
             assert done.returncode == 0, (command, done.stderr)
+
+
+EXTRAS = ("transformers", "transformer_lens", "dash", "flask", "numba", "dask", "distributed", "captum", "dattri",
+          "matplotlib", "pandas", "flint", "linear_operator", "gpytorch", "mapie", "beartype")  # fmt: skip
+"""Packages that only an extra installs."""
+
+REFUSING = f"""import sys
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refusing())
+"""
+
+
+@pytest.fixture(scope="module")
+def without_extras(tmp_path_factory):
+    """A folder that, on PYTHONPATH, makes Python refuse the packages of every extra."""
+    folder = tmp_path_factory.mktemp("without-extras")
+    (folder / "sitecustomize.py").write_text(REFUSING)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_readme_needs_no_extra(bare, tmp_path, without_extras):
+    code = "import importlib.util, ridgeformer; importlib.util.find_spec('transformers')"
+    assert "ModuleNotFoundError" in tried(bare, tmp_path, "python", "-c", code, path=without_extras).stderr
+    for command in documented(ROOT / "README.md"):
+        if "--install-completion" not in command:
+            done = tried(bare, tmp_path, *command, path=without_extras)
+            assert done.returncode == 0, (command, done.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [
+    ("explore", "--no-browser", "--port", "0"),
+    ("export", "model", "--to", "t5", "--out", "t5"),
+    ("run", "exported", "wine"),
+    ("certify", "exported", "wine"),
+    ("circuits", "make", "--limit", "1", "--out", "known"),
+    ("solve", "wine", "--ridge", "1", "--workers", "1"),
+])  # fmt: skip
+def test_a_missing_extra_is_named_in_one_line(bare, tmp_path, without_extras, command):
+    options = ("--features", "13", "--outputs", "3", "--primitives", "swiglu", "--steps", "2", "--out", "model")
+    assert tried(bare, tmp_path, "ridgeformer", "compile", *options, path=without_extras).returncode == 0
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "exported" / "ridgeformer.json").write_text("{}")
+    done = tried(bare, tmp_path, "ridgeformer", *command, path=without_extras)
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(r"error: .*ridgeformer\[\w+\].*\n", done.stderr), done.stderr
 
 
 def test_enough_commands_are_tried():

@@ -197,9 +197,8 @@ def run(
     with importing():
         from ridgeformer.compiler import load_model
         from ridgeformer.compiler.compile import assemble
-        from ridgeformer.export import FACTS, load_export
 
-    exported = load_export(directory) if (Path(directory) / FACTS).exists() else None
+    exported = _open_export(directory)
     io = None if exported is None else exported.io
     model = load_model(directory) if io is None else assemble(io.spec, io.carried, io.unsketched)
     split = _prepare_for(model.spec, data, target, preprocessing, max_rows, seed)
@@ -211,6 +210,17 @@ def run(
         view = trace_view(exported or model, X, y, Xq, name=split.dataset.name)
         facts |= {"page": str(write_viewer(view, html)), "watched": [len(X), len(Xq)]}
     ui.print_json(facts) if json else _show_answers(facts)
+
+
+def _open_export(directory: str) -> Export | None:
+    """Return the export in a directory, None if it holds none; only an export needs the library of its class."""
+    with importing():
+        from ridgeformer.export import FACTS
+
+        if not (Path(directory) / FACTS).exists():
+            return None
+        from ridgeformer.export import load_export
+    return load_export(directory)
 
 
 def _prepare_for(
@@ -322,10 +332,10 @@ def certify(
     with importing():
         from ridgeformer.compiler import certify as run_certify
         from ridgeformer.compiler import load_model
-        from ridgeformer.export import FACTS, certify_export, load_export
+        from ridgeformer.export import certify_export
 
-    if (Path(directory) / FACTS).exists():
-        exported = load_export(directory)
+    exported = _open_export(directory)
+    if exported is not None:
         split = _prepare_for(exported.io.spec, data, target, preprocessing, max_rows, seed)
         certificate = certify_export(exported, split.X, split.y, split.Xt, tolerance=tolerance)
     else:
