@@ -276,6 +276,8 @@ def test_a_phone_and_a_dark_room(explorer):
     phone = Explorer(browser, explorer.base, viewport={"width": 400, "height": 800}, color_scheme="dark").open()
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 400
     assert phone.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 21, 26)"
+    widths = {round(panel.bounding_box()["width"]) for panel in phone.page.locator(".panel:not(.unused)").all()}
+    assert widths == {round(phone.page.locator(".columns").bounding_box()["width"])}
     assert not phone.page.is_visible("#steps")
     phone.page.click("summary >> text=Settings")
     assert phone.page.is_visible("#steps")
