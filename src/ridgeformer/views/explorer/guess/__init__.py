@@ -28,8 +28,22 @@ from ridgeformer.kernels import DotProduct, Exponential, Gaussian, Kernel
 from ridgeformer.views.explorer.data import lift
 
 __all__ = [
-    "FEATURES", "KINDS", "NONE", "SUSPECTS", "SYMMETRIES", "Answer", "Evidence", "Hidden", "Suspect", "answer",
-    "at_least_a_trace", "draw_curve", "examine", "first_points", "hide", "titles",
+    "FEATURES",
+    "KINDS",
+    "NONE",
+    "SUSPECTS",
+    "SYMMETRIES",
+    "GuessResult",
+    "HiddenModel",
+    "RoundEvidence",
+    "SuspectFit",
+    "answer",
+    "at_least_a_trace",
+    "draw_curve",
+    "examine",
+    "first_points",
+    "hide",
+    "titles",
 ]  # fmt: skip
 
 HARMONICS = 2
@@ -60,7 +74,7 @@ KINDS = ("nadaraya_watson", "cg", "gd", "converged", "unlisted", "heavy_ball", "
 
 
 @dataclass(frozen=True, eq=False)
-class Noisy(Adapter):
+class NoisyTransformer(Adapter):
     """A compiled transformer whose predictions have output noise, drawn afresh in every call."""
 
     generator: torch.Generator | None = None
@@ -77,7 +91,7 @@ class Noisy(Adapter):
 
 
 @dataclass(frozen=True, eq=False)
-class Hidden:
+class HiddenModel:
     """One round: a model, and what it is.
 
     Attributes:
@@ -89,7 +103,7 @@ class Hidden:
 
     number: int
     kind: str
-    model: CompiledTransformer | Noisy
+    model: CompiledTransformer | NoisyTransformer
     network: CompiledTransformer
     title: str
 
@@ -101,7 +115,7 @@ class Hidden:
 
 
 @dataclass(frozen=True)
-class Suspect:
+class SuspectFit:
     """What the evidence says of one family: its best fitted member.
 
     Attributes:
@@ -115,10 +129,10 @@ class Suspect:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class RoundEvidence:
     """Everything a visitor can ask for in a round, from one identification."""
 
-    hidden: Hidden
+    hidden: HiddenModel
     found: Identification
     fitted: dict[str, tuple[Candidate, float]]
     """Best fitted member of every suspect, with its error."""
@@ -133,16 +147,16 @@ class Evidence:
             return None, "the model could not be run on the changed task"
         return value, f"{holds if value <= HOLDS else fails} (changed by {at_least_a_trace(value)})"
 
-    def suspect(self, name: str) -> Suspect:
+    def suspect(self, name: str) -> SuspectFit:
         """Return the best member of a family and what it leaves unexplained."""
         if name not in SUSPECTS:
             raise unknown_name("suspect", name, SUSPECTS)
         candidate, error = self.fitted[name]
-        return Suspect(name, candidate.title, error)
+        return SuspectFit(name, candidate.title, error)
 
 
 @dataclass(frozen=True)
-class Answer:
+class GuessResult:
     """What a guess was worth, and what the round teaches.
 
     Attributes:
@@ -161,7 +175,7 @@ class Answer:
 
 
 @lru_cache(maxsize=32)
-def hide(round_: int) -> Hidden:
+def hide(round_: int) -> HiddenModel:
     """Return the model of a round; every kind comes once in each nine rounds.
 
     Example:
@@ -201,11 +215,13 @@ def hide(round_: int) -> Hidden:
         title += ", with noise larger than its predictions"
     network = compile(kernel, algorithm, features=FEATURES, ridge=ridge)
     noise = torch_generator(round_, "noise of the model")
-    return Hidden(round_, kind, Noisy(network, generator=noise) if kind == "noisy" else network, network, title)
+    return HiddenModel(
+        round_, kind, NoisyTransformer(network, generator=noise) if kind == "noisy" else network, network, title
+    )
 
 
 @lru_cache(maxsize=32)
-def examine(round_: int) -> Evidence:
+def examine(round_: int) -> RoundEvidence:
     """Return the evidence of a round: one identification among the suspects, a second or two."""
     hidden = hide(round_)
     found = identify(hidden.model, candidates=list(SUSPECTS), controls=False, layers=[], features=FEATURES)
@@ -216,7 +232,7 @@ def examine(round_: int) -> Evidence:
         name = one.candidate.family.name
         if name not in fitted or (fitted[name][0] is not verdict.best and one.error < fitted[name][1]):
             fitted[name] = one.candidate, one.error
-    return Evidence(hidden, found, fitted)
+    return RoundEvidence(hidden, found, fitted)
 
 
 def first_points(round_: int) -> tuple[list[float], list[float]]:
@@ -252,7 +268,7 @@ def draw_curve(
     return found
 
 
-def answer(round_: int, guess: str) -> Answer:
+def answer(round_: int, guess: str) -> GuessResult:
     """Return what a guess is worth: a suspect's name, or "none"."""
     if guess not in (*SUSPECTS, NONE):
         raise unknown_name("guess", guess, (*SUSPECTS, NONE))
@@ -273,10 +289,10 @@ def answer(round_: int, guess: str) -> Answer:
         )
     budget = hidden.network.budget
     what = f"{hidden.title}; {count(budget.sublayers, 'sublayer')}, {budget.nonzeros:,} weights that are not zero."
-    return Answer(right, headline, what[0].upper() + what[1:], evidence.found.sentences[0], _lesson(evidence))
+    return GuessResult(right, headline, what[0].upper() + what[1:], evidence.found.sentences[0], _lesson(evidence))
 
 
-def _lesson(evidence: Evidence) -> str:
+def _lesson(evidence: RoundEvidence) -> str:
     verdict, kind = evidence.found.verdict, evidence.hidden.kind
     if kind == "noisy" and verdict.reason is not None:
         return (
