@@ -92,7 +92,7 @@ dist: $(VENV)/dev.stamp  ## sdist and wheel into dist/, the wheel installed in a
 	@cd build/bare && bin/ridgeformer demo --no-open --out demo.html
 	@cd build/bare && bin/ridgeformer compile --features 13 --outputs 3 --temperature 8 --ridge 1 --steps 30 --out model
 	@cd build/bare && bin/ridgeformer run model wine --html trace.html && bin/ridgeformer certify model wine
-	@$(BIN)/python -m pytest -q tests/test_release.py
+	@$(BIN)/python -m pytest -q tests/test_release.py --timeout=1800
 
 docs: $(VENV)/docs.stamp  ## the documentation into site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
