@@ -90,7 +90,9 @@ dist: $(VENV)/dev.stamp  ## sdist and wheel into dist/, the wheel installed in a
 	@build/bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
 	@cd build/bare && bin/ridgeformer --version && bin/python -m ridgeformer solve wine --ridge 0.1
 	@cd build/bare && bin/ridgeformer demo --no-open --out demo.html
-	@$(BIN)/python -m pytest -q tests/test_release.py
+	@cd build/bare && bin/ridgeformer compile --features 13 --outputs 3 --temperature 8 --ridge 1 --steps 30 --out model
+	@cd build/bare && bin/ridgeformer run model wine --html trace.html && bin/ridgeformer certify model wine
+	@$(BIN)/python -m pytest -q tests/test_release.py --timeout=1800
 
 docs: $(VENV)/docs.stamp  ## the documentation into site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict

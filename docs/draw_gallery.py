@@ -30,9 +30,10 @@ def page() -> str:
     lines = [
         "# Gallery",
         "",
-        "Each figure is drawn by the script under it, which `make figures` runs and the tests run in",
+        "Each figure is drawn by the script under it; `make figures` runs it in full, the tests in a small version. Every script",
+        "is self-contained: `python examples/watch_cg.py` writes `watch_cg.svg`.",
+        "",
     ]
-    lines += ["small. Every script stands alone: `python examples/watch_cg.py` writes `watch_cg.svg`.", ""]
     for name in ORDER:
         title, _, text = load(name)["__doc__"].strip().partition("\n")
         title, text = title.rstrip("."), text.strip()

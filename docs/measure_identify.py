@@ -31,7 +31,7 @@ LEFT_OUT = ("Every checkpoint",)
 INTRODUCTION = """# What identify is worth, measured
 
 Written by `docs/measure_identify.py` from stored results; no number here is typed by hand. Intervals of counts are exact
-(Clopper-Pearson, 95 %). How answers are counted is described on the [page of identify](identify.md#what-it-is-worth).
+(Clopper-Pearson, 95 %). How answers are counted is described on the [page of identify](identify.md#how-reliable-it-is).
 """
 
 

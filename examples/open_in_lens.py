@@ -4,7 +4,7 @@ A compiled transformer as a TransformerLens model. Left: the coefficient of the 
 stream after every layer along the direction of alpha. It stands still while the network takes reciprocals and steps as
 conjugate gradients do. Right: the predictions of the model; with the length of step 1 doubled on the queries, which
 adds the answer of step 1; and with its mean heads silenced: without inner products every step has length zero. Circles
-are what conjugate gradients say of each.
+are the values of conjugate gradients for each.
 """
 
 import matplotlib.pyplot as plt

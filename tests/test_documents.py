@@ -3,19 +3,15 @@
 import re
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from ridgeformer.auditing import PRESETS
 from ridgeformer.cli import main
+from ridgeformer.cli.commands import app
 from tests.auditing.small_audits import SMALL
-
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+from tests.documented_commands import DOCUMENTS, FENCE, ROOT, documented, make_yours
 
 
 def blocks(language):
@@ -46,6 +42,44 @@ def test_commands_run_one_after_the_other(block, monkeypatch, tmp_path, capsys):
         with pytest.raises(SystemExit) as end:
             main()
         assert end.value.code == 0, line
+
+
+def parsed(words):
+    """Parse a command line as Typer does, up to the command's own work; what is wrong with it is raised."""
+    command, context = get_command(app), None
+    while True:
+        context = command.make_context("ridgeformer", list(words), parent=context)
+        if not hasattr(command, "commands"):
+            return
+        _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+
+
+@pytest.mark.parametrize(
+    "document", [document for document in DOCUMENTS if documented(document)], ids=lambda one: one.name
+)
+def test_every_command_line_is_one_that_exists(document, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    make_yours(tmp_path)
+    for _, *words in documented(document):
+        if "--help" not in words and "--install-completion" not in words:
+            parsed(words)
+
+
+def test_commands_in_running_text_name_options_that_exist():
+    known = {}
+    for document in DOCUMENTS:
+        for text in re.findall(r"`ridgeformer ([a-z][^`]*)`", FENCE.sub("", document.read_text())):
+            words = text.split()
+            command = get_command(app)
+            while words and hasattr(command, "commands"):
+                assert words[0] in command.commands or words[0].isupper(), f"{document.name}: {text}"
+                command = command.commands[words.pop(0)]
+            names = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+            for word in words:
+                if word.startswith("--"):
+                    assert word.partition("=")[0] in names, f"{document.name}: {text}"
+            known[text] = command
+    assert len(known) > 20
 
 
 def test_make_targets_named_in_documents_exist():

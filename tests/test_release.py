@@ -4,12 +4,13 @@ import json
 import os
 import re
 import runpy
-import shlex
+import signal
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import tomllib
+import urllib.request
 import venv
 import zipfile
 from pathlib import Path
@@ -17,10 +18,11 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.documented_commands import DOCUMENTS, FENCE, documented, make_yours
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "ridgeformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +112,10 @@ def bare(built, tmp_path_factory):
     return home
 
 
-def tried(bare, folder, *arguments):
-    """Run a program of the environment in a folder of its own."""
+def tried(bare, folder, *arguments, path=None):
+    """Run a program of the environment in a folder of its own, with `path` before all other places of modules."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {} if path is None else {"PYTHONPATH": str(path)}
     command = [str(bare / "bin" / arguments[0]), *arguments[1:]]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -126,15 +129,101 @@ def test_the_wheel_is_what_runs_there(bare, tmp_path):
     assert tried(bare, tmp_path, "python", "-m", "ridgeformer", "--version").stdout == f"ridgeformer {version}\n"
 
 
+LEFT_OUT = {
+    "--install-completion": "asks which shell calls it, and writes to that shell's settings",
+    "reproduce": "minutes to hours; studies have tests of their own",
+    "explore": "serves until it is stopped: tried below",
+    "mnist": "fetches data",
+    "--scheduler": "needs a cluster",
+    "1000000": "a million neurons take minutes",
+}
+"""Words of commands that are not run from the wheel, and why."""
+
+PAGES = [page for page in DOCUMENTS if documented(page)]
+
+
 @pytest.mark.slow
-def test_every_command_of_the_readme_runs_from_the_wheel_in_an_empty_folder(bare, tmp_path):
-    lines = [line for _, block in FENCE.findall((ROOT / "README.md").read_text()) for line in block.splitlines()]
-    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("ridgeformer ")]
-    commands.remove(["ridgeformer", "--install-completion"])  # it asks which shell calls it, and writes to its settings
-    assert len(commands) >= 5
-    for command in commands:
-        done = tried(bare, tmp_path, *command)
-        assert done.returncode == 0, (command, done.stderr)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_command_of_a_page_runs_from_the_wheel_in_an_empty_folder(bare, tmp_path, page):
+    make_yours(tmp_path)
+    for command in documented(page):
+        if not any(word in part for part in command for word in LEFT_OUT):
+            done = tried(bare, tmp_path, *command)
+            assert done.returncode == 0, (command, done.stderr)
+
+
+EXTRAS = ("transformers", "transformer_lens", "dash", "flask", "numba", "dask", "distributed", "captum", "dattri",
+          "matplotlib", "pandas", "flint", "linear_operator", "gpytorch", "mapie", "beartype")  # fmt: skip
+"""Packages that only an extra installs."""
+
+REFUSING = f"""import sys
+from importlib.machinery import PathFinder
+
+class WithoutExtras(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {EXTRAS} else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutExtras
+"""
+
+
+@pytest.fixture(scope="module")
+def without_extras(tmp_path_factory):
+    """A folder that, on PYTHONPATH, hides the packages of every extra, as if they were not installed."""
+    folder = tmp_path_factory.mktemp("without-extras")
+    (folder / "sitecustomize.py").write_text(REFUSING)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_readme_needs_no_extra(bare, tmp_path, without_extras):
+    code = "import ridgeformer, transformers"
+    assert "No module named 'transformers'" in tried(bare, tmp_path, "python", "-c", code, path=without_extras).stderr
+    for command in documented(ROOT / "README.md"):
+        if "--install-completion" not in command:
+            done = tried(bare, tmp_path, *command, path=without_extras)
+            assert done.returncode == 0, (command, done.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [
+    ("explore", "--no-browser", "--port", "0"),
+    ("export", "model", "--to", "t5", "--out", "t5"),
+    ("run", "exported", "wine"),
+    ("certify", "exported", "wine"),
+    ("circuits", "make", "--limit", "1", "--out", "known"),
+    ("solve", "wine", "--ridge", "1", "--workers", "1"),
+])  # fmt: skip
+def test_a_missing_extra_is_named_in_one_line(bare, tmp_path, without_extras, command):
+    options = ("--features", "13", "--outputs", "3", "--primitives", "swiglu", "--steps", "2", "--out", "model")
+    assert tried(bare, tmp_path, "ridgeformer", "compile", *options, path=without_extras).returncode == 0
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "exported" / "ridgeformer.json").write_text("{}")
+    done = tried(bare, tmp_path, "ridgeformer", *command, path=without_extras)
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(r"error: .*ridgeformer\[\w+\].*\n", done.stderr), done.stderr
+
+
+def test_enough_commands_are_tried():
+    tried = [command for page in PAGES for command in documented(page)]
+    kept = [command for command in tried if not any(word in part for part in command for word in LEFT_OUT)]
+    assert len(documented(ROOT / "README.md")) >= 7
+    assert len(kept) >= 35
+    assert all(any(word in part for command in tried for part in command) for word in LEFT_OUT)  # no stale reason
+
+
+@pytest.mark.slow
+def test_the_explorer_is_served_from_the_wheel(bare, tmp_path):
+    command = [str(bare / "bin" / "ridgeformer"), "explore", "--port", "0", "--no-browser"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        address = re.search(r"http://\S+", server.stdout.readline())[0]
+        for page, words in (("", "ridgeformer explore"), ("guess", "Guess the algorithm")):
+            with urllib.request.urlopen(address + page) as reply:
+                assert words in reply.read().decode()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=30) == 0
 
 
 @pytest.mark.slow

@@ -28,6 +28,18 @@ def test_an_exported_directory_is_certified_from_the_stock_class(run, model):
     assert "stock class" in found["checks"][0]["what"]
 
 
+def test_an_exported_directory_runs_in_its_stock_class(run, model, tmp_path):
+    assert run("export", model, "--to", "albert", "--out", "stock")[0] == 0
+    code, out, err = run("run", "stock", "wine", "--max-rows", 40, "--html", "trace.html", "--json")
+    assert (code, err) == (0, "")
+    facts, ours = json.loads(out), json.loads(run("run", model, "wine", "--max-rows", 40, "--json")[1])
+    assert facts["class"] == "AlbertModel"
+    assert ours["class"] is None
+    assert facts["largest_difference"] == pytest.approx(ours["largest_difference"], rel=1e-6)
+    assert "AlbertModel" in (tmp_path / "trace.html").read_text()
+    assert "AlbertModel reaches" in run("run", "stock", "wine", "--max-rows", 40)[1]
+
+
 def test_what_was_exported_is_said_in_words(run, model):
     code, out, _ = run("export", model, "--to", "bert", "--out", "stock", "--rotate", 1)
     assert code == 0

@@ -1,8 +1,10 @@
 """Help, version, lists and usage errors come quickly: without torch, scikit-learn and whatever else is slow."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,15 @@ def test_the_names_offered_are_those_of_the_library():
         (solve.PRECONDITIONERS, PRECONDITIONERS),
     ):
         assert set(offered) == set(known)
+
+
+@pytest.mark.parametrize(("words", "place", "completed"), [
+    ("ridgeformer sol", 1, ["solve"]),
+    ("ridgeformer solve di", 2, ["digits", "diabetes"]),
+])  # fmt: skip
+def test_a_shell_completes_commands_and_datasets(words, place, completed):
+    """As bash asks after `ridgeformer --install-completion`."""
+    asked = {"_RIDGEFORMER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+    program = Path(sys.executable).with_name("ridgeformer")
+    done = subprocess.run([program], env=os.environ | asked, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == completed, done.stderr

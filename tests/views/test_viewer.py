@@ -178,6 +178,55 @@ def test_the_circuit_zooms_from_the_whole_run_to_one_number(open_viewer):
     assert (viewer.time, viewer.state("channel")) == (goal, "r")
 
 
+OVERLAPS = """() => {
+  const nodes = (selector) => [...document.querySelectorAll(selector)];
+  const boxes = (selector) => nodes(selector).map(node => node.getBoundingClientRect()).filter(box => box.width);
+  const beside = (a, b) => a.right <= b.left + 1 || b.right <= a.left + 1;
+  const apart = (a, b) => beside(a, b) || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+  const labels = boxes(".tv-matrix text"), cells = boxes(".tv-matrix rect[data-source]");
+  const pairs = labels.flatMap((one, i) => [...labels.slice(i + 1), ...cells].filter(other => !apart(one, other)));
+  const names = boxes(".tv-grid tbody th"), values = boxes(".tv-grid tbody td");
+  return [labels.length, pairs.length + names.flatMap(name => values.filter(value => !apart(name, value))).length];
+}"""
+
+
+@pytest.mark.parametrize(("name", "place"), [("vanilla", "step 5.descend"), ("softmax cg", "step 2.kernel product")])
+def test_labels_cover_neither_each_other_nor_a_token(open_viewer, name, place):
+    viewer = open_viewer(view_of(name), start=place_of(view_of(name), place))
+    labels, overlaps = viewer.page.evaluate(OVERLAPS)
+    assert labels > 2
+    assert overlaps == 0
+
+
+@pytest.mark.parametrize(("route", "target"), [("vanilla", "albert"), ("cg", "t5")])
+def test_an_export_is_shown_from_its_own_hidden_states(open_viewer, route, target):
+    options = {"attention": "vanilla", "steps": 4} if route == "vanilla" else {"primitives": "swiglu", "steps": 1}
+    model = compiled(**{"attention": "softmax", "features": 2, "ridge": 5.0, "temperature": 0.25, **options})
+    exported = rf.export.to_hf(model, target)
+    view = trace_view(exported, TASK.X, TASK.y, TASK.Xq, at=TASK.at)
+    [answers] = exported(TASK.X, TASK.y, TASK.Xq)
+    assert np.array_equal(view.predictions[-1], answers)
+    last, column = exported.hidden_states(TASK.X, TASK.y, TASK.Xq)[-1], column_of(view, "alpha")
+    assert np.array_equal(view.stream[-1][:, column], exported.io.channel("alpha", last)[0, :, 0])
+    assert type(exported.model).__name__ in view.subject
+    viewer = open_viewer(view, start=3)
+    assert "(layer" in viewer.page.locator(".tv-title").inner_text()
+    writes = [found[1] for found in viewer.run(WIRES)]
+    assert len(writes) == len(view.sublayers)
+    assert all(writes)
+
+
+def test_an_edited_export_shows_what_the_class_computes():
+    model = compiled("vanilla", features=2, ridge=5.0, steps=4, temperature=0.25)
+    exported = rf.export.to_hf(model, "bert")
+    before = trace_view(exported, TASK.X, TASK.y, TASK.Xq)
+    with torch.no_grad():
+        exported.model.encoder.layer[-1].attention.output.dense.weight.mul_(1.5)
+    after = trace_view(exported, TASK.X, TASK.y, TASK.Xq)
+    assert not after.holds
+    assert np.abs(after.predictions[-1] - before.predictions[-1]).max() > 1e-3
+
+
 def test_a_failed_certificate_is_red_and_says_so(open_viewer):
     model = compiled("softmax", features=2, ridge=0.01, steps=1, temperature=0.25)
     view = trace_view(model, TASK.X, TASK.y, TASK.Xq)

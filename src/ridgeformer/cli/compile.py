@@ -17,6 +17,7 @@ from ridgeformer.core.errors import InputError, ShapeError
 if TYPE_CHECKING:
     from ridgeformer.compiler import CompiledTransformer, Specification
     from ridgeformer.datasets import Split
+    from ridgeformer.export import Export
     from ridgeformer.kernels import Kernel
 
 __all__ = ["certify", "compile_", "explain", "run"]
@@ -178,7 +179,7 @@ def explain(
 
 
 def run(
-    directory: Directory,
+    directory: AnyDirectory,
     data: ui.Data,
     target: ui.Target = None,
     preprocessing: ui.Preprocessing = "auto",
@@ -189,21 +190,37 @@ def run(
 ) -> None:
     """Run a compiled model: training rows become support tokens, held-out rows query tokens.
 
+    Of an exported directory, the stock class runs, and the page shows its hidden states.
+
     Example: ridgeformer run model digits --html trace.html
     """
     with importing():
         from ridgeformer.compiler import load_model
+        from ridgeformer.compiler.compile import assemble
 
-    model = load_model(directory)
+    exported = _open_export(directory)
+    io = None if exported is None else exported.io
+    model = load_model(directory) if io is None else assemble(io.spec, io.carried, io.unsketched)
     split = _prepare_for(model.spec, data, target, preprocessing, max_rows, seed)
-    facts = _answers(model, split)
+    facts = _answers(model, exported, split)
     if html is not None:
         from ridgeformer.views.viewer import few_rows, trace_view, write_viewer
 
         X, y, Xq = few_rows(split.X, split.y, split.Xt, seed=seed)
-        view = trace_view(model, X, y, Xq, name=split.dataset.name)
+        view = trace_view(exported or model, X, y, Xq, name=split.dataset.name)
         facts |= {"page": str(write_viewer(view, html)), "watched": [len(X), len(Xq)]}
     ui.print_json(facts) if json else _show_answers(facts)
+
+
+def _open_export(directory: str) -> Export | None:
+    """Return the export in a directory, None if it holds none; only an export needs the library of its class."""
+    with importing():
+        from ridgeformer.export import FACTS
+
+        if not (Path(directory) / FACTS).exists():
+            return None
+        from ridgeformer.export import load_export
+    return load_export(directory)
 
 
 def _prepare_for(
@@ -226,8 +243,8 @@ def _prepare_for(
     return split
 
 
-def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
-    """Run the model and compare its predictions with the exact ones, or a program's with its interpreter's."""
+def _answers(model: CompiledTransformer, exported: Export | None, data: Split) -> dict[str, Any]:
+    """Run the model, or its export, and compare with the exact predictions, or a program's with its interpreter's."""
     import torch
 
     from ridgeformer.algorithms.written import WrittenAlgorithm
@@ -237,7 +254,8 @@ def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
 
     begin = time.perf_counter()
     with torch.no_grad():
-        outputs = model(data.X, data.y, data.Xt).to(torch.float64)
+        found = model(data.X, data.y, data.Xt) if exported is None else exported(data.X, data.y, data.Xt)[0]
+        outputs = found.to(torch.float64)
     seconds = time.perf_counter() - begin
     if written:
         exact = model.interpret(data.X, data.y, data.Xt).f[-1].to(torch.float64)
@@ -251,6 +269,7 @@ def _answers(model: CompiledTransformer, data: Split) -> dict[str, Any]:
         "notes": list(data.notes),
         "task": data.dataset.task,
         "program": model.program.name,
+        "class": None if exported is None else type(exported.model).__name__,
         "compared_with": "its interpreter" if written else "the direct solve",
         "steps": model.spec.steps,
         "supports": len(data.X),
@@ -268,7 +287,8 @@ def _show_answers(facts: dict[str, Any]) -> None:
     from ridgeformer.core.words import show_score
 
     score = show_score(facts["held_out_score"], facts["task"])
-    ui.out().print(f"\n[bold]The transformer reaches {score} on held-out rows.[/bold]")
+    name = facts["class"] or "The transformer"
+    ui.out().print(f"\n[bold]{name} reaches {score} on held-out rows.[/bold]")
     lines = {
         f"{facts['compared_with']} reaches": show_score(facts["direct_score"], facts["task"]),
         "largest difference between them": f"{facts['largest_difference']:.1e}; outputs are about "
@@ -312,10 +332,10 @@ def certify(
     with importing():
         from ridgeformer.compiler import certify as run_certify
         from ridgeformer.compiler import load_model
-        from ridgeformer.export import FACTS, certify_export, load_export
+        from ridgeformer.export import certify_export
 
-    if (Path(directory) / FACTS).exists():
-        exported = load_export(directory)
+    exported = _open_export(directory)
+    if exported is not None:
         split = _prepare_for(exported.io.spec, data, target, preprocessing, max_rows, seed)
         certificate = certify_export(exported, split.X, split.y, split.Xt, tolerance=tolerance)
     else:

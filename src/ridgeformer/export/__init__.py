@@ -8,6 +8,7 @@ TransformerLens; `interface` calls and reads them, `circuit` draws what is known
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ridgeformer.core.errors import InputError
 from ridgeformer.export.circuit import Circuit, CircuitEdge, CircuitNode
 from ridgeformer.export.hf import FACTS, TARGETS, TESTED, Export, to_hf, to_transformer_lens
 from ridgeformer.export.interface import Direction, Interface, LayerRecord
@@ -38,4 +39,9 @@ def __getattr__(name: str) -> Any:
     homes = {"certify_export": "certifying", "load_export": "saving"}
     if name not in homes:
         raise AttributeError(f"module 'ridgeformer.export' has no attribute {name!r}")
-    return getattr(import_module(f"ridgeformer.export.{homes[name]}"), name)
+    try:
+        return getattr(import_module(f"ridgeformer.export.{homes[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "transformers":
+            raise
+        raise InputError(f"transformers is not installed ({error}): install ridgeformer[hf].") from None

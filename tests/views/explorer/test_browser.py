@@ -42,7 +42,7 @@ def the_librarys(state):
     found = {
         "compiled transformer": model(task.X, task.y, task.Xq),
         "exact kernel ridge": rf.solve(kernel, task.X, task.y, ridge=state.ridge).predict(task.Xq),
-        "one softmax head (Nadaraya-Watson)": head.predict(task.Xq.numpy()),
+        "one softmax head": head.predict(task.Xq.numpy()),
     }
     return {name: np.asarray(values) + task.mean for name, values in found.items()}
 
@@ -180,6 +180,29 @@ def test_a_held_out_point_can_be_asked_about(explorer):
     assert f"Held-out point {explorer.state.point} is predicted" in explorer.text("#influence-says")
 
 
+def test_two_settings_stand_side_by_side(explorer):
+    explorer.open("steps=3")
+    assert not explorer.page.is_visible("#kept")
+    explorer.page.click("#keep")
+    explorer.settle().press("steps", "ArrowRight", times=6)
+    assert explorer.state == State(steps=9, against="steps=3")
+    assert np.allclose(explorer.traces("kept")["compiled transformer"]["y"], compute.run(State(steps=3)).predicted)
+    left, right = (explorer.page.locator(f"#{name}").bounding_box() for name in ("prediction", "kept"))
+    assert right["x"] > left["x"] + left["width"]
+    assert abs(right["y"] - left["y"]) < 1
+    assert violations(explorer.page) == []
+    explorer.page.click("#drop")
+    assert explorer.settle().state == State(steps=9)
+    assert not explorer.page.is_visible("#kept")
+
+
+def test_the_images_behind_a_digit_are_above_the_fold(explorer):
+    explorer.open("data=digits&rows=100&output=3&ridge=1&steps=16&point=28")
+    boxes = [image.bounding_box() for image in explorer.page.locator("#pictures img").all()]
+    assert len(boxes) == 7
+    assert all(box["y"] + box["height"] < 800 for box in boxes)
+
+
 def test_good_files_are_shown_and_bad_ones_refused(explorer, tmp_path):
     explorer.open()
     rows = np.random.default_rng(0).normal(size=(40, 3))
@@ -253,6 +276,8 @@ def test_a_phone_and_a_dark_room(explorer):
     phone = Explorer(browser, explorer.base, viewport={"width": 400, "height": 800}, color_scheme="dark").open()
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 400
     assert phone.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 21, 26)"
+    widths = {round(panel.bounding_box()["width"]) for panel in phone.page.locator(".panel:not(.unused)").all()}
+    assert widths == {round(phone.page.locator(".columns").bounding_box()["width"])}
     assert not phone.page.is_visible("#steps")
     phone.page.click("summary >> text=Settings")
     assert phone.page.is_visible("#steps")

@@ -36,7 +36,7 @@ def test_every_input_is_labelled():
 
 def test_every_plot_has_a_title_and_a_sentence():
     plots = [part.id for part in PARTS if isinstance(part, dcc.Graph)]
-    assert len(plots) == 6
+    assert len(plots) == 7
     for name in plots:
         assert {f"{name}-title", f"{name}-says"} <= set(map(str, IDS))
     described = [getattr(part, "aria-labelledby", "") for part in PARTS if isinstance(part, html.Div)]

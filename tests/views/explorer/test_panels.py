@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from ridgeformer.core.errors import RidgeformerError
 from ridgeformer.core.words import number
 from ridgeformer.views.explorer import panels
 from ridgeformer.views.explorer.compute import leave_one_out, look, run, spectrum
@@ -50,7 +51,7 @@ def test_a_curve_shows_the_run():
     for name, values in {
         "compiled transformer": found.predicted,
         "exact kernel ridge": found.exact,
-        "one softmax head (Nadaraya-Watson)": found.average,
+        "one softmax head": found.average,
         "training points": found.task.targets,
         "exact, without the point": left_out.exact - left_out.change[5],
         "truth": found.task.truth,
@@ -218,7 +219,7 @@ def drawn(height):
 
 
 def test_the_band_is_that_of_the_exact_fit_and_follows_the_points():
-    name = "90 % interval for a new point"
+    name = "90 % interval"
     low, high = leave_one_out(drawn(0.0)).band
     lower, upper = (trace for trace in figure_of("prediction", drawn(0.0))["data"] if trace["name"] == name)
     np.testing.assert_array_equal(lower["y"], low)
@@ -229,3 +230,28 @@ def test_the_band_is_that_of_the_exact_fit_and_follows_the_points():
     few = State(data="drawn", points=drawn(0.0).points[:8])  # 9 points are needed
     assert leave_one_out(few).band is None
     assert name not in traces(figure_of("prediction", few))
+
+
+def test_kept_settings_are_drawn_as_they_would_be_alone():
+    here, there = State(steps=20, against="steps=3"), State(steps=3)
+    shown, alone = traces(figure_of("kept", here)), traces(figure_of("prediction", there))
+    assert shown.keys() == alone.keys()
+    assert np.array_equal(shown["compiled transformer"]["y"], run(there).predicted)
+    assert np.array_equal(traces(figure_of("convergence", here))["kept settings"]["y"], run(there).errors)
+    assert sentence_of("kept", here).startswith("Different here, kept first: steps 3 → 20. Over the curve")
+    assert "nothing: move a control" in sentence_of("kept", replace(here, steps=3))
+
+
+def test_two_scatters_share_their_height():
+    here = State(data="diabetes", temperature=10.0, steps=2, against="data=diabetes&temperature=10&steps=12")
+    ranges = [figure_of(name, here)["layout"]["yaxis"]["range"] for name in ("prediction", "kept")]
+    assert ranges[0] == ranges[1]
+    heights = np.concatenate([run(one).predicted for one in (here, here.kept)])
+    assert ranges[0][0] < heights.min() < heights.max() < ranges[0][1]
+
+
+def test_refused_kept_settings_leave_the_rest_alone():
+    state = State(against="algorithm=neumann")
+    assert "kept settings" not in traces(figure_of("convergence", state))
+    with pytest.raises(RidgeformerError):
+        panels.PANELS["kept"](state)

@@ -147,6 +147,23 @@ def test_numbers_draw_too():
     assert len(after("remove", State(point=0)).points) == 23
 
 
+def test_settings_are_kept_swapped_and_dropped():
+    kept = after("keep", State(steps=5, point=2))
+    assert kept == State(steps=5, point=2, against="steps=5")
+    assert after("steps", kept, chosen={"steps": 9}).kept == State(steps=5)
+    assert after({"scene": "Momentum"}, kept) == settle(replace(PRESETS["Momentum"], against="steps=5"))
+    assert after("swap", State(steps=9, against="steps=5")) == State(steps=5, against="steps=9")
+    assert after("drop", kept) == State(steps=5, point=2)
+    with pytest.raises(InputError, match="keep some first"):
+        after("swap", State())
+
+
+def test_facts_stand_beside_those_of_the_kept_settings():
+    facts = headline(State(steps=20, against="steps=3"))[1]
+    alone = headline(State(steps=3))[1]
+    assert [fact.children[2].children for fact in facts] == [f"kept: {fact.children[0].children}" for fact in alone]
+
+
 def test_uploads_become_the_data():
     contents = "data:;base64,eCx5CjEsMgozLDQKNSw2Cg=="  # x,y and three rows
     event = take_file(contents, None, "tiny.csv")
@@ -179,7 +196,7 @@ def test_algorithms_that_an_attention_cannot_run_are_disabled():
 
 @pytest.mark.parametrize("name", PANELS)
 def test_panels_show_a_figure_and_a_sentence(name):
-    figure, said = _panel(name, State(steps=4))
+    figure, said = _panel(name, State(steps=4, against="steps=2"))
     assert figure["data"]
     assert said.endswith(".")
     json.dumps(figure)
@@ -190,7 +207,7 @@ def test_a_refused_state_is_a_sentence_everywhere(address):
     state = State.parse(address)
     assert headline(state)[0].endswith((".", "again."))
     assert headline(state)[1:] == ([], "")
-    shown_anyway = {"spectrum", "influence"} if address == "algorithm=neumann" else set()
+    shown_anyway = {"kept", *(("spectrum", "influence") if address == "algorithm=neumann" else ())}
     for name in PANELS:
         assert (_panel(name, state)[1] == BLOCKED) == (name not in shown_anyway)
     assert place(state) == (BLOCKED, "")
@@ -213,7 +230,7 @@ def test_a_first_page_is_told_everything():
 
 
 @pytest.mark.parametrize("before", [State(steps=4), State(data="digits", rows=40, point=3, steps=4)])
-@pytest.mark.parametrize("view", [{"sublayer": 9}, {"head": 1}, {"point": 1}])
+@pytest.mark.parametrize("view", [{"sublayer": 9}, {"head": 1}, {"point": 1}, {"against": "steps=2"}])
 def test_what_is_left_alone_would_have_been_the_same(before, view):
     after = replace(before, **view)
     told = _told(show(after.address, before.address))

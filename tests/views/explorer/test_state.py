@@ -88,3 +88,16 @@ def test_a_bad_address_is_refused_with_a_sentence(address, said):
 def test_what_is_looked_at_is_not_part_of_the_problem():
     assert State(sublayer=9, head=1, point=3, steps=5).problem == State(steps=5)
     assert State(data=DRAWN, points=((0.0, 1.0),)).problem.points == ((0.0, 1.0),)
+
+
+def test_kept_settings_are_part_of_the_address():
+    state = State(steps=9, against=State(ridge=0.01, data="wine").address)
+    assert State.parse(state.address) == state
+    assert state.kept == State(ridge=0.01, data="wine")
+    assert state.problem == State(steps=9)
+    assert State.parse("against=").kept == State()
+    assert State().kept is None
+    with pytest.raises(InputError, match="keep others in turn"):
+        State(against="against=steps%3D3")
+    with pytest.raises(InputError, match="colour"):
+        State(against="colour=red")

@@ -110,6 +110,7 @@ def fits_figure(audit: Audit) -> Figure:
         text=[show_score(fit.test_score, task) for fit in fits],
         textposition="inside",
         insidetextanchor="start",
+        textangle=0,
     )
     what = "balanced accuracy" if audit.field.balanced else "accuracy"
     unit = f"held-out {what}, %" if scale == 100 else "R² on held-out rows"

@@ -108,7 +108,7 @@ def limit_figure(regime: KernelRegime) -> Figure:
         at = regime.of(network)[0].at_widths
         widths = [width for width, _ in at]
         for name, dash, what in (
-            ("whitened", "solid", "as ridge regression sees it"),
+            ("whitened", "solid", "in a ridge fit"),  # short: phones cut long legends
             ("frobenius", "dot", "average entry"),
         ):
             shown.append([float(getattr(distances, name)) for _, distances in at])
@@ -265,7 +265,7 @@ def _malleability(found: Malleable | Skipped) -> list[Part]:
         f"How robust is such an explanation? The {found.moved} most influential of {found.rows} training rows are "
         f"moved a little, every feature by at most a fraction of its typical size ({found.typical:.3g} as the kernel "
         f"sees it), and the influences on {found.queries} held-out rows are computed again. A flip is an influence "
-        "whose sign changes. Two controls stand beside the two attacks: random noise of the same size and, for "
+        "whose sign changes. Each attack is compared with two controls: random noise of the same size and, for "
         "networks, re-initialised weights without any attack. A flip rate no larger than its controls says nothing "
         "about the attack.",
         Picture(
@@ -284,7 +284,7 @@ def flips_figure(found: Malleable) -> Figure:
     for control, words in CONTROLS.items():
         flips = [one for model in found.models if (one := found.of(model, found.sizes[0], control))]
         traces.append(_draw_bars(words, COLOURS[control], [one.model for one in flips], [one.shares for one in flips]))
-    return _grouped(traces, {"title": "influences whose sign changes, %", "range": [0, 101]})
+    return _grouped(traces, {"title": "sign changes, %", "range": [0, 101]})
 
 
 def _flips_caption(found: Malleable) -> str:

@@ -13,7 +13,10 @@ from ridgeformer.views.explorer.compute import compiled, width_range
 from ridgeformer.views.explorer.data import FUNCTIONS, load_regression
 from ridgeformer.views.explorer.state import ALGORITHMS, ATTENTIONS, DRAWN, LIMITS, SOURCES, State
 
-__all__ = ["PRESETS", "add_point", "apply", "pick_data", "pick_point", "remove_point", "scope", "settle", "shown"]
+__all__ = [
+    "PRESETS", "add_point", "apply", "keep", "pick_data", "pick_point", "pick_scene", "remove_point", "scope", "settle",
+    "shown", "swap",
+]  # fmt: skip
 
 SUGGESTED: dict[str, dict[str, Any]] = {
     "digits": {"rows": 100, "temperature": 0.5, "ridge": 1.0, "steps": 16},
@@ -147,6 +150,23 @@ def apply(state: State, chosen: Mapping[str, Any]) -> State:
         if above in known and changes.get(name, getattr(state, name)) not in known[above]:
             changes[name] = known[above][0]
     return settle(replace(state, **changes))
+
+
+def pick_scene(state: State, name: str) -> State:
+    """Return a scene; settings kept for comparison stay beside it."""
+    return settle(replace(PRESETS[name], against=state.against))
+
+
+def keep(state: State) -> State:
+    """Return the state with its own settings kept for comparison."""
+    return replace(state, against=state.problem.address)
+
+
+def swap(state: State) -> State:
+    """Return the kept settings, with those of the state kept instead."""
+    if state.kept is None:
+        raise InputError("no settings are kept for comparison: keep some first.")
+    return settle(replace(state.kept, against=state.problem.address))
 
 
 def pick_data(state: State, data: str) -> State:

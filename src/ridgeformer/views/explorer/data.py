@@ -126,11 +126,11 @@ def _load(data: str, rows: int, output: int, points: tuple[tuple[float, float], 
     return _rows(dataset, rows, output)
 
 
-def lift(x: Array) -> Tensor:
+def lift(x: Array, harmonics: int = HARMONICS) -> Tensor:
     """Return the features of positions in [-1, 1]: unit rows whose products are a Fejer kernel of the distance.
 
     A transformer's kernel is made of inner products, which one raw number serves badly. Sines and cosines up to a
-    quarter of a turn times `HARMONICS`, weighted so that x'z >= 0 falls with distance, serve it well.
+    quarter of a turn times `harmonics`, weighted so that x'z >= 0 falls with distance, serve it well.
 
     Example:
         >>> phi = lift(np.array([-0.3, 0.0, 0.8]))
@@ -138,7 +138,7 @@ def lift(x: Array) -> Tensor:
         (torch.Size([3, 9]), True)
     """
     angle = torch.from_numpy(np.asarray(x, dtype=np.float64)) * (pi / 2)
-    top = HARMONICS + 1
+    top = harmonics + 1
     columns = [torch.full_like(angle, sqrt(1 / top))]
     for j in range(1, top):
         weight = sqrt(2 * (top - j)) / top

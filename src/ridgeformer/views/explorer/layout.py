@@ -18,7 +18,7 @@ SLIDERS = ("rows", "ridge", "temperature", "steps", "width", "sublayer")
 INPUTS = (*CHIPS, *SLIDERS, "point")  # every control of a field of the state, by the name of that field
 GRAPH: Any = dict.fromkeys(("displayModeBar", "displaylogo", "scrollZoom", "doubleClick"), False) | {"responsive": True}
 
-HEIGHTS = {"wide": 430, "half": 460, "": 320}  # of the plots, in pixels, by the width of their panel
+HEIGHTS = {"lead": 430, "half": 460, "": 320}  # of the plots, in pixels, by the width of their panel
 LIVE: dict[str, Any] = {"aria-live": "polite"}  # announced by screen readers when it changes
 HELP = {
     "data": "Data",
@@ -57,13 +57,14 @@ def _button(label: str, name: str, **options: Any) -> html.Button:
 
 def _header() -> html.Header:
     scenes = [html.Button(name, id={"scene": name}, className="scene", type="button", n_clicks=0) for name in PRESETS]
+    game = html.A("Game: guess the algorithm", href="guess", className="scene game")
     brand = html.Div([html.Span("ridgeformer", className="brand"), html.Span("explore", className="sub")])
     return _styled(
         html.Header,
         "head",
         _styled(html.Div, "bar", brand, _programs(), _button("Copy link", "copy-link")),
         html.H1("A transformer that solves a regression", id="headline", **LIVE),
-        _styled(html.Nav, "scenes", *scenes, **{"aria-label": "Scenes worth seeing"}),
+        _styled(html.Nav, "scenes", *scenes, game, **{"aria-label": "Scenes worth seeing"}),
         html.Div(id="refusal", className="refusal", role="alert", hidden=True),
     )
 
@@ -151,10 +152,11 @@ def _panels() -> html.Main:
         html.Main,
         "panels",
         html.Div(id="facts", className="facts"),
-        _panel("prediction", "Three predictions, side by side", "wide", below=_drawing()),
+        _panel("prediction", "Three predictions", "lead", below=_drawing(), beside=_button("Keep to compare", "keep")),
+        _panel("kept", "The settings you kept", "lead", beside=(_button("Swap", "swap"), _button("Close", "drop"))),
+        _panel("influence", "Influence of the selected point", above=html.Div(id="pictures", className="pictures")),
         _panel("convergence", "Convergence against its bound"),
         _panel("spectrum", "Spectrum and dimension"),
-        _panel("influence", "Influence of the selected point", below=html.Div(id="pictures", className="pictures")),
         _styled(
             html.Section,
             "panel wide",
@@ -176,12 +178,17 @@ def _panels() -> html.Main:
     )
 
 
-def _panel(name: str, title: str, width: str = "", above: Any = None, below: Any = None) -> html.Section:
+def _panel(
+    name: str, title: str, width: str = "", above: Any = None, below: Any = None, beside: Any = ()
+) -> html.Section:
     graph = dcc.Graph(id=name, config=GRAPH, responsive=True, style={"height": f"{HEIGHTS[width]}px"})
     described: dict[str, Any] = {"aria-labelledby": f"{name}-title {name}-says"}
     sentence = html.P(id=f"{name}-says", className="says", **LIVE)
     shown = html.Div(graph, role="img", **described)
-    return _styled(html.Section, f"panel {width}", html.H2(title, id=f"{name}-title"), sentence, above, shown, below)
+    buttons = list(beside) if isinstance(beside, tuple) else [beside]
+    heading = html.H2(title, id=f"{name}-title")
+    top = _styled(html.Div, "bar", heading, _styled(html.Div, "inline", *buttons)) if buttons else heading
+    return _styled(html.Section, f"panel {width}", top, sentence, above, shown, below, id=f"{name}-field")
 
 
 def slider_text(name: str, value: int | float) -> str:

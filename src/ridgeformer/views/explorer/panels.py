@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import entropy
 
-from ridgeformer.core.errors import InputError
-from ridgeformer.core.words import count, number, percent
+from ridgeformer.core.errors import InputError, RidgeformerError
+from ridgeformer.core.words import count, listed, number, percent
 from ridgeformer.views.explorer.compute import BAND, ModelRun, SublayerView, leave_one_out, look, run, spectrum
 from ridgeformer.views.explorer.data import Regression
 from ridgeformer.views.explorer.state import State
 from ridgeformer.views.figures import PALETTE, Axis, Figure, Trace, bars, curve, draw, heat_map, log_axis, vertical_line
 from ridgeformer.views.parts import Thumbnail
 
-__all__ = ["PANELS", "VIEW_FIELDS", "describe_headline", "empty_figure", "influence_images", "relative"]
+__all__ = ["PANELS", "VIEW_FIELDS", "describe_headline", "empty_figure", "influence_images", "kept_run", "relative"]
 
 Array = NDArray[np.float64]
 Panel = tuple[Figure, str]
 
 TRANSFORMER, HEAD, EXACT, ASKED, BOUND = PALETTE
 POINT = "#76839a"
+KEPT = "#76839a"
 PALE = "rgba(47, 158, 119, 0.13)"
-ONE_HEAD = "one softmax head (Nadaraya-Watson)"
+ONE_HEAD = "one softmax head"  # short: plotly gives every entry of a legend the room of the longest
 NEAR = 0.01  # predictions within this fraction of their typical size look the same on the page
 GHOSTS = 5  # earlier steps drawn faintly
 CROWDED = 60
@@ -35,9 +37,9 @@ NAMED, EACH = 6, 3
 
 PANEL: dict[str, Any] = {
     "height": None,
-    "margin": {"l": 62, "r": 12, "t": 12, "b": 50},
+    "margin": {"l": 52, "r": 8, "t": 12, "b": 46},
     "dragmode": False,
-    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 11.5}},
 }
 MAP = PANEL | {"hovermode": "closest", "showlegend": False}
 
@@ -71,7 +73,7 @@ def prediction(state: State) -> Panel:
     where = "curve" if found.task.line else count(len(found.exact), "held-out point")
     return (_on_a_line if found.task.line else _against_truth)(state, found), (
         f"Over the {where} the transformer is at most {number(found.distance(found.predicted))} from exact kernel "
-        f"ridge regression, and {ONE_HEAD} at most {number(found.distance(found.average))}.{narrow}"
+        f"ridge regression, and {ONE_HEAD} (Nadaraya-Watson) at most {number(found.distance(found.average))}.{narrow}"
     )
 
 
@@ -85,7 +87,7 @@ def _on_a_line(state: State, found: ModelRun) -> Figure:
     except InputError:  # of a singular system, for one: the curves are there, the band is not
         band = None
     if band is not None:
-        name = f"{percent(BAND)} interval for a new point"
+        name = f"{percent(BAND)} interval"
         traces.append(curve(grid, band[0], name, EXACT, width=0, hoverinfo="skip", showlegend=False))
         traces.append(curve(grid, band[1], name, EXACT, width=0, hoverinfo="skip", fill="tonexty", fillcolor=PALE))
     if task.truth is not None:
@@ -120,6 +122,10 @@ def _against_truth(state: State, found: ModelRun) -> Figure:
     classes = len(found.task.outputs) > 1 and set(np.unique(truth)) <= {-1.0, 1.0}
     x = truth + (np.linspace(-0.35, 0.35, len(truth)) if classes else 0.0)  # else two columns would hide most points
     ends = np.array([min(truth.min(), found.exact.min()), max(truth.max(), found.exact.max())])
+    other = kept_run(state)
+    shown = [one for one in (found, other) if one is not None and one.task is found.task]
+    heights = np.concatenate([part for one in shown for part in (one.exact, one.average, one.predicted)])
+    room = 0.05 * float(np.ptp(heights)) or 1.0
     wide = {"color": EXACT, "size": 16, "opacity": 0.4}
     cross = {"color": HEAD, "size": 7, "symbol": "x-thin", "line": {"color": HEAD, "width": 2}}
     traces = [
@@ -133,7 +139,45 @@ def _against_truth(state: State, found: ModelRun) -> Figure:
         names = found.task.outputs
         rest = names[1 - state.output] if len(names) == 2 else "the rest"
         axis |= {"tickvals": [-1, 1], "ticktext": [f"{rest} (-1)", f"{names[state.output]} (+1)"]}
-    return draw(traces, axis, "prediction", **PANEL, hovermode="closest")
+    height: Axis = {"title": "prediction", "range": [float(heights.min()) - room, float(heights.max()) + room]}
+    return draw(traces, axis, height, **PANEL, hovermode="closest")
+
+
+def kept_run(state: State) -> ModelRun | None:
+    """Return the run of the settings kept for comparison; None without them, or where the library refuses them."""
+    if state.kept is None:
+        return None
+    try:
+        return run(state.kept)
+    except RidgeformerError:
+        return None
+
+
+def kept(state: State) -> Panel:
+    """Return the three predictions of the settings kept for comparison, and what differs."""
+    other = state.kept
+    if other is None:
+        return empty_figure("no settings are kept"), "Keep settings to see them beside those that follow."
+    figure, sentence = prediction(replace(other, against=state.problem.address))
+    changed = listed(describe_changes(other, state)) or "nothing: move a control, or click a scene"
+    return figure, f"Different here, kept first: {changed}. {sentence}"
+
+
+COMPARED = ("data", "rows", "output", "kernel", "attention", "algorithm", "ridge", "temperature", "steps", "width")
+
+
+def describe_changes(before: State, after: State) -> list[str]:
+    """Return the settings that differ between two states.
+
+    Example:
+        >>> describe_changes(State(), State(ridge=0.01, algorithm="nesterov"))
+        ['algorithm cg → nesterov', 'ridge 0.1 → 0.01']
+    """
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in COMPARED]
+    words = [(name, *("full" if one is None else f"{one:g}" if isinstance(one, float) else str(one).replace("_", " ")
+                      for one in values)) for name, *values in pairs]  # fmt: skip
+    found = [f"{name} {was} → {now}" for name, was, now in words if was != now]
+    return [*found, "points"] if before.points != after.points and before.data == after.data else found
 
 
 def convergence(state: State) -> Panel:
@@ -146,6 +190,11 @@ def convergence(state: State) -> Panel:
         curve(steps, found.bound, "bound", BOUND, width=2, dash="dash"),
         curve(steps, errors, "relative error", TRANSFORMER, markers=len(steps) <= CROWDED // 2),
     ]
+    other = kept_run(state)
+    if other is not None and len(other.errors):
+        steps_there, errors_there = np.arange(1.0, len(other.errors) + 1), np.maximum(other.errors, 1e-17)
+        traces.insert(0, curve(steps_there, errors_there, "kept settings", KEPT, width=2, dash="dot"))
+        errors = np.concatenate([errors, errors_there])
     allowed = number(found.bound[-1]) if np.isfinite(found.bound[-1]) else "any error"
     kept = "below" if bool((found.errors <= found.bound).all()) else "ABOVE"
     unmet = "" if found.holds else f" The bound's condition is not met here: {found.promise}."
@@ -320,6 +369,7 @@ def empty_figure(text: str) -> Figure:
 
 PANELS: dict[str, Callable[[State], Panel]] = {
     "prediction": prediction,
+    "kept": kept,
     "convergence": convergence,
     "spectrum": eigenvalues,
     "influence": influence,
@@ -329,9 +379,12 @@ PANELS: dict[str, Callable[[State], Panel]] = {
 """Panel by name: a figure and a sentence of a state."""
 
 VIEW_FIELDS = {
-    "prediction": ("point",),
+    "headline": ("against",),
+    "prediction": ("point", "against"),
+    "kept": ("against",),
+    "convergence": ("against",),
     "influence": ("point",),
     "stream": ("sublayer", "head"),
     "pattern": ("sublayer", "head"),
 }
-"""Fields of the state, beside the problem itself, that a panel depends on."""
+"""Fields of the state, beside the problem itself, that a panel or the headline depends on."""

@@ -10,6 +10,7 @@ import logging
 import socket
 import webbrowser
 from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -27,8 +28,16 @@ from ridgeformer.views.explorer import controls
 from ridgeformer.views.explorer import state as states
 from ridgeformer.views.explorer.compute import ModelRun, certify_run, look, run
 from ridgeformer.views.explorer.data import FUNCTIONS, MOST_BYTES, receive
+from ridgeformer.views.explorer.guess.routes import add_game
 from ridgeformer.views.explorer.layout import CHIPS, INPUTS, SLIDERS, page, slider_text
-from ridgeformer.views.explorer.panels import PANELS, VIEW_FIELDS, describe_headline, empty_figure, influence_images
+from ridgeformer.views.explorer.panels import (
+    PANELS,
+    VIEW_FIELDS,
+    describe_headline,
+    empty_figure,
+    influence_images,
+    kept_run,
+)
 from ridgeformer.views.explorer.programs import add_programs
 from ridgeformer.views.figures import packed
 from ridgeformer.views.parts import png
@@ -64,8 +73,8 @@ HEADERS = {
 
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
-FIELDS = ("output", "head", "draw", "remove", "rows", "steps")
-"""Fields that are hidden where there is nothing to choose."""
+FIELDS = ("output", "head", "draw", "remove", "rows", "steps", "kept")
+BUTTONS = ("add", "remove", "keep", "swap", "drop")
 
 CHANGING = 4  # leading outputs of `choose` (state, refusal, control values) that are always sent
 BLOCKED = "the settings above are refused, so there is nothing to show"
@@ -83,6 +92,7 @@ def build(host: str = "127.0.0.1") -> Dash:
     app.layout = page
     register(app)
     add_programs(server)
+    add_game(server)
 
     @server.before_request  # type: ignore[untyped-decorator]
     def refuse_other_names() -> None:
@@ -144,8 +154,7 @@ def register(app: Dash) -> None:
         {name: Output(f"{name}-field", "className") for name in FIELDS},
         Input("location", "search"),
         Input("event", "data"),
-        Input("add", "n_clicks"),
-        Input("remove", "n_clicks"),
+        {name: Input(name, "n_clicks") for name in BUTTONS},
         Input({"scene": ALL}, "n_clicks"),
         {name: Input(name, "value") for name in INPUTS},
         State("state", "data"),
@@ -191,7 +200,7 @@ def next_state(
     if trigger in (None, "location"):
         return controls.settle(states.State.parse(given["search"] or ""))
     if isinstance(trigger, dict):
-        return controls.settle(controls.PRESETS[trigger["scene"]])
+        return controls.pick_scene(current, trigger["scene"])
     if trigger == "event":
         event = given["event"] or {}
         if "refused" in event:
@@ -205,8 +214,10 @@ def next_state(
         if given["x"] is None or given["y"] is None:
             raise InputError("give both x and y, between -10 and 10, to add a point.")
         return controls.add_point(current, float(given["x"]), float(given["y"]))
-    if trigger == "remove":
-        return controls.remove_point(current)
+    if trigger in ("remove", "keep", "swap"):
+        return {"remove": controls.remove_point, "keep": controls.keep, "swap": controls.swap}[trigger](current)
+    if trigger == "drop":
+        return replace(current, against=None)
     return controls.apply(current, chosen)
 
 
@@ -224,7 +235,7 @@ def take_file(contents: Any, target: Any, name: Any) -> Any:
 
 
 def choose(
-    search: Any, event: Any, added: Any, removed: Any, scenes: Any,
+    search: Any, event: Any, clicks: Any, scenes: Any,
     chosen: dict[str, Any], current: Any, x: Any, y: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the page of the state after an event; an event that is refused leaves the state and says why."""
@@ -261,6 +272,7 @@ def _page_of(state: states.State, chosen: dict[str, Any], refusal: str) -> tuple
         "remove": ("inline", drawable),
         "rows": ("field", state.data != states.DRAWN),
         "steps": ("field", isinstance(resolve(state.algorithm), Iterative)),
+        "kept": ("panel lead", state.against is not None),
     }
     return (
         state.address,
@@ -327,7 +339,7 @@ def headline(state: states.State) -> tuple[str, list[Any], str]:
         found = run(state)
     except RidgeformerError as error:
         return _sentence(error), [], ""
-    return describe_headline(state), _facts(found), " ".join(found.task.notes)
+    return describe_headline(state), _facts(found, kept_run(state)), " ".join(found.task.notes)
 
 
 def show_pictures(state: states.State) -> list[Any]:
@@ -369,9 +381,23 @@ def _panel(name: str, state: states.State) -> tuple[Any, str]:
     return packed(figure), sentence
 
 
-def _facts(run: ModelRun) -> list[Any]:
+def _facts(found: ModelRun, kept: ModelRun | None) -> list[Any]:
+    """Return the numbers of a run, each with that of the kept settings under it."""
+    here, there = _facts_of(found), {} if kept is None else _facts_of(kept)
+    return [
+        _fact(name, value, label, f"kept: {there[name][0]}" if name in there else "")
+        for name, (value, label) in here.items()
+    ]
+
+
+def _fact(name: str, value: str, label: str, kept: str) -> html.Div:
+    beside = [html.Em(kept)] if kept else []
+    return html.Div([html.Strong(value, id=f"fact-{name}"), html.Span(label), *beside], className="fact")
+
+
+def _facts_of(run: ModelRun) -> dict[str, tuple[str, str]]:
     budget = run.budget
-    facts = {
+    return {
         "distance": (number(run.distance(run.predicted)), "largest distance from exact"),
         "error": (number(float(run.errors[-1])) if len(run.errors) else "none", "relative error"),
         "bound": (number(float(run.bound[-1])) if len(run.bound) else "none", "its bound"),
@@ -379,10 +405,6 @@ def _facts(run: ModelRun) -> list[Any]:
         "width": (f"{budget.width}", f"width: {run.features[1]} features + {budget.width - run.features[1]}"),
         "layers": (f"{budget.sublayers}", f"sublayers, {budget.nonzeros:,} weights not zero"),
     }
-    return [
-        html.Div([html.Strong(value, id=f"fact-{name}"), html.Span(label)], className="fact")
-        for name, (value, label) in facts.items()
-    ]
 
 
 def _sentence(error: RidgeformerError) -> str:

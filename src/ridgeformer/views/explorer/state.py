@@ -67,6 +67,7 @@ class State:
         head: Which of its heads.
         point: The selected point: a training point of one-dimensional data, else a held-out one; or None.
         points: Drawn points (x, y), for the data "drawn".
+        against: Address of the settings kept for comparison, or None.
 
     Example:
         >>> State(ridge=0.01, steps=12).address
@@ -90,6 +91,7 @@ class State:
     head: int = 0
     point: int | None = None
     points: tuple[tuple[float, float], ...] = ()
+    against: str | None = None
 
     def __post_init__(self) -> None:
         sources = (self.data,) if UPLOAD.fullmatch(self.data) else SOURCES
@@ -110,6 +112,8 @@ class State:
             raise InputError(f"there are {len(self.points)} drawn points; at most {MOST_ROWS} are shown.")
         if any(not (abs(x) <= PLANE and abs(y) <= PLANE) for x, y in self.points):
             raise InputError(f"a drawn point lies outside {-PLANE:g} to {PLANE:g}: draw it nearer to the others.")
+        if self.kept is not None and self.kept.against is not None:
+            raise InputError("the settings kept for comparison keep others in turn: compare two at a time.")
 
     @property
     def address(self) -> str:
@@ -120,7 +124,12 @@ class State:
     @property
     def problem(self) -> State:
         """The same regression and transformer, whatever is being looked at."""
-        return replace(self, sublayer=State.sublayer, head=0, point=None)
+        return replace(self, sublayer=State.sublayer, head=0, point=None, against=None)
+
+    @property
+    def kept(self) -> State | None:
+        """The settings kept for comparison."""
+        return None if self.against is None else State.parse(self.against)
 
     @classmethod
     def parse(cls, address: str) -> State:
@@ -177,7 +186,7 @@ def _points(name: str, text: str) -> tuple[tuple[float, float], ...]:
 
 
 READERS: dict[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys(("data", "kernel", "attention", "algorithm", "sketch"), lambda name, text: text),
+    **dict.fromkeys(("data", "kernel", "attention", "algorithm", "sketch", "against"), lambda name, text: text),
     **dict.fromkeys(("rows", "output", "steps", "width", "sublayer", "head", "point"), partial(_number, whole=True)),
     **dict.fromkeys(("ridge", "temperature"), _number),
     "points": _points,

@@ -1,6 +1,8 @@
 // Attention patterns: the weights of every head, one row spelled out as arithmetic, and switches that ablate heads.
 
 const attention = {
+  PLURALS: { query: "queries" },
+
   draw() {
     const { time } = state, sublayer = sublayers[time - 1], heads = sublayer && data.modules[sublayer.module].heads;
     find(".tv-attention").classList.toggle("tv-none", !heads);
@@ -46,10 +48,16 @@ const attention = {
     const readers = visible.filter(i => visible.some(j => mask[i * n + j])), sources = visible.filter(j => readers.some(i => mask[i * n + j]));
     let largest = 0;
     for (const i of readers) for (const j of sources) largest = Math.max(largest, Math.abs(P[i * n + j]));
-    const size = 12, left = 58, top = 14, width = left + sources.length * size + 14;
+    const size = 12, left = 58, top = 25, width = left + sources.length * size + 14;
     const node = svg("svg", { class: "tv-matrix", style: `max-width: ${1.15 * width}px`, viewBox: `0 0 ${width} ${top + readers.length * size + 4}`, role: "group", "aria-label": `Weights of head ${head.name}` });
     const starts = (list, place) => list.forEach((token, n) => { if (!n || tokens[list[n - 1]].role !== tokens[token].role) place(tokens[token].role, n); });
-    starts(sources, (role, n) => node.append(svg("text", { x: left + n * size, y: 9 }, sources.filter(j => tokens[j].role === role).length > 3 ? `${role}s` : role === "aggregator" ? "agg" : role)));
+    const ends = [-1, -1]; // of the labels in two rows: one that would touch its neighbour moves up
+    starts(sources, (role, n) => {
+      const many = sources.filter(j => tokens[j].role === role).length > 3, name = many ? this.PLURALS[role] ?? `${role}s` : role === "aggregator" ? "agg" : role;
+      const x = left + n * size, level = x > ends[0] ? 0 : 1;
+      ends[level] = x + 6 * name.length;
+      node.append(svg("text", { x, y: level ? 9 : 20, class: "tv-source-label" }, name));
+    });
     starts(readers, (role, n) => node.append(svg("text", { x: 0, y: top + n * size + 9 }, role)));
     readers.forEach((i, row) => {
       const group = svg("g", { tabindex: 0, role: "button", "data-token": i, "aria-label": this.sentence(head, P, i, sources), class: i === state.token ? "tv-chosen" : null });

@@ -74,13 +74,13 @@ const number = {
     const scale = term.scale === 1 ? "" : `${show(term.scale)} × `, holder = engine.holder(time - 1, term.column);
     const name = holder ? channelName(holder, term.column) : `column ${term.column}`;
     return html("button", { type: "button", class: "tv-term", title: `Head ${term.head}; go to where this number was made`, on: { click: () => jump(term.token, term.column, time - 1) } },
-      html("span", {}, `${tokens[term.token].label} · ${name}`), html("span", {}, `${scale}${show(term.weight)} × ${show(term.value)} =`));
+      html("span", {}, `${tokens[term.token].label} · ${name}`), html("span", {}, `${scale}${show(term.weight, 3)} × ${show(term.value, 3)}\u00a0=`));
   },
 
   gated(term, time) {
-    const scale = term.scale === 1 ? "" : ` × ${show(term.scale)}`, gate = { identity: "", reciprocal: "1/", silu: "silu", relu: "relu" }[term.gate];
+    const scale = term.scale === 1 ? "" : ` ×\u00a0${show(term.scale)}`, gate = { identity: "", reciprocal: "1/", silu: "silu", relu: "relu" }[term.gate];
     const names = html("span", {}, ...this.side(term.a, term, time, ""), " × ", ...this.side(term.b, term, time, gate));
-    return html("div", { class: "tv-term" }, names, html("span", {}, `${show(term.left)} × ${show(term.right)}${scale} =`));
+    return html("div", { class: "tv-term" }, names, html("span", {}, `${show(term.left, 3)} × ${show(term.right, 3)}${scale}\u00a0=`));
   },
 
   /** One side of a gated unit: multiples of channels, each leading to where it was made. */

@@ -14,11 +14,13 @@ from torch import Tensor
 
 from ridgeformer.compiler import Certificate, CompiledTransformer, certify
 from ridgeformer.compiler.certificate.problem import carried_features, pose
+from ridgeformer.compiler.compile import assemble
 from ridgeformer.compiler.layout import lives
 from ridgeformer.compiler.sublayers import AttentionSublayer, GatedMLP
 from ridgeformer.core.checks import ArrayLike, as_tensor, whole
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.export import Export
 from ridgeformer.language.expressions import SMALLEST_DIVISOR
 from ridgeformer.language.program import Attend, Gate, Record
 from ridgeformer.language.roles import QUERY, SUPPORT, Tokens
@@ -135,7 +137,7 @@ class TraceView:
 
 
 def trace_view(
-    model: CompiledTransformer,
+    model: CompiledTransformer | Export,
     X: ArrayLike,
     y: ArrayLike,
     Xq: ArrayLike,
@@ -146,10 +148,13 @@ def trace_view(
     shown: int = 5,
     certificate: Certificate | None = None,
 ) -> TraceView:
-    """Run a compiled transformer on one task and keep everything a page shows of it.
+    """Run a compiled or an exported transformer on one task and keep everything a page shows of it.
+
+    Of an export, what stands after a layer is read from the hidden states of its stock class, and what stands within a
+    layer, which these do not show, comes from the compiled weights; predictions and certificate are the class's own.
 
     Args:
-        model: A compiled model.
+        model: A compiled model, or one in a stock class.
         X: Supports, (k, features), at most 64: `few_rows` takes a sample.
         y: Targets, (k,) or (k, outputs).
         Xq: Queries, (q, features).
@@ -170,6 +175,9 @@ def trace_view(
         >>> view.sublayers[4].title, view.stream.shape[0] == len(view.sublayers) + 1
         ('CG step 1 of 2: undo normalisation', True)
     """
+    exported = model if isinstance(model, Export) else None
+    if isinstance(model, Export):
+        model = assemble(model.io.spec, model.io.carried, model.io.unsketched)
     X, y, Xq = model._check(X, y, Xq).given
     if X.ndim != 2:
         raise ShapeError(f"X has shape {tuple(X.shape)}; a viewer shows one task: give one of them.")
@@ -177,26 +185,33 @@ def trace_view(
         raise InputError(f"{len(X)} supports are too many to watch; at most {MOST_SUPPORTS}: take a sample (few_rows).")
     tokens = model.tokens(len(X), len(Xq))
     exact, smoother, averager = _compared(model, X, y, Xq)
-    certificate = certify(model, X, y, Xq) if certificate is None else certificate
+    if certificate is None:
+        certificate = certify(model, X, y, Xq) if exported is None else exported.certify(X, y, Xq)
     states = [model.stream(X, y, Xq)]
     with torch.no_grad():
         trace = model.run_with_hook(lambda place, sublayer, before, after: states.append(after), X, y, Xq)
+    predictions, sublayers, subject = trace.f, _sublayers(model, modules := _modules(model)), certificate.subject
+    if exported is not None:
+        predictions, states = _read_class(exported, model, (X, y, Xq), states)
+        sublayers = tuple(
+            replace(one, title=f"{one.title} (layer {exported.io.layers[one.place][0]})") for one in sublayers
+        )
+        subject = f"{type(exported.model).__name__}, read from its hidden states after every layer: {subject}"
     bound = certificate.curves.get("prediction per step")
     record = next(i for _, i in model.program.timeline() if isinstance(i, Record) and i.name == "f")
-    modules = list(dict.fromkeys(sublayer for _, _, sublayer in model.schedule if sublayer is not None))
     return TraceView(
         name=name,
         program=model.program.name,
-        subject=certificate.subject,
+        subject=subject,
         tokens=_tokens(tokens, labels, whole(shown, "shown", 1)),
         channels=_channels(model),
         born=tuple(name for name, channel in model.program.channels.items() if channel.source is not None),
-        sublayers=_sublayers(model, modules),
+        sublayers=sublayers,
         modules=tuple(sparse_sublayer(module) for module in modules),
         stream=_array(torch.stack(states)),
         reading=(model.layout.columns[record.channel], record.scale),
         targets=_array(y),
-        predictions=_array(trace.f),
+        predictions=_array(predictions),
         exact=exact,
         smoother=smoother,
         averager=averager,
@@ -206,6 +221,29 @@ def trace_view(
         holds=certificate.holds,
         at=_positions(at, X, Xq),
     )
+
+
+def _modules(model: CompiledTransformer) -> list[AttentionSublayer | GatedMLP]:
+    """Return the sublayers with weights of their own; tied steps share one."""
+    return list(dict.fromkeys(sublayer for _, _, sublayer in model.schedule if sublayer is not None))
+
+
+def _read_class(
+    exported: Export, model: CompiledTransformer, task: tuple[Tensor, Tensor, Tensor], states: list[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    """Return predictions after every step and the stream, both from the hidden states of a stock class.
+
+    Hidden state s is the stream after the sublayers of the first s layers; `states` fills what lies within a layer.
+    """
+    io, hidden = exported.io, exported.hidden_states(*task)
+    layers = [io.layers[f"{section}.{instruction.name}"][0] for section, instruction, _ in model.sublayers]
+    found = [state.clone() for state in states]
+    for s, state in enumerate(hidden):
+        passed = sum(layer < s for layer in layers)
+        for name in model.program.channels:
+            if any(s in life for life in io.directions[name].life):
+                found[passed][:, list(model.layout.columns[name])] = io.channel(name, state)[0].to(found[passed].dtype)
+    return io.trace(hidden).values["f"][:, 0], found
 
 
 def _compared(model: CompiledTransformer, X: Tensor, y: Tensor, Xq: Tensor) -> tuple[Array, Array | None, Array | None]:
