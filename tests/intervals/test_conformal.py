@@ -223,10 +223,9 @@ def test_what_a_method_needs_is_asked_for():
         fit.interval(Xq, 0.8).covers(yq[:2])
 
 
-@pytest.mark.parametrize("algorithm", [rf.ConjugateGradients(steps=2), "nystrom"])
-def test_a_fit_that_is_not_exact_is_refused(algorithm):
+def test_a_fit_that_is_not_exact_is_refused():
     X, y, Xq, _ = task(60, 2, 0)
-    fit = rf.solve(KERNEL, X, y, 1e-6, algorithm=algorithm)
+    fit = rf.solve(KERNEL, X, y, 1e-6, algorithm=rf.ConjugateGradients(steps=2))
     with pytest.raises(InputError, match="leave-one-out needs the exact fit"):
         fit.interval(Xq)
     with pytest.raises(InputError, match="leave-one-out needs the exact fit"):

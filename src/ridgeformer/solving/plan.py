@@ -41,10 +41,10 @@ FACTORISED = 2**26
 FIRST_CENTRES = 256
 """Where doubling begins."""
 
-SAMPLED_ROWS, LOCAL_ROWS = 512, 2000
+SAMPLED_ROWS, LOCAL_ROWS = 512, 1000
 """Rows from which the error of a fit on centres is estimated, where their columns are factorised and where not."""
 
-BLOCK = 2**16
+BLOCK = 2**18
 """Rows that a pass over them works on before the next are touched; they may be on disk."""
 
 LEAN = 0.75

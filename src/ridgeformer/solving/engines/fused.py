@@ -31,7 +31,7 @@ __all__ = ["Fused", "FusedRows", "fuses"]
 WIDEST = 128
 """With more features a matrix product is faster."""
 
-TASK = 2**15
+TASK = 2**16
 """Numbers of X that a thread takes at a time; torch would share out more among threads of its own."""
 
 STRETCH = 2048
