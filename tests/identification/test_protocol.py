@@ -225,5 +225,5 @@ def test_the_same_distance_by_noise_of_calls_is_named_with_its_resolution():
     found = ask(noisy)
     assert "ridge" in found.verdict.families
     assert found.verdict.unexplained > 4e-4  # more than a deterministic model may leave
-    assert found.verdict.resolution < 0.03
+    assert 0.005 < found.verdict.resolution < 0.03  # no finer than the noise allows
     assert "the two agree to within" in found.sentences[0]

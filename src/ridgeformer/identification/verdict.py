@@ -95,7 +95,8 @@ class BehaviourVerdict:
         unexplained: Fraction left unexplained by the best candidate, noise of the model included.
         unexplained_bound: The 97.5 % bound of it.
         resolution: Upper bound on the systematic distance from the best candidate, as a fraction of the model's own
-            size: what is left after the noise that repeated calls show. The answer holds to within this.
+            size: what is left after the noise that repeated calls show, or what that noise can hide, whichever is more.
+            The answer holds to within this.
         coordinates: One for every other candidate.
     """
 
@@ -177,7 +178,7 @@ def judge(
     systematic = (excess.mean(1) / V).clamp_min(0).sqrt()
     chance = (2 / f.shape[1]) ** 0.5 * float(spread.norm()) / len(f) / V  # of the mean of `excess`, by noise alone
     rejected = (systematic > thresholds.misfit) & (systematic.square() > thresholds.sigmas * chance)
-    apart = (_upper_mean(excess[star], weights, tail) / V) ** 0.5
+    apart = max(_upper_mean(excess[star], weights, tail) / V, thresholds.sigmas * chance) ** 0.5
     excluded = rejected | (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
     excluded &= ~same
     excluded[star] = False

@@ -154,8 +154,8 @@ STUDY = Study(
             [
                 *_linear([1, 2, 3, 4], 10.0, 16_000),
                 *_linear([1, 2, 3, 4], 1.0, 16_000),
-                *_softmax([2, 4, 6], 4000, [False, True]),
-                *_process(4000),
+                *_softmax([2, 4, 6], 2000, [False, True]),
+                *_process(2000),
             ],
             seeds=3,
         ),
