@@ -12,7 +12,7 @@ from ridgeformer.datasets import Dataset, Split
 from ridgeformer.influence import answer as answer_module
 from ridgeformer.influence.answer import ask, ask_network
 from ridgeformer.regime import Architecture, CustomArchitecture, OutputDistance, Training, empirical_ntk, train
-from ridgeformer.solving import solve
+from ridgeformer.solving import Status, solve
 from ridgeformer.solving.tuning import choose_attention
 
 
@@ -224,3 +224,17 @@ def test_a_dead_network_is_refused():
 
     with pytest.raises(errors.InputError, match="dead"):
         ask_network(WINE, 7, CustomArchitecture(dead), **SMALL, width=16, training=STILL)
+
+
+def test_a_ridge_that_float64_does_not_carry_is_raised_and_that_is_said(monkeypatch):
+    ridges = []
+
+    def breaks_down_once(kernel, X, y, ridge, **options):
+        fit = solve(kernel, X, y, ridge, **options)
+        ridges.append(ridge)
+        return fit if len(ridges) > 1 else replace(fit, status=Status.BREAKDOWN)
+
+    monkeypatch.setattr(answer_module, "solve", breaks_down_once)
+    found = ask_network(WINE, 7, Architecture("relu", scale=1.0), **SMALL, width=64, training=STILL)
+    assert found.ridge == ridges[1] == 10 * ridges[0]
+    assert any("float64 does not determine influences" in note for note in found.notes)

@@ -303,12 +303,17 @@ def ask_network(
         )
     name = f"the tangent kernel of {model or getattr(architecture, 'name', 'your network')} of width {width:,}"
     fit, smooth = solve(kernel, seen, split.y, measured.ridge, algorithm="direct"), isinstance(kernel, NetworkNTK)
+    while not fit.converged and fit.ridge < float(kernel.diagonal(seen).mean()):
+        fit = solve(kernel, seen, split.y, 10 * fit.ridge, algorithm="direct")
     answer = explain(split, fit, -1, count, query=query, model=name, robustness=smooth)
-    notes = (f"The network had {training}.", f"The network itself says {split.describe_outputs(outputs)}.")
+    notes = [f"The network had {training}.", f"The network itself says {split.describe_outputs(outputs)}."]
+    if fit.ridge > measured.ridge:
+        raised = f"The ridge is {fit.ridge:.2g}: at {measured.ridge:.2g}, which predicts nearly best, float64 does not"
+        notes.append(f"{raised} determine influences.")
     warning = None
     if why := obstacles(measured):
         warning = (
             f"Warning: on these data the network is not the kernel machine that its tangent kernel describes, because "
             f"{' and '.join(why)}. What follows is true of the kernel, and may not be of the network."
         )
-    return replace(answer, warning=warning, notes=notes + answer.notes)
+    return replace(answer, warning=warning, notes=(*notes, *answer.notes))
