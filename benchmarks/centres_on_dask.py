@@ -51,7 +51,7 @@ def table(rows: int, features: int, partitions: int) -> da.Array:
 
 
 def fit(workers: int, given: argparse.Namespace, kill: bool = False) -> dict[str, Any]:
-    """Return seconds, steps and coefficients of a fit by so many workers of one thread each."""
+    """Fit on this number of single-threaded workers; return seconds, steps and coefficients."""
     with (
         distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster) as client,

@@ -44,7 +44,7 @@ def draw(piece: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def generate(path: Path, gigabytes: float) -> int:
-    """Write about so many gigabytes, and return the number of rows."""
+    """Write a table of roughly this size and return its number of rows."""
     rows = int(gigabytes * 1e9 / (8 * (FEATURES + 1)))
     names = [f"x{j}" for j in range(FEATURES)]
     schema = pa.schema([(name, pa.float64()) for name in (*names, "y")])

@@ -4,32 +4,17 @@ import multiprocessing
 import os
 import signal
 
-import dask
 import dask.array as da
-import distributed
 import numpy as np
 import pytest
 import torch
 
-import tests.studies.tiny_studies
 from ridgeformer.algorithms import Centres
 from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.kernels import Gaussian
 from ridgeformer.solving.cluster import solve_on_cluster
 
 KERNEL, RIDGE, KIND = Gaussian(0.7), 0.1, Centres(count=25)
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two workers in processes of their own, from the server that has imported everything."""
-    tests.studies.tiny_studies.context()
-    with (
-        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 def rows(n=400, kind=np.float64):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ridgeformer.auditing.field import OWN, run_field
 from ridgeformer.auditing.settings import Settings
@@ -30,6 +32,22 @@ SAME = 1e-6
 """Relative difference between saved and recomputed coefficients above which a file is refused."""
 
 COVERED = 0.95
+
+REFUSED = "is no model that `ridgeformer fit` wrote", "fit it again"
+
+
+def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the JSON and the arrays of a saved model.
+
+    Raises:
+        DataFileError: the file cannot be read, or is none of safetensors with such JSON.
+    """
+    from safetensors import safe_open
+
+    with open_regular(path):
+        pass
+    with explained(path, *REFUSED), safe_open(path, framework="pt") as file:
+        return json.loads(file.metadata()["ridgeformer"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- it is no mapping
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,15 +144,9 @@ class FittedModel:
         Raises:
             DataFileError: not such a file, damaged, or changed.
         """
-        from safetensors import safe_open
-
         path = Path(path)
-        with open_regular(path):
-            pass
-        with explained(path, "is no model that `ridgeformer fit` wrote", "fit it again"):
-            with safe_open(path, framework="pt") as file:
-                facts = json.loads(file.metadata()["ridgeformer"])
-                arrays = {name: file.get_tensor(name) for name in ("X", "y", "alpha")}
+        facts, arrays = read_model(path)
+        with explained(path, *REFUSED):
             if facts["format"] != FORMAT:
                 raise DataFileError(f"{path} has format {facts['format']}; {FORMAT} was expected: fit it again.")
             columns = tuple(

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from ridgeformer.algorithms import Centres
-from ridgeformer.auditing.fitted import COVERED, FittedModel, NewPredictions
+from ridgeformer.auditing.fitted import COVERED, REFUSED, FittedModel, NewPredictions, read_model
 from ridgeformer.core.errors import DataFileError, InputError
-from ridgeformer.core.reading import explained, open_regular
+from ridgeformer.core.reading import explained
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.datasets.columns import Column, code_like, quoted
 from ridgeformer.datasets.on_disk import RowsOnDisk, rows_on_disk
@@ -140,19 +140,15 @@ class FittedFile:
         Raises:
             DataFileError: not such a file, damaged, or edited.
         """
-        from safetensors import safe_open
-
         path = Path(path)
-        with open_regular(path):
-            pass
-        with explained(path, "is no model that `ridgeformer fit` wrote", "fit it again"):
-            with safe_open(path, framework="pt") as file:
-                head = json.loads(file.metadata()["ridgeformer"])
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- it is no mapping
+        head, arrays = read_model(path)
+        with explained(path, *REFUSED):
             facts: dict[str, Any] = head["facts"]
             if head["digest"] != digest_of(arrays, {"kind": KIND}, facts):
                 raise DataFileError(f"{path} is damaged or was edited, its digest is another: fit it again.")
-            found = {name: arrays[name].numpy() for name in ("mean", "spread", "least", "most", "left_out")}
+            found: dict[str, Any] = {
+                name: arrays[name].numpy() for name in ("mean", "spread", "least", "most", "left_out")
+            }
             model = CentreModel(
                 Gaussian(float(facts["temperature"])), arrays["Z"], arrays["b"], float(facts["ridge"]),
                 int(facts["rows"]), Status(facts["status"]), str(facts["advice"]), int(facts["steps"]),
@@ -207,13 +203,9 @@ def load_fitted(path: str | Path) -> FittedModel | FittedFile:
     Raises:
         DataFileError: not such a file, damaged, or edited.
     """
-    from safetensors import safe_open
-
-    path = Path(path)
-    with open_regular(path):
-        pass
-    with explained(path, "is no model that `ridgeformer fit` wrote", "fit it again"), safe_open(path, "pt") as file:
-        kind = json.loads(file.metadata()["ridgeformer"]).get("kind")
+    head, _ = read_model(path := Path(path))
+    with explained(path, *REFUSED):
+        kind = head.get("kind")
     return FittedFile.load(path) if kind == KIND else FittedModel.load(path)
 
 

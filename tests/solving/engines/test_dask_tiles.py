@@ -6,12 +6,10 @@ import signal
 import sys
 from math import exp
 
-import dask
 import distributed
 import pytest
 import torch
 
-import tests.studies.tiny_studies
 from ridgeformer.algorithms import Auto
 from ridgeformer.core.errors import InputError, RidgeformerError
 from ridgeformer.core.seeds import torch_generator
@@ -29,18 +27,6 @@ def rows(n):
     """Unit rows and two columns of targets."""
     X = torch.nn.functional.normalize(torch.randn(n, 5, generator=torch_generator(0, "rows"), dtype=torch.float64))
     return X, torch.stack([X[:, 0] * X[:, 1], X[:, 2]], 1)
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two workers in processes of their own, from the server that has imported everything."""
-    tests.studies.tiny_studies.context()
-    with (
-        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.mark.parametrize(("n", "columns"), [(3, 2), (50, 1), (400, 3)])
