@@ -215,6 +215,23 @@ def test_a_deterministic_model_three_per_cent_away_is_near_and_not_named():
     assert 0.02 < found.verdict.resolution < 0.1
 
 
+def test_a_deterministic_model_one_per_cent_away_is_said_to_approximate_and_not_to_be():
+    def beside(X, y, Xq):
+        exact = ridge(X, y, Xq)
+        return exact + 0.01 * exact.std() * torch.sign(torch.sin(50 * Xq[:, 0]))
+
+    found = ask(beside)
+    assert found.verdict.approximate
+    assert "ridge" in found.verdict.families
+    assert "approximate those of ridge regression" in found.sentences[0]
+    assert "converged" not in found.sentences[0]  # no claim about other solvers of the same regression
+    assert 0.005 < found.verdict.systematic <= found.verdict.resolution < 0.02
+    assert found.as_dict()["approximate"]
+    exact = ask(ridge)
+    assert not exact.verdict.approximate
+    assert "its predictions are those of ridge regression" in exact.sentences[0]
+
+
 def test_the_same_distance_by_noise_of_calls_is_named_with_its_resolution():
     generator = torch.Generator().manual_seed(1)
 
@@ -226,4 +243,5 @@ def test_the_same_distance_by_noise_of_calls_is_named_with_its_resolution():
     assert "ridge" in found.verdict.families
     assert found.verdict.unexplained > 4e-4  # more than a deterministic model may leave
     assert 0.005 < found.verdict.resolution < 0.03  # no finer than the noise allows
+    assert not found.verdict.approximate  # noise of the calls explains the distance
     assert "the two agree to within" in found.sentences[0]

@@ -84,7 +84,14 @@ class Identification:
         verdict = self.verdict
         if verdict.reason is not None:
             return f"No answer: {verdict.reason.value}. {verdict.detail} {ADVICE[verdict.reason]}"
-        parts = [f"On these tasks its predictions are those of {verdict.name}"]
+        if verdict.approximate:
+            parts = [
+                f"On these tasks its predictions approximate those of {verdict.approximated}, without being them: they "
+                f"differ by {percent(verdict.systematic)} of their own size, as after imperfect training or for a "
+                "relative that is not listed"
+            ]
+        else:
+            parts = [f"On these tasks its predictions are those of {verdict.name}"]
         gone = self._excluded()
         if gone:
             parts.append(f"{listed(gone)} {'is' if len(gone) == 1 else 'are'} excluded")
@@ -132,6 +139,7 @@ class Identification:
             "unexplained": verdict.unexplained,
             "unexplained_bound": verdict.unexplained_bound,
             "resolution": verdict.resolution,
+            "approximate": verdict.approximate,
             "candidates": [
                 {"key": one.candidate.key, "error": one.error, "coordinate": one.value, "low": one.low,
                  "high": one.high, "distance": one.distance, "excluded": one.excluded}

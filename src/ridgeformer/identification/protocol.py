@@ -155,7 +155,7 @@ class _Run:
             detail = (
                 "Other supports and targets leave every prediction as it was: there is no in-context learning here."
             )
-            return (), BehaviourVerdict(None, (), (), Reason.CONTEXT, detail, 1.0, 1.0, 1.0, ())
+            return (), BehaviourVerdict(None, (), (), Reason.CONTEXT, detail, 1.0, 1.0, 1.0, 1.0, False, ())
         found = fit(self.families, self.fitted, self.f[0])
         return found, judge(
             found, self.held_out, self.f[1], seed=self.seed, thresholds=self.thresholds, noise=self.noise

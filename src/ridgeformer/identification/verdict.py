@@ -26,6 +26,7 @@ class Thresholds:
         coordinate: A candidate is excluded if its whole interval is at most this far from 0.
         misfit: Systematic distance of a candidate from the model, in units of the model's own size, beyond which it
             is excluded, and not named if it is the best one. Repeated calls tell it from noise.
+        equal: Systematic distance above which the model only approximates the best candidate, and the answer says so.
         sigmas: Standard deviations of that noise which a systematic distance must exceed as well.
         unexplained: Fraction of the model's mean square that the best candidate may leave unexplained.
         same: Squared distance below which two candidates are one function.
@@ -38,6 +39,7 @@ class Thresholds:
 
     coordinate: float = 0.2
     misfit: float = 0.02
+    equal: float = 1e-3
     sigmas: float = 3.0
     unexplained: float = 0.03
     same: float = 1e-12
@@ -97,6 +99,9 @@ class BehaviourVerdict:
         resolution: Upper bound on the systematic distance from the best candidate, as a fraction of the model's own
             size: what is left after the noise that repeated calls show, or what that noise can hide, whichever is more.
             The answer holds to within this.
+        systematic: Estimate of that distance; 0 where noise explains it.
+        approximate: Whether it shows that the model is not the best candidate itself: imperfect training, or a relative
+            that is not listed. The answer then names what is approximated.
         coordinates: One for every other candidate.
     """
 
@@ -108,12 +113,22 @@ class BehaviourVerdict:
     unexplained: float
     unexplained_bound: float
     resolution: float
+    systematic: float
+    approximate: bool
     coordinates: tuple[Coordinate, ...]
 
     @property
     def name(self) -> str:
         """The answer as a noun phrase, or the reason that there is none."""
-        return name_of(self.identified) if self.reason is None else str(self.reason.value)
+        if self.reason is not None:
+            return str(self.reason.value)
+        return f"an approximation of {self.approximated}" if self.approximate else name_of(self.identified)
+
+    @property
+    def approximated(self) -> str:
+        """What the model is, or is near, as a noun phrase; a regression that it is only near, without its solvers."""
+        exact = [one for one in self.identified if one.family.kind == "exact"]
+        return exact[0].described if exact and self.approximate else name_of(self.identified)
 
     @property
     def families(self) -> frozenset[str]:
@@ -150,7 +165,7 @@ def judge(
         noise: Variance of f, (T,), as repeated calls of the model show it; None for a deterministic model.
     """
     if not bool(f.abs().max() > 0):
-        return BehaviourVerdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, 1.0, ())
+        return BehaviourVerdict(None, (), (), Reason.EMPTY, "Every prediction is zero.", 1.0, 1.0, 1.0, 1.0, False, ())
     rms = group_rms(problems, f)[:, None]
     g = torch.stack([one.predict(problems) for one in candidates]) if predictions is None else predictions
     g, f = torch.nan_to_num(g, nan=1e150, posinf=1e150, neginf=-1e150).clamp(-1e150, 1e150) / rms, f / rms
@@ -177,7 +192,9 @@ def judge(
     excess = (f - g).square().mean(2) - spread  # (C, T): squared errors beyond the noise of the model
     systematic = (excess.mean(1) / V).clamp_min(0).sqrt()
     chance = (2 / f.shape[1]) ** 0.5 * float(spread.norm()) / len(f) / V  # of the mean of `excess`, by noise alone
-    rejected = (systematic > thresholds.misfit) & (systematic.square() > thresholds.sigmas * chance)
+    shown = systematic.square() > thresholds.sigmas * chance  # more than noise
+    rejected = (systematic > thresholds.misfit) & shown
+    approximate = bool(systematic[star] > thresholds.equal) and bool(shown[star])
     apart = max(_upper_mean(excess[star], weights, tail) / V, thresholds.sigmas * chance) ** 0.5
     excluded = rejected | (low >= -thresholds.coordinate) & (high <= thresholds.coordinate)
     excluded &= ~same
@@ -201,8 +218,9 @@ def judge(
         reason, identified = Reason.MISFIT, ()
         detail = f"A polynomial of the Gram matrix ({best.title}) approximates them, but no listed algorithm has it."
     return BehaviourVerdict(
-        best, identified, left, reason, detail, float(errors[star]), bound, float(apart), coordinates
-    )
+        best, identified, left, reason, detail, float(errors[star]), bound, float(apart), float(systematic[star]),
+        approximate, coordinates,
+    )  # fmt: skip
 
 
 def _reason(

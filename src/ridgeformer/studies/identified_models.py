@@ -124,6 +124,7 @@ def _observe(
         "best": None if verdict.best is None else verdict.best.key,
         "unexplained": verdict.unexplained,
         "resolution": verdict.resolution,
+        "approximate": verdict.approximate,
         "distance": distance,
         "sim_e": similar["SimE"].key, "sim_e_value": similar["SimE"].value,
         "sim_w": similar["SimW"].key, "sim_w_value": similar["SimW"].value,
@@ -164,7 +165,8 @@ def measure_null(kind: str, features: int, noise: float, split: str, seed: int) 
 
     An answer speaks of predictions, to within a resolution that it states. The outcome is "abstains", "right class" (of
     an unlisted fixed-coefficient method), "same function" (the noiseless predictions of the null are those of a named
-    candidate to within 1 %, on fresh tasks), "within resolution" (to within the resolution stated), or "false".
+    candidate to within 1 %, on fresh tasks), "within resolution" (to within the resolution stated), "said to be near"
+    (within it too, and the answer says that the null only approximates the candidate), or "false".
     """
     draw = SPLITS[split] + seed
     null = make_null(kind, features, draw, lambda route: _compiled(route, features, draw))
@@ -173,10 +175,12 @@ def measure_null(kind: str, features: int, noise: float, split: str, seed: int) 
         outcome = "abstains"
     elif verdict.keys & null.right:
         outcome = "right class"
-    elif facts["distance"] <= SAME_FUNCTION:
-        outcome = "same function"
+    elif facts["distance"] > max(SAME_FUNCTION, verdict.resolution):
+        outcome = "false"
+    elif verdict.approximate:
+        outcome = "said to be near"
     else:
-        outcome = "within resolution" if facts["distance"] <= verdict.resolution else "false"
+        outcome = "same function" if facts["distance"] <= SAME_FUNCTION else "within resolution"
     return {"outcome": outcome, **facts,
             "sim_e_false": facts["sim_e_value"] > SIMILAR and facts["sim_e"] not in null.right,
             "sim_w_false": facts["sim_w_value"] > SIMILAR and facts["sim_w"] not in null.right}  # fmt: skip
@@ -232,7 +236,7 @@ def _kinds(split: str, features: list[int], noises: list[float]) -> list[dict[st
 
 COMPILED = Study(
     name="identify-compiled",
-    version=3,
+    version=4,
     what="What `identify` says about compiled models, whose algorithm is known.",
     function="ridgeformer.studies.identified_models:measure_compiled",
     presets={
@@ -246,7 +250,7 @@ COMPILED = Study(
 
 NULLS = Study(
     name="identify-nulls",
-    version=3,
+    version=4,
     what="What `identify` says about models that run none of its candidates.",
     function="ridgeformer.studies.identified_models:measure_null",
     presets={

@@ -98,6 +98,7 @@ def _identified(module: nn.Module, halves: tuple[Tasks, Tasks], seed: int, *, in
         "best": None if verdict.best is None else verdict.best.key,
         "unexplained": verdict.unexplained,
         "resolution": verdict.resolution,
+        "approximate": verdict.approximate,
         "sizes": _step_sizes(candidates),
         "steps_by_outputs": "",
     }
@@ -140,7 +141,7 @@ def _process(size: int) -> list[dict[str, Any]]:
 
 STUDY = Study(
     name="identify-trained",
-    version=2,
+    version=3,
     what="What `identify` says about networks over training time, beside their weights and their untrained twins.",
     function="ridgeformer.studies.trained_learners:measure",
     presets={

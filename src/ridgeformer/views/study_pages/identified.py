@@ -61,11 +61,12 @@ def identified_nulls_page(rows: Rows, means: Rows) -> Page:
     """Return the page of nulls: abstentions and false answers by kind, beside the published scores."""
     outcomes, cases = Counter(row["outcome"] for row in rows), len(rows)
     published = {name: sum(row[f"{name}_false"] for row in rows) for name in ("sim_e", "sim_w")}
-    known = ("abstains", "right class", "same function", "within resolution", "false")
+    known = ("abstains", "right class", "said to be near", "same function", "within resolution", "false")
     answer = (
         f"Of {count(cases, 'null or unlisted algorithm', 'nulls and unlisted algorithms')}, "
         f"{_fraction(outcomes['false'], cases)} got a false answer and {outcomes['abstains']} none.",
-        f"{outcomes['right class']} got the right class; {outcomes['same function']} were named as a candidate that "
+        f"{outcomes['right class']} got the right class; {outcomes['said to be near']} were said to approximate a "
+        f"candidate that they do approximate; {outcomes['same function']} were named as a candidate that "
         f"makes the same predictions to within 1 %, and {outcomes['within resolution']} as one that makes them to "
         "within the resolution that the answer states.",
         f"SimE was above 0.9 for a wrong candidate in {published['sim_e']} of them, SimW in {published['sim_w']}.",
