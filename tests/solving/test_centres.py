@@ -8,7 +8,7 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Centres, resolve
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian
-from ridgeformer.solving import RidgeSystem, Status, centres, halved_centres, normal_equations, solve
+from ridgeformer.solving import RidgeSystem, Status, centre_products, centres, halved_centres, normal_equations, solve
 from ridgeformer.solving import plan as plan_module
 from ridgeformer.solving.engines import Tiles
 from ridgeformer.solving.run import Run
@@ -96,7 +96,7 @@ def streamed(monkeypatch):
     for module in (centres, plan_module):
         monkeypatch.setattr(module, "FACTORISED", 0)
     monkeypatch.setattr(normal_equations, "GRAM_ROWS", (8,))  # not all rows: that would be one step
-    monkeypatch.setattr(centres, "BLOCK", 70)  # blocks that do not divide the rows
+    monkeypatch.setattr(centre_products, "BLOCK", 70)  # blocks that do not divide the rows
 
 
 @pytest.mark.usefixtures("streamed")
@@ -352,6 +352,38 @@ def test_where_float32_stalls_few_steps_are_lost_and_float64_begins_from_its_own
     fit = solve(Gaussian(0.3), X, y, 0.1, algorithm=Centres(count=256))
     assert fit.status is Status.SUBSET
     assert fit.steps < 25  # 43 where float32 was given thirty steps, 80 where its gradient was kept
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize(("temperature", "carried"), [(3.0, True), (0.3, False)])
+def test_float32_is_used_as_far_as_its_measured_error_carries(monkeypatch, temperature, carried):
+    """The error of a whole pass is estimated from half of the rows, and decides where passes are float64."""
+    X, y = problem(n=400, d=2)
+    y = torch.sin(3 * X[:, :1]) + 0.1 * y[:, :1]
+    monkeypatch.setattr(halved_centres, "PROBED", 200)
+    estimated, passed = [], []
+    measure, normal = halved_centres.HalvedCentres.error_in_float32, centre_products.CentreProducts.normal
+
+    def measured(halved, at_zero):
+        b = torch.cholesky_solve(at_zero, halved.equations.lower)
+        gap = halved.passes.normal(b, torch.float64) - halved.passes.normal(b, torch.float32)
+        true = float(halved.equations.size(gap).max() / halved.equations.size(at_zero).max())
+        estimated.append((measure(halved, at_zero), true))
+        passed.clear()
+        return estimated[-1][0]
+
+    def counted(products, P, dtype):
+        passed.append(dtype)
+        return normal(products, P, dtype)
+
+    monkeypatch.setattr(halved_centres.HalvedCentres, "error_in_float32", measured)
+    monkeypatch.setattr(centre_products.CentreProducts, "normal", counted)
+    fit = solve(Gaussian(temperature), X, y, 0.1, algorithm=Centres(count=256 if not carried else 12))
+    assert fit.status is Status.SUBSET
+    ((found, true),) = estimated
+    assert true / 4 < found < 4 * true
+    assert (found <= normal_equations.ROUGHLY) == carried
+    assert set(passed) == {torch.float32 if carried else torch.float64}
 
 
 def test_the_sample_of_the_preconditioner_grows_with_the_rows_and_shrinks_with_the_centres():

@@ -11,7 +11,7 @@ import torch
 
 from ridgeformer.algorithms import Centres, MixedConjugateGradients
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.solving.centres import CentreProducts
+from ridgeformer.solving.centre_products import CentreProducts
 from ridgeformer.solving.engines import build_engine
 from ridgeformer.solving.normal_equations import gram_rows
 from ridgeformer.solving.plan import Plan, choose_plan

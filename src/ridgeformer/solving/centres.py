@@ -16,15 +16,12 @@ from torch import Tensor
 from ridgeformer.algorithms import Centres
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.kernels import Kernel, LogitKernel
-from ridgeformer.kernels.base import BLOCK_ENTRIES
+from ridgeformer.solving.centre_products import CentreProducts
 from ridgeformer.solving.checkpoint import Checkpoint, describe_problem
-from ridgeformer.solving.engines.fused import FusedRows, fuses
-from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.halved_centres import HalvedCentres, independent
 from ridgeformer.solving.normal_equations import ACCURACY, Descent, Forecast, gram_rows
-from ridgeformer.solving.plan import BLOCK, FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
+from ridgeformer.solving.plan import FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
 from ridgeformer.solving.run import Doubling, Run, Status
 from ridgeformer.solving.system import RidgeSystem
@@ -136,71 +133,6 @@ def _finish(run: Run, alpha: Tensor, residual: Tensor, error: Tensor) -> None:
     run.relative.append(run.relative_norms(run.residual))
     size = run.system.mean_diagonal + run.system.ridge
     run.spectrum = ExtremeEigenvalues(size, size, size)
-
-
-HELD = (1e-12, 1e12)
-"""Sizes of k(x, x) with which passes may be in float32: sums over rows and squares must be held, too."""
-
-
-class CentreProducts:
-    """Products with K_c, the columns of K at the centres, none of which is kept; sums over blocks in float64."""
-
-    def __init__(
-        self, kernel: Kernel, X: Float[Tensor, "n d"], Z: Float[Tensor, "m d"], forecast: Forecast | None = None
-    ) -> None:
-        self.kernel, self.X, self.Z, self.forecast = kernel, X, Z, forecast or Forecast(len(X), None)
-        largest = float(kernel.diagonal(Z).max()) if len(Z) else 1.0
-        self._single = torch.float32 if HELD[0] <= largest <= HELD[1] else torch.float64
-        self._fused = (
-            {dtype: FusedRows(kernel, Z, dtype) for dtype in (torch.float32, torch.float64)}
-            if isinstance(kernel, LogitKernel) and fuses(X)
-            else {}
-        )
-
-    def normal(self, P: Float[Tensor, "m r"], dtype: torch.dtype) -> Float[Tensor, "m r"]:
-        """Return K_c'K_c P, entries and the sums of some rows in `dtype`."""
-        total = torch.zeros_like(P)
-        self.forecast.begin(str(dtype).removeprefix("torch."))
-        for rows in self.X.split(BLOCK):
-            total += self._pass(rows, P, None, dtype)[1]
-            self.forecast.advance(len(rows))
-        return total
-
-    def pull(self, y: Float[Tensor, "n r"]) -> Float[Tensor, "m r"]:
-        """Return K_c'y, entries and the sums of some rows in float32: where a descent begins needs no more."""
-        total = y.new_zeros(len(self.Z), y.shape[1])
-        self.forecast.begin("float32")
-        for rows, given in zip(self.X.split(BLOCK), y.split(BLOCK), strict=True):
-            total += self._pass(rows, torch.zeros_like(total), given, torch.float32)[1]
-            self.forecast.advance(len(rows))
-        return total
-
-    def residual(
-        self, B: Float[Tensor, "m columns"], y: Float[Tensor, "n r"]
-    ) -> tuple[Float[Tensor, "n columns"], Float[Tensor, "m columns"]]:
-        """Return R = y - K_c B and K_c'R, in float64; B may have several sets of columns for the same targets."""
-        left, total, sets = y.new_empty(len(y), B.shape[1]), torch.zeros_like(B), B.shape[1] // y.shape[1]
-        self.forecast.begin("float64")
-        for rows, given, place in zip(self.X.split(BLOCK), y.split(BLOCK), left.split(BLOCK), strict=True):
-            found, part = self._pass(rows, B, given.repeat(1, sets), torch.float64)
-            place.copy_(found)
-            total += part
-            self.forecast.advance(len(rows))
-        return left, total
-
-    def _pass(self, rows: Tensor, P: Tensor, y: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        dtype = self._single if dtype == torch.float32 else dtype
-        if self._fused:
-            return self._fused[dtype].multiply(rows, P, y)
-        Z, right, total, found = self.Z.to(dtype), P.to(dtype), torch.zeros_like(P), []
-        size = max(1, BLOCK_ENTRIES // len(Z))
-        for place, some in enumerate(rows.to(dtype).split(size)):
-            K = self.kernel.dense(some, Z)
-            u = thin_product(K, right)
-            u = u if y is None else y[place * size : place * size + len(some)].to(dtype) - u
-            total += transposed_thin_product(K, u)
-            found.append(u.to(torch.float64))
-        return torch.cat(found), total
 
 
 def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | None) -> None:

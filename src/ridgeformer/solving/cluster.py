@@ -21,7 +21,7 @@ from ridgeformer.core.errors import InputError, ShapeError
 from ridgeformer.core.seeds import numpy_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving.centre_model import CentreModel
-from ridgeformer.solving.centres import CentreProducts
+from ridgeformer.solving.centre_products import CentreProducts
 from ridgeformer.solving.distance import describe_distance
 from ridgeformer.solving.engines.dask_tiles import DaskClient, current_client, keep_trying
 from ridgeformer.solving.halved_centres import HalvedCentres, independent

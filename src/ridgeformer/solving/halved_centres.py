@@ -10,13 +10,20 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ridgeformer.kernels import Kernel
+from ridgeformer.solving.centre_products import CentreProducts
 from ridgeformer.solving.distance import estimate_distance, sampled_distance
-from ridgeformer.solving.normal_equations import Descent, NormalEquations, factor_of, sampled_gram
+from ridgeformer.solving.normal_equations import ROUGHLY, Descent, NormalEquations, factor_of, sampled_gram
 
 __all__ = ["HalvedCentres", "Passes", "independent"]
 
 SPANNED = 1e-12
 """Part of the largest k(x, x) below which a centre's distance from the span of others counts as none."""
+
+PROBED = 8192
+"""Rows from which the error of a pass in float32 is estimated."""
+
+BESIDE = 4.0
+"""A float32 gradient that is smaller than this many times its error is computed anew in float64."""
 
 
 @runtime_checkable
@@ -69,7 +76,7 @@ class HalvedCentres:
         self.kernel, self.n, self.Z, self.first, self.passes, self._rounded = kernel, n, Z, first, passes, rounded
         K = kernel.dense(Z, Z)
         gram = sampled_gram(kernel, sampled, Z, K, ridge, n)
-        self.whole = len(sampled) >= n
+        self.whole, self._probed = len(sampled) >= n, sampled[:PROBED]
         self.equations = NormalEquations(K, factor_of(gram), ridge, passes.normal, self.judge)
         self._gram, self.half = gram[first][:, first], torch.zeros_like(Z[:, :0])
 
@@ -82,10 +89,27 @@ class HalvedCentres:
     def begin(self, warm: Tensor | None) -> Descent:
         """Return the descent on half of the centres, from coefficients on all of them or from zero."""
         h, equations, at_zero = self.first, self._first_half(), self.passes.pull()
+        single = self.error_in_float32(at_zero)
+        working = "float32" if single <= ROUGHLY else "float64"
+        if working == "float64":
+            at_zero = self.passes.residual(torch.zeros_like(at_zero))
         b = torch.zeros_like(at_zero[h]) if warm is None else warm[h]
-        at = equations.begin(b, equations.gradient_in_float32(b, at_zero[h]), at_zero[h])
-        at.at_zero = at_zero
+        at = equations.begin(b, equations.gradient(b, at_zero[h], working), at_zero[h])
+        at.at_zero, at.single, at.working = at_zero, single, working
         return at
+
+    def error_in_float32(self, at_zero: Tensor) -> float:
+        """Return the error of a pass in float32 over the gradient at zero, in the norm of the preconditioner.
+
+        It is measured on some rows, at about the solution. Errors of rows are independent: their sum grows as a root.
+        """
+        size, products = self.equations.size, CentreProducts(self.kernel, self._probed, self.Z)
+        b = torch.cholesky_solve(at_zero, self.equations.lower)
+        unit = b.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny)
+        gap = products.normal(b, torch.float64) - products.normal(b / unit, torch.float32) * unit
+        start = size(at_zero)
+        relative = torch.where(start > 0, size(gap) / start, 0.0).max()
+        return float(relative) * (self.n / len(self._probed)) ** 0.5
 
     def second_half(self, at: Descent, save: Callable[[Descent], bool]) -> Descent:
         """Finish the half, and return the descent on all centres that starts from it."""
@@ -93,9 +117,11 @@ class HalvedCentres:
         half = torch.zeros_like(at.at_zero)
         if len(self.first):
             half[self.first] = self._first_half().approach(at, save)
-        gradient = self.equations.gradient_in_float32(half, at.at_zero)
-        start = self.equations.begin(half.clone(), gradient, at.at_zero)
-        start.half = half
+        start = self.equations.begin(half.clone(), self.equations.gradient(half, at.at_zero, at.working), at.at_zero)
+        if at.working == "float32" and start.reached < BESIDE * at.single:
+            start = self.equations.begin(half.clone(), self.judge(half)[1], at.at_zero)
+            start.scale = start.reached
+        start.half, start.single, start.working = half, at.single, at.working
         save(start)
         return start
 

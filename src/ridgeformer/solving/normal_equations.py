@@ -21,7 +21,7 @@ from ridgeformer.solving.direct import factorise_in_place
 from ridgeformer.solving.preconditioners.pivoted_cholesky import add_to_lower
 
 __all__ = [
-    "ACCURACY", "CYCLE_STEPS", "Descent", "Forecast", "NormalEquations", "Told", "factor_of", "gram_rows",
+    "ACCURACY", "CYCLE_STEPS", "ROUGHLY", "Descent", "Forecast", "NormalEquations", "Told", "factor_of", "gram_rows",
     "sampled_gram",
 ]  # fmt: skip
 
@@ -59,6 +59,8 @@ class Descent:
         gradient: ... the gradient there ...
         reached: ... and its size over that at zero, `start`, the largest over the outputs.
         working: the precision of products.
+        single: the error of a product in float32, in the same measure, over the size of what it was made from ...
+        scale: ... which is this: that of the gradient at zero, or of the one that the last float64 pass found.
         cycle, step: how many are done; steps of this cycle.
         found, r, p, rho: the recursion of this cycle; None between cycles.
         relative: what the recursion said after every step.
@@ -73,6 +75,8 @@ class Descent:
     start: Tensor
     reached: float = 1.0
     working: str = "float32"
+    single: float = 0.0
+    scale: float = 1.0
     cycle: int = 0
     step: int = 0
     found: Tensor | None = None
@@ -128,22 +132,23 @@ class NormalEquations:
         reached = float((self.size(gradient) / start).max())
         return Descent(b.contiguous(), gradient.contiguous(), start, reached)
 
-    def gradient_in_float32(self, b: Tensor, at_zero: Tensor) -> Tensor:
-        """Return the gradient at b, given that at zero; where a descent begins needs no more."""
+    def gradient(self, b: Tensor, at_zero: Tensor, precision: str) -> Tensor:
+        """Return the gradient at b, given that at zero, from a product in a precision: float32 may be a rough one."""
         if not bool(b.any()):
             return at_zero
         size = b.abs().amax(0).clamp_min(torch.finfo(torch.float32).tiny)
-        return at_zero - self.normal(b / size, torch.float32) * size - self.ridge * (self.K @ b)
+        return at_zero - self.normal(b / size, getattr(torch, precision)) * size - self.ridge * (self.K @ b)
 
     def solve(self, at: Descent, note: Callable[[Descent], bool]) -> None:
         """Go on from a state until the float64 gradient is small or does not get smaller.
 
-        Products are float32. When the recursion says that it is done, a pass in float64 says whether that is so, and
-        the next cycle works on what is left, in float64 if float32 gained nothing. `note` is called after every step
+        Products are float32, and a cycle goes no further than they carry. Then a pass in float64 says what is left, and
+        the next cycle works on that, in float64 if float32 gained nothing. `note` is called after every step
         and every cycle; it stops the descent by returning True.
         """
         while at.cycle < CYCLES and not at.done and at.reached > ACCURACY:
-            stopped = self._advance(at, ACCURACY / 2, note)
+            carried = at.single * at.scale if at.working == "float32" else 0.0
+            stopped = self._advance(at, max(ACCURACY / 2, carried), note)
             b, gradient = self.judge(at.b + self.change(at))
             now = float((self.size(gradient) / at.start).max())
             halved, lower = now < at.reached / 2, now < at.reached
@@ -152,6 +157,7 @@ class NormalEquations:
             elif at.cycle == 0:  # what float32 has gained is its own round-off; the gradient it began with may be, too
                 at.gradient = self.judge(at.b)[1].contiguous()
                 at.reached = float((self.size(at.gradient) / at.start).max())
+            at.scale = at.reached
             at.done = at.reached <= ACCURACY or stopped or (at.working == "float64" and not halved)
             at.working = "float64" if stalls(at) or not halved else at.working
             at.cycle, at.step, at.found, at.r, at.p, at.rho = at.cycle + 1, 0, None, None, None, None
@@ -160,7 +166,7 @@ class NormalEquations:
         at.done = True
 
     def approach(self, at: Descent, note: Callable[[Descent], bool]) -> Float[Tensor, "m r"]:
-        """Return coefficients from one cycle in float32 that nobody judges: a rough solution, cheaply."""
+        """Return coefficients from one cycle that nobody judges: a rough solution, cheaply."""
         self._advance(at, ROUGHLY, note)
         return at.b + self.change(at)
 
