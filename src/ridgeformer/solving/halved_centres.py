@@ -79,12 +79,19 @@ class HalvedCentres:
         self.whole, self._probed = len(sampled) >= n, sampled[:PROBED]
         self.equations = NormalEquations(K, factor_of(gram), ridge, passes.normal, self.judge)
         self._gram, self.half = gram[first][:, first], torch.zeros_like(Z[:, :0])
+        self._judged: tuple[Tensor, Tensor] | None = None
 
     def judge(self, b: Tensor) -> tuple[Tensor, Tensor]:
         """Return b as the caller gets it, and the gradient there; the half is passed over with it."""
         b = self._rounded(b).contiguous()
-        pull = self.passes.residual(torch.cat([b, self.half], 1))
-        return b, pull[:, : b.shape[1]] - self.equations.ridge * (self.equations.K @ b)
+        return b, self._gradient(torch.cat([b, self.half], 1))[:, : b.shape[1]]
+
+    def _gradient(self, columns: Tensor) -> Tensor:
+        """Return K_c'(y - K_c b) - ridge K_cc b in float64 for every set b of columns: known if it was judged last."""
+        if self._judged is None or not torch.equal(self._judged[0], columns):
+            gradient = self.passes.residual(columns) - self.equations.ridge * (self.equations.K @ columns)
+            self._judged = columns, gradient
+        return self._judged[1]
 
     def begin(self, warm: Tensor | None) -> Descent:
         """Return the descent on half of the centres, from coefficients on all of them or from zero."""
@@ -140,17 +147,25 @@ class HalvedCentres:
         return (y - cross @ b) / (1 - weight.clamp(0, 0.99))[:, None]
 
     def distance(self, b: Tensor, S: Float[Tensor, "s d"]) -> Float[Tensor, " r"]:
-        """Return the estimate of `solving.distance`, from some rows; one pass over all of them."""
+        """Return the estimate of `solving.distance`, from some rows; one pass over all of them.
+
+        v = K a - f is E a only where the gradient is zero. The fit on half of the centres is a rough one, and at a small
+        ridge what its gradient adds to v would hide the rest, so it is taken off: it lies in the span of the centres.
+        """
         K, ridge, r, cross = self.equations.K, self.equations.ridge, b.shape[1], self.kernel.dense(S, self.Z)
         columns = torch.cat([b, self.half], 1)
+        gradient = self._gradient(columns)
         pull, squares, change = self.passes.judged(columns, S)
         v = pull / ridge - cross @ columns
         own, found = self.kernel.dense(S, S), []
-        for chosen, part in ((slice(None), v[:, :r]), (self.first, v[:, r:])):
-            among, E = K[chosen][:, chosen], own
+        for chosen, place in ((slice(None), slice(r)), (self.first, slice(r, None))):
+            among, part, E = K[chosen][:, chosen], v[:, place], own
             if len(among):
-                half = torch.linalg.solve_triangular(factor_of(among), cross[:, chosen].T, upper=False)
+                lower = factor_of(among)
+                half = torch.linalg.solve_triangular(lower, cross[:, chosen].T, upper=False)
                 E = own - half.T @ half
+                added = torch.linalg.solve_triangular(lower, gradient[chosen][:, place] / ridge, upper=False)
+                part = part - half.T @ added
             found.append(sampled_distance(E, part, ridge, self.n)["g"])
         # the penalised error J is strongly convex: a squared distance from its minimiser is at most the excess of J
         excess = squares + ridge * (b * (K @ b)).sum(0)
