@@ -238,7 +238,8 @@ def at_scale(sizes: list[int], dry: bool) -> None:
     plan.FACTORISED = centres.FACTORISED = 0  # stream at any size
     rows: list[dict[str, Any]] = []
     few = ("one direction", "skewed")  # beyond 20,000 rows an exact solution takes minutes
-    for n, task in [(n, task) for n in sizes for task in (HELD_OUT[:-1] if n <= 20_000 else few)]:
+    tasks = [(n, task) for n in sizes for task in (HELD_OUT[:-1] if n <= 20_000 else few)]
+    for n, task in tasks:
         X, y = TASKS[task](n, 0)
         y = y - y.mean()
         for tau in TEMPERATURES if n <= 20_000 else TEMPERATURES[-1:]:

@@ -141,13 +141,13 @@ def test_the_distance_of_a_streamed_fit_is_estimated_within_a_factor_where_it_wa
 
 @pytest.mark.usefixtures("streamed")
 def test_the_distance_is_estimated_at_a_small_ridge_where_the_gradient_of_the_rough_fit_would_hide_it():
-    """The estimate was 7 % of the truth where what the gradient of the fit on half of the centres adds was left in."""
+    """The estimate was 18 % of the truth while what the gradient of the fit on half of the centres adds was left in."""
     raw = problem(n=1000, d=8)[0].exp()
     X, y = (raw - raw.mean(0)) / raw.std(0), raw.sum(1).log()
     y = (y - y.mean())[:, None]
     kernel = Gaussian(0.5 * float(X.square().sum(1).mean()))
-    fit = solve(kernel, X, y, 0.01, algorithm=Centres(count=200))
-    truth = float((kernel(X) @ oracle(kernel, X, y, 0.01) - fit.predict(X)).square().mean().sqrt())
+    fit = solve(kernel, X, y, 0.001, algorithm=Centres(count=50))
+    truth = float((kernel(X) @ oracle(kernel, X, y, 0.001) - fit.predict(X)).square().mean().sqrt())
     assert truth / 3 < float(fit.fit_error) < 3 * truth
 
 
