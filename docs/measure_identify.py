@@ -4,9 +4,11 @@
     ridgeformer reproduce identify-nulls --preset default --out DIRECTORY/identify-nulls
     ridgeformer reproduce identify-power --preset default --out DIRECTORY/identify-power
     ridgeformer reproduce identify-trained --preset linear --out DIRECTORY/identify-trained
+    ridgeformer reproduce identify-trained --preset default --out DIRECTORY/identify-trained
     python docs/measure_identify.py DIRECTORY
 
-Each takes between minutes and an hour of one core; what is not in the stores yet is said on the page.
+Each takes between minutes and an hour of one core; what is not in the stores yet is said on the page. A part without a
+store in DIRECTORY stays on the page as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ PARTS = (
     ("identify-nulls", "default"),
     ("identify-power", "default"),
     ("identify-trained", "linear"),
-    ("identify-trained", "softmax"),
+    ("identify-trained", "default"),
 )
 LEFT_OUT = ("Every checkpoint",)
 INTRODUCTION = """# What identify is worth, measured
@@ -37,7 +39,7 @@ Written by `docs/measure_identify.py` from stored results; no number here is typ
 
 def main(directory: Path) -> None:
     """Read the stores and write the page."""
-    lines = [INTRODUCTION]
+    lines, before = [INTRODUCTION], _sections()
     for name, preset in PARTS:
         study, store = find_study(name), directory / name / "store.db"
         tasks = study.tasks(preset)
@@ -46,6 +48,9 @@ def main(directory: Path) -> None:
         except RidgeformerError:  # no store, or nothing of this preset in it
             rows = None
         command = f"```sh\nridgeformer reproduce {name} --preset {preset}\n```"
+        if rows is None and command in before:
+            lines.append(before[command])
+            continue
         if rows is None or not rows.num_rows:
             lines += [f"## {study.what}", "", command, "", f"Not yet run: 0 of {len(tasks)} tasks have a result.", ""]
             continue
@@ -62,6 +67,13 @@ def main(directory: Path) -> None:
         ]
         lines += markdown(page)
     (HERE / "identify_measured.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def _sections() -> dict[str, str]:
+    """Return the parts of the page as it is, by their commands."""
+    page = HERE / "identify_measured.md"
+    parts = page.read_text(encoding="utf-8").split("\n## ")[1:] if page.exists() else []
+    return {"```sh" + part.split("```sh")[1].split("```")[0] + "```": f"## {part.rstrip()}\n" for part in parts}
 
 
 def markdown(page: Page) -> list[str]:
