@@ -2,6 +2,7 @@
 
     ridgeformer reproduce identify-compiled --preset default --out DIRECTORY/identify-compiled
     ridgeformer reproduce identify-nulls --preset default --out DIRECTORY/identify-nulls
+    ridgeformer reproduce identify-nulls --preset relatives --out DIRECTORY/identify-nulls
     ridgeformer reproduce identify-power --preset default --out DIRECTORY/identify-power
     ridgeformer reproduce identify-trained --preset linear --out DIRECTORY/identify-trained
     ridgeformer reproduce identify-trained --preset default --out DIRECTORY/identify-trained
@@ -25,6 +26,7 @@ HERE = Path(__file__).parent
 PARTS = (
     ("identify-compiled", "default"),
     ("identify-nulls", "default"),
+    ("identify-nulls", "relatives"),
     ("identify-power", "default"),
     ("identify-trained", "linear"),
     ("identify-trained", "default"),

@@ -12,7 +12,7 @@ from ridgeformer.auditing import fitted_file
 from ridgeformer.auditing.fitted import FittedModel
 from ridgeformer.auditing.fitted_file import FittedFile, load_fitted
 from ridgeformer.core.errors import DataFileError, InputError
-from ridgeformer.solving import centres, plan
+from ridgeformer.solving import centre_products, centres, plan
 from ridgeformer.solving.centre_model import CentreModel
 
 ROWS = 900
@@ -23,7 +23,7 @@ def streamed(monkeypatch):
     """Columns at the centres are never kept, blocks are small, and few rows choose the temperature."""
     for module in (centres, plan):
         monkeypatch.setattr(module, "FACTORISED", 0)
-    monkeypatch.setattr(centres, "BLOCK", 300)
+    monkeypatch.setattr(centre_products, "BLOCK", 300)
     monkeypatch.setattr(fitted_file, "TUNED_ROWS", 120)
 
 

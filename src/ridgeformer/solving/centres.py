@@ -203,7 +203,7 @@ class _Rows:
     def __init__(self, system: RidgeSystem, Z: Float[Tensor, "m d"], forecast: Forecast) -> None:
         self.system, self.forecast = system, forecast
         self.products = CentreProducts(system.kernel, system.X, Z, forecast)
-        self._kept: tuple[Tensor, Tensor] | None = None
+        self._kept: tuple[Tensor, Tensor, Tensor] | None = None
 
     def normal(self, P: Tensor, dtype: torch.dtype) -> Tensor:
         return self.products.normal(P, dtype)
@@ -212,17 +212,18 @@ class _Rows:
         return self.products.pull(self.system.y)
 
     def residual(self, B: Tensor) -> Tensor:
-        self._kept, y = None, self.system.y
-        left, pull = self.products.residual(B, y)
-        self._kept = B, left
-        return pull
+        return self._passed(B)[1]
 
     def left(self, B: Tensor) -> Float[Tensor, "n columns"]:
-        """Return what B leaves of the targets: known if it was judged last."""
+        """Return what B leaves of the targets."""
+        return self._passed(B)[0]
+
+    def _passed(self, B: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what B leaves of the targets, and its product with K_c': known if B was passed over last."""
         if self._kept is None or not torch.equal(self._kept[0], B):
-            self.residual(B)
-        assert self._kept is not None
-        return self._kept[1]
+            self._kept = None  # room for the next
+            self._kept = B, *self.products.residual(B, self.system.y)
+        return self._kept[1:]
 
     def judged(self, B: Tensor, S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         left = self.left(B)

@@ -12,7 +12,7 @@ from torch import Tensor
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving.centre_products import CentreProducts
 from ridgeformer.solving.distance import estimate_distance, sampled_distance
-from ridgeformer.solving.normal_equations import ROUGHLY, Descent, NormalEquations, factor_of, sampled_gram
+from ridgeformer.solving.normal_equations import ACCURACY, ROUGHLY, Descent, NormalEquations, factor_of, sampled_gram
 
 __all__ = ["HalvedCentres", "Passes", "independent"]
 
@@ -21,9 +21,6 @@ SPANNED = 1e-12
 
 PROBED = 8192
 """Rows from which the error of a pass in float32 is estimated."""
-
-BESIDE = 4.0
-"""A float32 gradient that is smaller than this many times its error is computed anew in float64."""
 
 
 @runtime_checkable
@@ -124,10 +121,10 @@ class HalvedCentres:
         half = torch.zeros_like(at.at_zero)
         if len(self.first):
             half[self.first] = self._first_half().approach(at, save)
-        start = self.equations.begin(half.clone(), self.equations.gradient(half, at.at_zero, at.working), at.at_zero)
-        if at.working == "float32" and start.reached < BESIDE * at.single:
-            start = self.equations.begin(half.clone(), self.judge(half)[1], at.at_zero)
-            start.scale = start.reached
+        carried = at.working == "float32" and at.single <= ACCURACY / 2  # else one more cycle would follow
+        gradient = self.equations.gradient(half, at.at_zero, "float32") if carried else self.judge(half)[1]
+        start = self.equations.begin(half.clone(), gradient, at.at_zero)
+        start.scale = 1.0 if carried else start.reached
         start.half, start.single, start.working = half, at.single, at.working
         save(start)
         return start
@@ -149,8 +146,8 @@ class HalvedCentres:
     def distance(self, b: Tensor, S: Float[Tensor, "s d"]) -> Float[Tensor, " r"]:
         """Return the estimate of `solving.distance`, from some rows; one pass over all of them.
 
-        v = K a - f is E a only where the gradient is zero. The fit on half of the centres is a rough one, and at a small
-        ridge what its gradient adds to v would hide the rest, so it is taken off: it lies in the span of the centres.
+        v = K a - f is E a only where the gradient is zero. The fit on half of the centres is a rough one: at a small
+        ridge what its gradient adds to v would hide the rest. It is taken off; it lies in the span of the centres.
         """
         K, ridge, r, cross = self.equations.K, self.equations.ridge, b.shape[1], self.kernel.dense(S, self.Z)
         columns = torch.cat([b, self.half], 1)

@@ -25,7 +25,7 @@ __all__ = [
     "sampled_gram",
 ]  # fmt: skip
 
-ACCURACY, CYCLES, CYCLE_STEPS = 1e-4, 6, 30
+ACCURACY, CYCLES, CYCLE_STEPS = 5e-4, 6, 30
 """The residual of the normal equations, in the norm of the preconditioner, at which they are solved; cycles against the
 float64 residual at most, and steps in float32 of each."""
 

@@ -259,6 +259,11 @@ NULLS = Study(
         "default": Preset(
             _kinds("held out", [3, 5, 8], [0.0, 0.05]) + _kinds("relatives", [3, 5, 8], [0.0, 0.05]), seeds=2
         ),
+        "relatives": Preset(
+            _kinds("relatives", [3, 5, 8], [0.0, 0.05])
+            + [one for one in _kinds("held out", [3, 5, 8], [0.0, 0.05]) if one["kind"].startswith("mixture")],
+            seeds=2,
+        ),
         "paper": Preset(_kinds("held out", [3, 5, 8], [0.0, 0.05, 0.1]), seeds=20),
     },
     seconds=300.0,
