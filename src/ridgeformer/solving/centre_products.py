@@ -57,7 +57,7 @@ class CentreProducts:
     ) -> tuple[Float[Tensor, "n columns"], Float[Tensor, "m columns"]]:
         """Return R = y - K_c B and K_c'R, in float64; B may have several sets of columns for the same targets."""
         left, total, sets = y.new_empty(len(y), B.shape[1]), torch.zeros_like(B), B.shape[1] // y.shape[1]
-        self.forecast.begin("float64")
+        self.forecast.begin("float64", judging=True)
         for rows, given, place in zip(self.X.split(BLOCK), y.split(BLOCK), left.split(BLOCK), strict=True):
             found, part = self._pass(rows, B, given.repeat(1, sets), torch.float64)
             place.copy_(found)

@@ -262,12 +262,12 @@ class Forecast:
     def __init__(self, rows: int, tell: Told | None) -> None:
         self.rows, self.tell = rows, tell
         self.rates: dict[str, float] = {}
-        self.kind, self.begun, self.seen = "float64", time.perf_counter(), 0
+        self.kind, self.judging, self.begun, self.seen = "float64", True, time.perf_counter(), 0
         self.at: Descent | None = None
 
-    def begin(self, kind: str) -> None:
-        """Say that a pass in this precision begins."""
-        self.kind, self.begun, self.seen = kind, time.perf_counter(), 0
+    def begin(self, kind: str, *, judging: bool = False) -> None:
+        """Say that a pass in this precision begins: a step, or one that judges how far the steps have come."""
+        self.kind, self.judging, self.begun, self.seen = kind, judging, time.perf_counter(), 0
 
     def advance(self, rows: int) -> None:
         """Say that so many more rows of the pass are done."""
@@ -276,7 +276,7 @@ class Forecast:
         if self.tell is not None:
             step = 0 if self.at is None else len(self.at.relative)
             early = "half of the centres" if self.at is None else f"step {step + 1}"
-            what = early if self.kind == "float32" else f"float64 residual after step {step}"
+            what = f"float64 residual after step {step}" if self.judging else early
             self.tell(what, self.seen / self.rows, self.remaining)
 
     @property
@@ -284,10 +284,11 @@ class Forecast:
         """Seconds that are left: steps by the rate at which the residual has fallen, and a float64 pass at the end."""
         single = self.rates.get("float32", self.rates.get("float64", 0.0) / DEARER)
         double = self.rates.get("float64", DEARER * single)
+        single = double if self.at is not None and self.at.working == "float64" else single
         left, relative = (1 - self.seen / self.rows) * self.rates.get(self.kind, single), self.at and self.at.relative
-        if relative and self.kind == "float64":  # the pass that decides
+        if relative and self.judging:  # the pass that decides
             return left
         steps = float(USUAL_STEPS)
         if relative and (now := float(relative[-1].max())) > 0:
             steps = max(0.0, log(ACCURACY / 2) / log(min(0.9, now)) - 1) * len(relative)
-        return left + max(0.0, steps - (self.kind == "float32")) * single + double
+        return left + max(0.0, steps - (not self.judging)) * single + double
