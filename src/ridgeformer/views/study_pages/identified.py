@@ -65,10 +65,9 @@ def identified_nulls_page(rows: Rows, means: Rows) -> Page:
     answer = (
         f"Of {count(cases, 'null or unlisted algorithm', 'nulls and unlisted algorithms')}, "
         f"{_fraction(outcomes['false'], cases)} got a false answer and {outcomes['abstains']} none.",
-        f"{outcomes['right class']} got the right class; {outcomes['said to be near']} were said to approximate a "
-        f"candidate that they do approximate; {outcomes['same function']} were named as a candidate that "
-        f"makes the same predictions to within 1 %, and {outcomes['within resolution']} as one that makes them to "
-        "within the resolution that the answer states.",
+        f"The right class: {outcomes['right class']}. Said to approximate a candidate, and within the resolution stated: "
+        f"{outcomes['said to be near']}. Named as a candidate with the same predictions to within 1 %: "
+        f"{outcomes['same function']}; to within the resolution stated: {outcomes['within resolution']}.",
         f"SimE was above 0.9 for a wrong candidate in {published['sim_e']} of them, SimW in {published['sim_w']}.",
     )
     sections = [
