@@ -145,7 +145,16 @@ def _measure(place: Path, gigabytes: float, centres: int, compare: bool) -> None
         row |= {"uninterrupted, s": round(whole["seconds"]), "same model, byte by byte": same}
     settings = {"features": FEATURES, "noise": NOISE, "precision of the rows on disk": "float32"}
     how = f"`python benchmarks/fit_file.py --gigabytes {gigabytes:g} --centres {centres}{' --compare' * compare}`"
-    report("fit_file", settings, [row], how, "The process was killed with SIGKILL between the runs.")
+    report(
+        "fit_file",
+        settings,
+        [row],
+        how,
+        (
+            "The process was killed with SIGKILL between the runs. Seconds are by the clock, beside whatever else the machine "
+            "did."
+        ),
+    )
 
 
 def _judged(place: Path) -> float:

@@ -65,7 +65,7 @@ def identified_nulls_page(rows: Rows, means: Rows) -> Page:
     answer = (
         f"Of {count(cases, 'null or unlisted algorithm', 'nulls and unlisted algorithms')}, "
         f"{_fraction(outcomes['false'], cases)} got a false answer and {outcomes['abstains']} none.",
-        f"The right class: {outcomes['right class']}. Said to approximate a candidate, and within the resolution stated: "
+        f"The right class: {outcomes['right class']}. Said to approximate a candidate, and within the resolution: "
         f"{outcomes['said to be near']}. Named as a candidate with the same predictions to within 1 %: "
         f"{outcomes['same function']}; to within the resolution stated: {outcomes['within resolution']}.",
         f"SimE was above 0.9 for a wrong candidate in {published['sim_e']} of them, SimW in {published['sim_w']}.",
