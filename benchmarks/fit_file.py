@@ -151,8 +151,8 @@ def _measure(place: Path, gigabytes: float, centres: int, compare: bool) -> None
         [row],
         how,
         (
-            "The process was killed with SIGKILL between the runs. Seconds are by the clock, beside whatever else the machine "
-            "did."
+            "The process was killed with SIGKILL between the runs. Seconds are by the clock, with "
+            "whatever else the machine did."
         ),
     )
 

@@ -8,12 +8,13 @@
     ridgeformer reproduce identify-trained --preset default --out DIRECTORY/identify-trained
     python docs/measure_identify.py DIRECTORY
 
-Each takes between minutes and an hour of one core; what is not in the stores yet is said on the page. A part without a
-store in DIRECTORY stays on the page as it is.
+Each takes between minutes and an hour of one core; what is not in the stores yet is said on the page. A part of
+which the page has more results than the store stays on it as it is.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -50,14 +51,14 @@ def main(directory: Path) -> None:
         except RidgeformerError:  # no store, or nothing of this preset in it
             rows = None
         command = f"```sh\nridgeformer reproduce {name} --preset {preset}\n```"
-        if rows is None and command in before:
+        listed = [] if rows is None else rows.to_pylist()
+        done = len({tuple(row[key] for key in (*tasks[0].params, "seed")) for row in listed})
+        if done < int((re.findall(r"^(\d+) of \d+ tasks", before.get(command, ""), re.MULTILINE) or ["0"])[0]):
             lines.append(before[command])
             continue
-        if rows is None or not rows.num_rows:
+        if rows is None or not done:
             lines += [f"## {study.what}", "", command, "", f"Not yet run: 0 of {len(tasks)} tasks have a result.", ""]
             continue
-        listed = rows.to_pylist()
-        done = len({tuple(row[key] for key in (*tasks[0].params, "seed")) for row in listed})
         page = study_page(study, listed, intervals(rows, study.within).to_pylist())
         lines += [
             f"## {page.title}",
