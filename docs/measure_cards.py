@@ -10,7 +10,7 @@ from ridgeformer.views import Page, Section, Table
 from ridgeformer.views.study_pages import reproduce
 
 HERE = Path(__file__).parent
-STUDIES = (("ntk-distance", "quick"), ("malleability", "quick"), ("identify-trained", "linear"))
+STUDIES = (("ntk-distance", "quick"), ("malleability", "quick"), ("identify-trained", "default"))
 INTRODUCTION = """# Result cards
 
 A result card puts a published number beside ours: the mean over seeds, its 95 % interval, what was chosen wherever the
@@ -55,7 +55,11 @@ def cards(study: str, preset: str, directory: Path) -> list[str]:
 
 def with_cards(page: Page) -> Iterator[Section]:
     """Yield the sections that hold result cards."""
-    return (section for section in page.sections if section.tables and section.tables[0].head[-1] == "verdict")
+    return (
+        section
+        for section in page.sections
+        if section.title != "Inside" and section.tables and section.tables[0].head[-1] == "verdict"
+    )
 
 
 def markdown(table: Table) -> list[str]:
