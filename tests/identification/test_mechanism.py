@@ -48,7 +48,8 @@ def test_compiled_descent_is_descent_by_coefficients():
 
 
 @pytest.mark.slow
-def test_a_rotated_stock_class_is_recognised_and_its_driving_states_are_used():
+def test_a_rotated_stock_class_is_recognised_and_its_search_directions_are_used():
+    """The stream of a rotated softmax network holds more than the states, and a patch of r moves some of that too."""
     options = {"features": 3, "ridge": 0.5, "primitives": "swiglu"}
     model = rf.compile(rf.Exponential(4.0), rf.ConjugateGradients(steps=3), **options)
     exported = rf.export.to_hf(model, "t5", rotate=7)
@@ -56,8 +57,11 @@ def test_a_rotated_stock_class_is_recognised_and_its_driving_states_are_used():
     found = identify(exported, candidates=families, controls=False)
     assert found.verdict.keys == {"kernel_cg_exponential-3"}
     tests = found.mechanism.tests["3 steps of conjugate gradients with the exponential kernel"]
-    assert all(one.passed for one in tests if one.driving)
+    directions = [one for one in tests if one.state == "p"]
+    assert len(directions) == 2
+    assert all(one.driving and one.passed for one in directions)
     assert all(one.probe > 0.99 for one in tests)
+    assert set(found.mechanism.confirmed) <= {"3 steps of conjugate gradients with the exponential kernel"}
 
 
 def steps_in_layers(sizes):
