@@ -180,3 +180,15 @@ def test_they_are_fitted_without_being_copied(tmp_path):
     fit = rf.solve(rf.Gaussian(1.0), rows.X, rows.y, 0.1, algorithm=rf.Centres(count=20))
     whole = rf.solve(rf.Gaussian(1.0), expected(columns), columns["y"], 0.1, algorithm=rf.Centres(count=20))
     np.testing.assert_allclose(fit.predict(rows.X[:5]), whole.predict(expected(columns)[:5]), atol=1e-6)
+
+
+def test_a_parquet_file_is_read_without_keeping_what_was_read(tmp_path):
+    """A file of 20 GB was held in memory as a whole: readers that buffer ahead keep every row group."""
+    path = tmp_path / "long.parquet"
+    columns = {name: np.random.default_rng(0).standard_normal(400_000) for name in "abcdefghy"}
+    pa.parquet.write_table(pa.table(columns), path, row_group_size=20_000, compression="none")
+    held = []
+    for batch in on_disk._read(path, list(columns), 0):
+        held.append(pa.total_allocated_bytes())
+        del batch
+    assert max(held) < path.stat().st_size / 4

@@ -226,16 +226,16 @@ def _read(path: Path, names: list[str], skip: int) -> Iterator[Any]:
     """Yield the batches of a file; those before row `skip` may be empty in all but their number of rows."""
     if path.suffix.lower() == ".parquet":
         said = explained(path, "is damaged or changed while it was read", "write it again")
-        with said, pa.parquet.ParquetFile(path) as file:
-            first, groups = 0, []
+        # buffering ahead keeps every row group that was read until the file is closed
+        with said, pa.parquet.ParquetFile(path, pre_buffer=False) as file:
+            first = 0
             for group in range(file.num_row_groups):
                 count = file.metadata.row_group(group).num_rows
                 if first + count <= skip:
                     yield _Skipped(count)
                 else:
-                    groups.append(group)
+                    yield from file.iter_batches(BATCH, row_groups=[group], columns=names)
                 first += count
-            yield from file.iter_batches(BATCH, row_groups=groups, columns=names)
         return
     kinds = dict.fromkeys(names, pa.float64())
     convert = pa.csv.ConvertOptions(column_types=kinds, include_columns=names, strings_can_be_null=True)

@@ -86,7 +86,9 @@ class Gaussian(LogitKernel):
         """Return which rows have squared lengths that the precision holds."""
         limit = torch.finfo(Xq.dtype).max / 8
         with torch.no_grad():
-            norms = torch.cat([rows.double().norm(dim=1) for rows in Xq.split(512)])
+            norms = Xq.new_empty(len(Xq), dtype=torch.float64)
+            for rows, place in zip(Xq.split(512), norms.split(512), strict=True):
+                place.copy_(rows.double().norm(dim=1))
             lengths = norms * (1.0 if self.projection is None else float(self.projection.double().norm()))
             return (lengths <= sqrt(limit)) & (lengths / sqrt(self.temperature) <= sqrt(limit))
 

@@ -143,7 +143,10 @@ def symmetric_product(
 
 def diagonal64(kernel: Kernel, X: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
     """Return k(x_i, x_i) in float64, some rows at a time."""
-    return torch.cat([kernel.diagonal(rows.to(torch.float64)) for rows in X.split(TILE)])
+    found = X.new_empty(len(X), dtype=torch.float64)  # parts kept in a list would hold memory between them
+    for rows, place in zip(X.split(TILE), found.split(TILE), strict=True):
+        place.copy_(kernel.diagonal(rows.to(torch.float64)))
+    return found
 
 
 class Tiles(Engine):
