@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips a part of its contract
@@ -23,6 +24,21 @@ SHAPED = [
 """Modules whose annotations state shapes. mypy checks all other types, and wrapping every function of the package
 took more time than the tests themselves."""
 
+SHAPE = re.compile(rf"\b({'|'.join(name for name in dir(jaxtyping) if name[0].isupper())})\[")
+check_every = jaxtyping.jaxtyped
+
+
+def check_shapes(*, typechecker):
+    """Check what states a shape and nothing else; a function inside another would be wrapped anew at every call."""
+
+    def decorate(given):
+        stated = " ".join(map(str, getattr(given, "__annotations__", {}).values()))
+        return check_every(given, typechecker=typechecker) if SHAPE.search(stated) else given
+
+    return decorate
+
+
+jaxtyping.jaxtyped = check_shapes  # what the import hook puts on every function and class
 jaxtyping.install_import_hook(SHAPED, "beartype.beartype")
 
 
