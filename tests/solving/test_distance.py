@@ -93,3 +93,32 @@ def test_few_centres_have_a_distance_too(count, monkeypatch):
         monkeypatch.setattr(module, "FACTORISED", 0)
     X, y = problem(n=60, d=2, outputs=1)
     assert float(solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=count)).fit_error) > 0
+
+
+def test_what_is_left_unsolved_is_part_of_the_distance(monkeypatch):
+    """Nearly nothing is lost by so many centres; the fit is where a sloppy descent has left it."""
+    for module in (centres, plan):
+        monkeypatch.setattr(module, "FACTORISED", 0)
+    monkeypatch.setattr("ridgeformer.solving.normal_equations.ACCURACY", 9e-3)
+    monkeypatch.setattr("ridgeformer.solving.normal_equations.GRAM_ROWS", (1,))
+    X, y = problem(n=600, d=3, outputs=1)
+    kernel, ridge = Gaussian(5.0), 0.05
+    fit = solve(kernel, X, y, ridge, algorithm=Centres(count=200))
+    true = float((kernel(X) @ oracle(kernel, X, y, ridge) - fit.predict(X)).square().mean().sqrt())
+    assert fit.status.value == "subset"
+    assert true / 3 < float(fit.fit_error) < 3 * true
+
+
+@pytest.mark.parametrize("working", [torch.float32, torch.float64])
+def test_a_wide_kernel_is_solved_on_the_centres_that_its_digits_tell_apart(working, monkeypatch):
+    for module in (centres, plan):
+        monkeypatch.setattr(module, "FACTORISED", 0)
+    generator, kernel, ridge = torch.Generator().manual_seed(0), Gaussian(10.0), 0.05
+    X = torch.randn(2000, 4, generator=generator).to(working)
+    y = torch.sign(torch.sin(3 * X[:, 0])) + 0.3 * torch.randn(2000, generator=generator)
+    fit = solve(kernel, X, y, ridge, algorithm=Centres(count=300))
+    assert fit.status.value == "subset"
+    exact = kernel(X.double()) @ oracle(kernel, X.double(), y.double()[:, None], ridge)
+    true = float((exact[:, 0] - fit.predict(X).double()).square().mean().sqrt())
+    assert true < 0.02
+    assert true / 3 < float(fit.fit_error) < 3 * true

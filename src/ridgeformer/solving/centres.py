@@ -20,7 +20,7 @@ from ridgeformer.solving.centre_products import CentreProducts
 from ridgeformer.solving.checkpoint import Checkpoint, describe_problem
 from ridgeformer.solving.extreme_eigenvalues import ExtremeEigenvalues
 from ridgeformer.solving.halved_centres import HalvedCentres, independent
-from ridgeformer.solving.normal_equations import ACCURACY, Descent, Forecast, gram_rows
+from ridgeformer.solving.normal_equations import ROUGHLY, Descent, Forecast, gram_rows
 from ridgeformer.solving.plan import FACTORISED, LOCAL_ROWS, SAMPLED_ROWS, choose_plan
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedFactor, pivoted_factor
 from ridgeformer.solving.run import Doubling, Run, Status
@@ -144,7 +144,7 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     """
     system, y, begun = run.system, run.system.y, time.perf_counter()
     order = torch.randperm(system.n, generator=generator).to(system.X.device)
-    drawn = independent(system.kernel, system.X[order[:count]].to(torch.float64))
+    drawn = independent(system.kernel, system.X[order[:count]])
     centres = run.centres = order[drawn]
     Z, forecast = system.X[centres].to(torch.float64), Forecast(system.n, run.progress)
     sampled, rows = system.X[order[: gram_rows(system.n, count)]], _Rows(system, Z, forecast)
@@ -193,7 +193,7 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     error = streamed.distance(at.b, S)
     run.seconds = before + time.perf_counter() - begun
     _finish(run, alpha, left - system.ridge * alpha, error)
-    if run.status is Status.SUBSET and at.reached > ACCURACY:
+    if run.status is Status.SUBSET and at.reached > ROUGHLY:
         run.status = Status.BREAKDOWN
 
 

@@ -25,7 +25,7 @@ from ridgeformer.solving.centre_products import CentreProducts
 from ridgeformer.solving.distance import describe_distance
 from ridgeformer.solving.engines.dask_tiles import DaskClient, current_client, keep_trying
 from ridgeformer.solving.halved_centres import HalvedCentres, independent
-from ridgeformer.solving.normal_equations import ACCURACY, Descent, gram_rows
+from ridgeformer.solving.normal_equations import ROUGHLY, Descent, gram_rows
 from ridgeformer.solving.plan import LOCAL_ROWS
 from ridgeformer.solving.preconditioners.pivoted_cholesky import default_rank
 from ridgeformer.solving.run import Status
@@ -80,7 +80,7 @@ def solve_on_cluster(
     count = min(algorithm.count or default_rank(n), n)
     wanted = min(n, gram_rows(n, count) + LOCAL_ROWS)
     drawn, targets = rows.take(numpy_generator(seed, "centres").choice(n, wanted, replace=False))
-    chosen = independent(kernel, drawn[:count].to(torch.float64))
+    chosen = independent(kernel, drawn[:count])
     Z, S, judged_by = drawn[chosen].to(torch.float64), drawn[-LOCAL_ROWS:].to(torch.float64), targets[-LOCAL_ROWS:]
     first, sampled = (chosen < count // 2).nonzero()[:, 0], drawn[: gram_rows(n, count)]
     halved = HalvedCentres(kernel, ridge, n, Z, first, sampled, _OnWorkers(rows, Z), lambda b: b)
@@ -96,7 +96,7 @@ def solve_on_cluster(
     assert at.half is not None
     halved.half = at.half
     halved.equations.solve(at, note)
-    if status is Status.SUBSET and at.reached > ACCURACY:
+    if status is Status.SUBSET and at.reached > ROUGHLY:
         status = Status.BREAKDOWN
     left_out = halved.left_out(at.b, S, judged_by).square().mean(0).sqrt()
     size = judged_by.square().mean(0).sqrt()

@@ -16,8 +16,9 @@ from ridgeformer.solving.normal_equations import ACCURACY, ROUGHLY, Descent, Nor
 
 __all__ = ["HalvedCentres", "Passes", "independent"]
 
-SPANNED = 1e-12
-"""Part of the largest k(x, x) below which a centre's distance from the span of others counts as none."""
+SPANNED = {torch.float32: 1e-7, torch.float64: 1e-12}
+"""Part of the largest k(x, x) below which a centre's distance from the span of others counts as none, by the precision
+of the coefficients: larger ones would cancel each other, and rounding them would cost more than the centre gives."""
 
 PROBED = 8192
 """Rows from which the error of a pass in float32 is estimated."""
@@ -147,7 +148,8 @@ class HalvedCentres:
         """Return the estimate of `solving.distance`, from some rows; one pass over all of them.
 
         v = K a - f is E a only where the gradient is zero. The fit on half of the centres is a rough one: at a small
-        ridge what its gradient adds to v would hide the rest. It is taken off; it lies in the span of the centres.
+        ridge what its gradient adds to v would hide the rest. It is taken off; it lies in the span of the centres. What
+        the gradient of the fit itself says of its distance from the solution on these centres is added.
         """
         K, ridge, r, cross = self.equations.K, self.equations.ridge, b.shape[1], self.kernel.dense(S, self.Z)
         columns = torch.cat([b, self.half], 1)
@@ -164,17 +166,19 @@ class HalvedCentres:
                 added = torch.linalg.solve_triangular(lower, gradient[chosen][:, place] / ridge, upper=False)
                 part = part - half.T @ added
             found.append(sampled_distance(E, part, ridge, self.n)["g"])
+        # b is not the minimiser on its centres: how far it is from that is another part, orthogonal to the first
+        unsolved = self.equations.size(gradient[:, :r]) / self.n**0.5
+        estimate = estimate_distance(found[0], found[1], (change / self.n).sqrt()).hypot(unsolved)
         # the penalised error J is strongly convex: a squared distance from its minimiser is at most the excess of J
         excess = squares + ridge * (b * (K @ b)).sum(0)
-        return torch.minimum(
-            estimate_distance(found[0], found[1], (change / self.n).sqrt()), (excess / self.n).clamp_min(0).sqrt()
-        )
+        return torch.minimum(estimate, (excess / self.n).clamp_min(0).sqrt())
 
 
-def independent(kernel: Kernel, Z: Float[Tensor, "m d"]) -> Int[Tensor, " k"]:
-    """Return the numbers of rows that the others do not span to twelve digits: coefficients on those would be noise."""
+def independent(kernel: Kernel, rows: Float[Tensor, "m d"]) -> Int[Tensor, " k"]:
+    """Return the numbers of rows that the others do not span to their own digits: coefficients on those are noise."""
     from scipy.linalg.lapack import dpstrf
 
+    Z = rows.to(torch.float64)
     K = kernel.dense(Z, Z).cpu().numpy()
-    _, pivots, rank, _ = dpstrf(K, tol=SPANNED * float(K.diagonal().max()))
+    _, pivots, rank, _ = dpstrf(K, tol=SPANNED[rows.dtype] * float(K.diagonal().max()))
     return torch.from_numpy(pivots[:rank] - 1).long().to(Z.device)

@@ -30,7 +30,8 @@ ACCURACY, CYCLES, CYCLE_STEPS = 5e-4, 6, 30
 float64 residual at most, and steps in float32 of each."""
 
 ROUGHLY = 1e-2
-"""The same for a fit that only serves to judge another."""
+"""The same for a fit that only serves to judge another. One that round-off stops before this is called unsolved; one
+that it stops after says in its distance from the fit of all rows how far it is from the solution on its centres."""
 
 PATIENCE = 4
 """Steps in float32 that may pass without a smaller residual."""

@@ -4,7 +4,7 @@ import torch
 from ridgeformer import errors
 from ridgeformer.algorithms import ConjugateGradients
 from ridgeformer.core.seeds import torch_generator
-from ridgeformer.kernels import DotProduct, Exponential
+from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.solving import PivotedCholesky, RidgeSystem, solve
 from ridgeformer.solving.engines import Stored, Tiles
 from ridgeformer.solving.preconditioners import pivoted_cholesky
@@ -121,6 +121,32 @@ def test_blocks_save_steps_where_the_spectrum_falls_slowly():
         for block in (0, 100)
     }
     assert steps[100] < steps[0]
+
+
+def test_wide_rows_are_sorted_by_where_they_lie_which_saves_steps(monkeypatch):
+    generator = torch_generator(0, "clusters")
+    centres = torch.randn(6, 80, generator=generator, dtype=torch.float64)
+    noise = torch.randn(600, 80, generator=generator, dtype=torch.float64)
+    X = torch.nn.functional.normalize((centres.repeat(100, 1) + noise) / 2, dim=1)
+    kernel, algorithm = Exponential(0.05), ConjugateGradients(preconditioner=PivotedCholesky(30, 100))
+
+    def steps():
+        return solve(kernel, X, X[:, 0], 5e6, algorithm=algorithm, tol=1e-8).steps
+
+    by_rows = steps()
+    monkeypatch.setattr(pivoted_cholesky, "WIDE", 81)
+    assert by_rows < steps()  # by the leading columns of the factor
+    monkeypatch.setattr(pivoted_cholesky, "WIDE", 64)
+    monkeypatch.setattr(pivoted_cholesky, "LONGEST", 0.0)
+    assert by_rows < steps()
+
+
+def test_rows_beyond_float32_are_not_sorted_in_it():
+    X = 1e30 * torch.randn(300, 70, generator=torch_generator(0, "long"), dtype=torch.float64)
+    algorithm = ConjugateGradients(preconditioner=PivotedCholesky(20, 100))
+    fit = solve(Gaussian(1e60), X, X[:, 0] / 1e30, 0.1, algorithm=algorithm, tol=1e-8)
+    assert fit.converged
+    assert fit.steps < 20
 
 
 def test_an_engine_may_build_its_own():

@@ -16,6 +16,7 @@ from ridgeformer.core.checks import whole
 from ridgeformer.solving.engines import Engine
 from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
+from ridgeformer.solving.engines.tiles import COPIED_BYTES
 from ridgeformer.solving.system import RidgeSystem
 
 __all__ = ["PivotedCholesky", "PivotedFactor", "default_block", "default_rank", "neighbourhoods", "pivoted_factor"]
@@ -30,7 +31,13 @@ STRIP = 256
 """Rows of a symmetric product computed at a time."""
 
 SKETCH = 128
-"""Columns of the factor by which rows are sorted into neighbourhoods."""
+"""Columns of the factor by which rows are sorted into neighbourhoods, where the rows themselves are not used."""
+
+WIDE = 64
+"""Features from which directions from the mean row tell which rows are near; in fewer dimensions many share one."""
+
+LONGEST = 1e15
+"""Largest entry of rows that are sorted in float32: squares must be finite."""
 
 ROUNDS = 12
 """Rounds of balanced k-means; more hardly makes better groups."""
@@ -156,7 +163,9 @@ class PivotedCholesky:
         factor = pivoted_factor(system.engine, rank, generator, enough=ENOUGH * system.ridge)
         if self.block == 0:
             return _low_rank(factor.F, system.ridge)
-        groups = neighbourhoods(factor.F[:SKETCH].T, self.block or default_block(system.n), generator)
+        size = self.block or default_block(system.n)
+        rows = system.X if WIDE <= system.d <= size and _sortable(system.X) else factor.F[:SKETCH].T
+        groups = neighbourhoods(rows, size, generator)
         F, order = factor.F, torch.cat(groups)
         for rows in F.split(PROPOSALS):  # in place, by parts: a second factor would be a tenth of all the memory
             rows.copy_(rows.index_select(1, order))
@@ -252,15 +261,16 @@ def add_to_lower(
 
 
 def neighbourhoods(Z: Float[Tensor, "n k"], size: int, generator: torch.Generator) -> list[Int[Tensor, " _"]]:
-    """Return groups of at most `size` rows of Z that point the same way, their sizes as equal as can be.
+    """Return groups of at most `size` rows of Z that lie in the same direction from their mean, as equal as can be.
 
     Example:
-        >>> Z = torch.tensor([[1.0, 0.0], [0.0, 9.0], [8.0, 0.0], [0.0, 1.0]])
+        >>> Z = torch.tensor([[1.0, 1.0], [9.0, 9.0], [2.0, 1.0], [9.0, 8.0]])
         >>> sorted(group.tolist() for group in neighbourhoods(Z, 2, torch.Generator().manual_seed(0)))
         [[0, 2], [1, 3]]
     """
     count = ceil(len(Z) / size)
-    Z = torch.nn.functional.normalize(Z.contiguous(), dim=1)
+    Z = torch.sub(Z, Z.mean(0), out=torch.empty(Z.shape, dtype=torch.float32, device=Z.device))
+    Z /= Z.norm(dim=1, keepdim=True).clamp_min(torch.finfo(Z.dtype).tiny)
     means = Z[torch.randperm(len(Z), generator=generator)[:count].to(Z.device)]
     for _ in range(ROUNDS if count > 1 else 1):
         chosen = share_out(Z @ means.T - means.square().sum(1) / 2, ceil(len(Z) / count))
@@ -268,6 +278,11 @@ def neighbourhoods(Z: Float[Tensor, "n k"], size: int, generator: torch.Generato
         means = (members.T @ Z) / members.sum(0)[:, None].clamp_min(1)
     groups = [(chosen == c).nonzero()[:, 0] for c in range(count)]
     return [group for group in groups if len(group)]
+
+
+def _sortable(X: Float[Tensor, "n d"]) -> bool:
+    """Whether rows are small enough to be copied once more, and their squares to be added up in float32."""
+    return X.nbytes <= COPIED_BYTES and float(X.amax()) < LONGEST and float(X.amin()) > -LONGEST
 
 
 def share_out(score: Float[Tensor, "n c"], room: int) -> Int[Tensor, " n"]:
