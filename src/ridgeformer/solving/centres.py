@@ -81,7 +81,7 @@ def double_centres(run: Run, algorithm: Centres) -> None:
     run.status, run.spectrum, run.fit_error, run.left_out = kept.status, kept.spectrum, kept.fit_error, kept.left_out
     run.centres, run.seconds, run.left_out_sample = kept.centres, seconds, kept.left_out_sample
     say = f"centres were doubled from {done[0].centres:,} to {done[-1].centres:,}, and no further: {why}"
-    run.plan, run.doublings = replace(run.plan, rank=kept.plan.rank, reasons=(*run.plan.reasons, say)), done
+    run.plan, run.doublings = replace(kept.plan, reasons=(*kept.plan.reasons, say)), done
 
 
 def fit_on_centres(run: Run, count: int, generator: torch.Generator, warm: Tensor | None = None) -> None:
@@ -146,6 +146,10 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     order = torch.randperm(system.n, generator=generator).to(system.X.device)
     drawn = independent(system.kernel, system.X[order[:count]])
     centres = run.centres = order[drawn]
+    if len(drawn) < count:
+        digits = f"to the digits of {str(system.X.dtype).removeprefix('torch.')} coefficients"
+        spanned = f"{count - len(drawn):,} of {count:,} centres are combinations of the others, {digits}: left out"
+        run.plan = replace(run.plan, reasons=(*run.plan.reasons, spanned))
     Z, forecast = system.X[centres].to(torch.float64), Forecast(system.n, run.progress)
     sampled, rows = system.X[order[: gram_rows(system.n, count)]], _Rows(system, Z, forecast)
     first = (drawn < count // 2).nonzero()[:, 0]

@@ -180,11 +180,12 @@ class Run:
 
     def _distance(self) -> str:
         """Return one sentence on a fit on centres: how far it is from that of all rows, and how that is known."""
-        system, count = self.system, self.plan.rank
+        system = self.system
         assert self.fit_error is not None
+        assert self.centres is not None
         size = system.norms * system.unit / system.n**0.5
-        from_above = system.n * count <= FACTORISED
-        return describe_distance(count, system.n, self.fit_error * system.unit, size, from_above=from_above)
+        from_above = system.n * self.plan.rank <= FACTORISED
+        return describe_distance(len(self.centres), system.n, self.fit_error * system.unit, size, from_above=from_above)
 
 
 def refine(run: Run, one_pass: Callable[[], bool]) -> None:
