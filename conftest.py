@@ -3,6 +3,10 @@
 import gc
 import os
 import re
+from collections import Counter
+from functools import wraps
+from inspect import isfunction
+from itertools import count
 from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips a part of its contract
@@ -26,6 +30,9 @@ took more time than the tests themselves."""
 
 SHAPE = re.compile(rf"\b({'|'.join(name for name in dir(jaxtyping) if name[0].isupper())})\[")
 check_every = jaxtyping.jaxtyped
+ALWAYS, SELDOM = 200, 16
+"""Calls of a function in a process that are all checked, and of the later ones every so many: some are called a hundred
+thousand times."""
 
 
 def check_shapes(*, typechecker):
@@ -33,7 +40,18 @@ def check_shapes(*, typechecker):
 
     def decorate(given):
         stated = " ".join(map(str, getattr(given, "__annotations__", {}).values()))
-        return check_every(given, typechecker=typechecker) if SHAPE.search(stated) else given
+        if not SHAPE.search(stated):
+            return given
+        checked, calls = check_every(given, typechecker=typechecker), count()
+        if not isfunction(given):
+            return checked
+
+        @wraps(given)
+        def checked_at_first(*args, **options):
+            number = next(calls)
+            return (checked if number < ALWAYS or number % SELDOM == 0 else given)(*args, **options)
+
+        return checked_at_first
 
     return decorate
 
@@ -67,6 +85,31 @@ SHARED = {
 """Tests that share what is expensive and made once a process: the ledger's findings, and the small audits."""
 
 
+LONG = (
+    "tests/views/",
+    "tests/test_site.py",
+    "tests/export/test_saving.py",
+    "tests/test_documents.py",
+    "tests/cli/",
+    "tests/studies/",
+    "tests/claims/",
+    "tests/auditing/",
+)
+"""Tests that wait for browsers and processes, or take long for their number. They begin first: at the end a core would
+have nothing to do while another waits for them."""
+
+
+def pytest_collection_modifyitems(items):
+    """Put files that take long first, then those with many tests."""
+    files = [item.nodeid.split("::")[0] for item in items]
+    size = Counter(files)
+    rank = {
+        name: (next((i for i, part in enumerate(LONG) if name.startswith(part)), len(LONG)), -size[name])
+        for name in size
+    }
+    items.sort(key=lambda item: rank[item.nodeid.split("::")[0]])
+
+
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist's
 def pytest_xdist_make_scheduler(config, log):
     """Give a file of tests to one process, and files that share something expensive to the same one."""
@@ -76,6 +119,7 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return next((name for name, files in SHARED.items() if nodeid.startswith(files)), nodeid.split("::")[0])
 
+    config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
     return Shared(config, log)
 
 

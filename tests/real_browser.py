@@ -7,7 +7,13 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import sync_playwright
 
-NAMES = [os.environ["CHROMIUM"]] if "CHROMIUM" in os.environ else ["chromium", "chromium-browser", "google-chrome"]
+KNOWN = [
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+]  # the first takes a third less time
+NAMES = [os.environ["CHROMIUM"]] if "CHROMIUM" in os.environ else KNOWN
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 REQUIRED = os.environ.get("RIDGEFORMER_BROWSER_TESTS") == "required"
 MISSING = f"no Chromium: there is no {' or '.join(NAMES)}; install Debian's package `chromium`, or set CHROMIUM"

@@ -118,7 +118,9 @@ def test_a_wide_kernel_is_solved_on_the_centres_that_its_digits_tell_apart(worki
     y = torch.sign(torch.sin(3 * X[:, 0])) + 0.3 * torch.randn(2000, generator=generator)
     fit = solve(kernel, X, y, ridge, algorithm=Centres(count=300))
     assert fit.status.value == "subset"
-    assert f"{300 - len(fit.centres)} of 300 centres are combinations of the others" in str(fit.plan)
+    left_out = 300 - len(fit.centres)
+    assert (left_out > 50) == (working == torch.float32)
+    assert (f"{left_out} of 300 centres are combinations of the others" in str(fit.plan)) == (left_out > 0)
     assert f"Fitted on centres only, {len(fit.centres)} of 2,000 rows" in fit.advice
     exact = kernel(X.double()) @ oracle(kernel, X.double(), y.double()[:, None], ridge)
     true = float((exact[:, 0] - fit.predict(X).double()).square().mean().sqrt())
