@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips a part of its contract
@@ -67,6 +68,31 @@ SHARED = {
 """Tests that share what is expensive and made once a process: the ledger's findings, and the small audits."""
 
 
+LONG = (
+    "tests/views/",
+    "tests/test_site.py",
+    "tests/export/test_saving.py",
+    "tests/test_documents.py",
+    "tests/cli/",
+    "tests/studies/",
+    "tests/claims/",
+    "tests/auditing/",
+)
+"""Tests that wait for browsers and processes, or take long for their number. They begin first: a core would have nothing
+to do at the end while another waits for them."""
+
+
+def pytest_collection_modifyitems(items):
+    """Put files that take long first, then those with many tests."""
+    files = [item.nodeid.split("::")[0] for item in items]
+    count = Counter(files)
+    rank = {
+        name: (next((i for i, part in enumerate(LONG) if name.startswith(part)), len(LONG)), -count[name])
+        for name in count
+    }
+    items.sort(key=lambda item: rank[item.nodeid.split("::")[0]])
+
+
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist's
 def pytest_xdist_make_scheduler(config, log):
     """Give a file of tests to one process, and files that share something expensive to the same one."""
@@ -76,6 +102,7 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return next((name for name, files in SHARED.items() if nodeid.startswith(files)), nodeid.split("::")[0])
 
+    config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
     return Shared(config, log)
 
 
