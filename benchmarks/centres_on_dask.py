@@ -53,7 +53,9 @@ def table(rows: int, features: int, partitions: int) -> da.Array:
 def fit(workers: int, given: argparse.Namespace, kill: bool = False) -> dict[str, Any]:
     """Fit on this number of single-threaded workers; return seconds, steps and coefficients."""
     with (
-        distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
         distributed.Client(cluster) as client,
     ):
         client.wait_for_workers(workers)
