@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from harness import report
 
+from ridgeformer.core.memory import free_bytes
 from ridgeformer.core.seeds import numpy_generator
 
 FEATURES, LATENT, NOISE, PIECE = 100, 6, 0.1, 2**17
@@ -110,7 +111,7 @@ def main() -> None:
 
 
 def _measure(place: Path, gigabytes: float, centres: int, compare: bool) -> None:
-    begin = time.perf_counter()
+    begin, free = time.perf_counter(), free_bytes()
     rows = generate(place / "big.parquet", gigabytes)
     print(f"generated {rows:,} rows in {time.perf_counter() - begin:.0f} s", flush=True)
     base = [sys.executable, "-m", "ridgeformer", "fit", "big.parquet", "--target", "y", "--centres", str(centres)]
@@ -143,7 +144,8 @@ def _measure(place: Path, gigabytes: float, centres: int, compare: bool) -> None
         whole = fit([*base, "--work", "whole", "--out", "whole.safetensors", "--json"], place, None)
         same = (place / "model.safetensors").read_bytes() == (place / "whole.safetensors").read_bytes()
         row |= {"uninterrupted, s": round(whole["seconds"]), "same model, byte by byte": same}
-    settings = {"features": FEATURES, "noise": NOISE, "precision of the rows on disk": "float32"}
+    settings: dict[str, Any] = {"features": FEATURES, "noise": NOISE, "precision of the rows on disk": "float32"}
+    settings["memory that may be used, GiB"] = round(free / 2**30, 1)
     how = f"`python benchmarks/fit_file.py --gigabytes {gigabytes:g} --centres {centres}{' --compare' * compare}`"
     report(
         "fit_file",

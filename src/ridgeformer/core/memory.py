@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,25 @@ if TYPE_CHECKING:
 
 __all__ = ["free_bytes", "is_out_of_memory", "require_memory", "show_bytes"]
 
-MEMINFO = Path("/proc/meminfo")
+MEMINFO, GROUPS, MOUNTED = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+LIMITS = {  # of a control group: its folder, the files of its limit and of what it uses, and caches in what it uses
+    "": ("", "memory.max", "memory.current", ("inactive_file", "active_file")),
+    "memory": (
+        "memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+    ),
+}
+"""By the controllers of a line of /proc/self/cgroup: the second version has none there, the first its own line."""
 
 
 def free_bytes(device: torch.device | None = None) -> int:
     """Return the bytes that can be allocated without swapping, on the device or in main memory.
 
-    On Linux this includes reclaimable caches; elsewhere it is the number of free pages, or 2 GiB if that is unknown.
+    On Linux this includes reclaimable caches, and heeds the limit of a container or another control group; elsewhere it
+    is the number of free pages, or 2 GiB if that is unknown.
     """
     if device is not None and device.type == "cuda":
         import torch
@@ -28,11 +41,33 @@ def free_bytes(device: torch.device | None = None) -> int:
     if MEMINFO.exists():
         for line in MEMINFO.read_text().splitlines():
             if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+                return min(int(line.split()[1]) * 1024, _left_in_groups())
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return 2**31  # unknown: plan for a small machine
+
+
+def _left_in_groups() -> int:
+    """Return the bytes left below the limits of the control groups of this process and of those around them."""
+    left = sys.maxsize
+    for line in GROUPS.read_text().splitlines() if GROUPS.exists() else []:
+        _, controllers, name = line.split(":", 2)
+        known = next((LIMITS[one] for one in controllers.split(",") if one in LIMITS), None)
+        if known is None:
+            continue
+        folder, limit, used, caches = known
+        root = MOUNTED / folder
+        inside = root / name.lstrip("/")
+        for group in (inside, *(around for around in inside.parents if around.is_relative_to(root))):
+            try:
+                most, now = (group / limit).read_text().strip(), int((group / used).read_text())
+                held = dict(pair.split() for pair in (group / "memory.stat").read_text().splitlines())
+            except (OSError, ValueError):  # a namespace hides the names of groups outside, and a root has no limit
+                continue
+            if most.isdigit():
+                left = min(left, max(0, int(most) - now + sum(int(held.get(cache, 0)) for cache in caches)))
+    return left
 
 
 def show_bytes(count: int) -> str:
