@@ -175,7 +175,7 @@ class HalvedCentres:
 
 
 def independent(kernel: Kernel, rows: Float[Tensor, "m d"]) -> Int[Tensor, " k"]:
-    """Return the numbers of rows that the others do not span to their own digits: coefficients on those are noise."""
+    """Return the numbers of rows that the others do not span to the digits of their dtype, that of coefficients."""
     from scipy.linalg.lapack import dpstrf
 
     Z = rows.to(torch.float64)

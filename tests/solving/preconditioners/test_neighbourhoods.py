@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from ridgeformer.core.seeds import torch_generator
@@ -37,3 +38,11 @@ def test_the_groups_do_not_depend_on_where_the_rows_lie_nor_on_their_unit():
     Z = torch.randn(60, 3, generator=torch_generator(0, "Z"))
     first, second = (neighbourhoods(rows, 20, torch_generator(0, "groups")) for rows in (Z, 3 * Z + 7))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_rows_of_any_size_have_their_groups(unit):
+    Z = torch.randn(60, 3, generator=torch_generator(0, "Z"), dtype=torch.float64)
+    first, second = (neighbourhoods(rows, 20, torch_generator(0, "groups")) for rows in (Z, 2.0**50 * Z))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    assert sorted(torch.cat(neighbourhoods(unit * Z, 20, torch_generator(0, "groups"))).tolist()) == list(range(60))

@@ -37,7 +37,7 @@ WIDE = 64
 """Features from which directions from the mean row tell which rows are near; in fewer dimensions many share one."""
 
 LONGEST = 1e15
-"""Largest entry of rows that are sorted in float32: squares must be finite."""
+"""Largest entry, and one over the least of these, of rows that are sorted in float32: their squares must be held."""
 
 ROUNDS = 12
 """Rounds of balanced k-means; more hardly makes better groups."""
@@ -164,7 +164,8 @@ class PivotedCholesky:
         if self.block == 0:
             return _low_rank(factor.F, system.ridge)
         size = self.block or default_block(system.n)
-        rows = system.X if WIDE <= system.d <= size and _sortable(system.X) else factor.F[:SKETCH].T
+        copied = WIDE <= system.d <= size and system.X.nbytes <= COPIED_BYTES
+        rows = system.X if copied else factor.F[:SKETCH].T
         groups = neighbourhoods(rows, size, generator)
         F, order = factor.F, torch.cat(groups)
         for rows in F.split(PROPOSALS):  # in place, by parts: a second factor would be a tenth of all the memory
@@ -269,7 +270,9 @@ def neighbourhoods(Z: Float[Tensor, "n k"], size: int, generator: torch.Generato
         [[0, 2], [1, 3]]
     """
     count = ceil(len(Z) / size)
-    Z = torch.sub(Z, Z.mean(0), out=torch.empty(Z.shape, dtype=torch.float32, device=Z.device))
+    largest = max(float(Z.amax()), -float(Z.amin())) if Z.numel() else 0.0  # there may be no columns
+    working = torch.float32 if 1 / LONGEST < largest < LONGEST else torch.float64
+    Z = torch.sub(Z, Z.mean(0), out=torch.empty(Z.shape, dtype=working, device=Z.device))
     Z /= Z.norm(dim=1, keepdim=True).clamp_min(torch.finfo(Z.dtype).tiny)
     means = Z[torch.randperm(len(Z), generator=generator)[:count].to(Z.device)]
     for _ in range(ROUNDS if count > 1 else 1):
@@ -278,11 +281,6 @@ def neighbourhoods(Z: Float[Tensor, "n k"], size: int, generator: torch.Generato
         means = (members.T @ Z) / members.sum(0)[:, None].clamp_min(1)
     groups = [(chosen == c).nonzero()[:, 0] for c in range(count)]
     return [group for group in groups if len(group)]
-
-
-def _sortable(X: Float[Tensor, "n d"]) -> bool:
-    """Whether rows are small enough to be copied once more, and their squares to be added up in float32."""
-    return X.nbytes <= COPIED_BYTES and float(X.amax()) < LONGEST and float(X.amin()) > -LONGEST
 
 
 def share_out(score: Float[Tensor, "n c"], room: int) -> Int[Tensor, " n"]:
