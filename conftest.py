@@ -31,8 +31,8 @@ took more time than the tests themselves."""
 SHAPE = re.compile(rf"\b({'|'.join(name for name in dir(jaxtyping) if name[0].isupper())})\[")
 check_every = jaxtyping.jaxtyped
 ALWAYS, SELDOM = 200, 16
-"""Calls of a function in a process that are all checked, and of the later ones every so many: some are called a hundred
-thousand times."""
+"""The first 200 calls of a function in each process are checked, then every sixteenth: some functions are called a
+hundred thousand times."""
 
 
 def check_shapes(*, typechecker):

@@ -289,7 +289,8 @@ def page() -> None:
     if not found:
         sys.exit("no results yet: run --targets, --rivals or --growth first.")
     how = (
-        "`python benchmarks/centres_at_scale.py --targets`, `--rivals`, `--growth` and `--page`; each run in a process"
+        "`python benchmarks/centres_at_scale.py --targets`, `--rivals`, `--growth` and `--page`, KeOps by "
+        "`--rivals --only pykeops --timeout 120`; each run in a process"
     )
     settings = {"tuned on": TUNED_ON, "test rows": TEST, "noise": NOISE}
     report("centres_at_scale", settings, [_line(one) for one in found], how)

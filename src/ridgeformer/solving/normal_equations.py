@@ -271,7 +271,7 @@ class Forecast:
         self.kind, self.judging, self.begun, self.seen = kind, judging, time.perf_counter(), 0
 
     def advance(self, rows: int) -> None:
-        """Say that so many more rows of the pass are done."""
+        """Count these rows of the pass as done, and report the progress."""
         self.seen += rows
         self.rates[self.kind] = (time.perf_counter() - self.begun) / self.seen * self.rows
         if self.tell is not None:
