@@ -13,23 +13,35 @@ class TestMixedDirect(SolverCase):
     algorithm = MixedDirect()
 
 
-WAYS = pytest.mark.parametrize("ways", [(0, 0), (0, 16_000), (3_000, 0)], ids=["panels", "lapack", "copied"])
+WAYS = pytest.mark.parametrize("ways", [(0, 0), (0, 16_000), (3_000, 0)], ids=["halves", "lapack", "copied"])
 
 
 @WAYS
-@pytest.mark.parametrize("n", [1, 7, 8, 9, 50])
-def test_the_factor_is_the_same_either_way_and_only_the_lower_triangle_is_read(n, ways, monkeypatch):
-    monkeypatch.setattr(direct, "PANEL", 8)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 50, 100])
+def test_the_factor_is_the_same_either_way_and_only_the_lower_triangle_is_read(n, dtype, ways, monkeypatch):
     for name, rows in zip(("COPIED_ROWS", "LAPACK_ROWS"), ways, strict=True):
         monkeypatch.setattr(direct, name, rows)
+    monkeypatch.setattr(direct, "LEAF", 8)
+    monkeypatch.setattr(direct, "COLUMNS", 16)
     X, y = problem(n=n)
     K = Exponential(1.0)(X)
-    A = K.clone()
+    A = K.to(dtype)
     A[0, 1:] = torch.nan
     assert factorise_in_place(A, 0.5)
-    exact = K + 0.5 * torch.eye(n)
-    torch.testing.assert_close(A.tril(), torch.linalg.cholesky(exact))
-    torch.testing.assert_close(solve_with_factor(A, y), torch.linalg.solve(exact, y))
+    exact, near = K + 0.5 * torch.eye(n), {} if dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(A.tril().double(), torch.linalg.cholesky(exact), **near)
+    torch.testing.assert_close(solve_with_factor(A, y.to(dtype)).double(), torch.linalg.solve(exact, y), **near)
+
+
+def test_float32_factors_of_large_matrices_are_as_accurate_as_lapacks():
+    X, _ = problem(n=1500)
+    K = Exponential(1.0)(X) + torch.eye(1500, dtype=torch.float64)
+    ours, lapack = K.float(), K.float()
+    assert direct._by_halves(ours)
+    assert direct._by_lapack(lapack)
+    errors = [float((L.tril().double() @ L.tril().double().T - K).norm()) for L in (ours, lapack)]
+    assert errors[0] <= 4 * errors[1]
 
 
 @WAYS
@@ -79,7 +91,7 @@ def definite(n=30):
 def test_the_diagonal_is_that_of_the_inverse(panel, monkeypatch):
     if panel is not None:  # by panels, as beyond what LAPACK is trusted with
         monkeypatch.setattr(direct, "LAPACK_ROWS", 0)
-        monkeypatch.setattr(direct, "NARROW_PANEL", panel)
+        monkeypatch.setattr(direct, "PANEL", panel)
     A = definite()
     L = torch.linalg.cholesky(A)
     before = L.clone()

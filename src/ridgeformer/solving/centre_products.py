@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer.core.products import thin_product, transposed_thin_product
 from ridgeformer.kernels import Kernel, LogitKernel
 from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solving.engines.fused import FusedRows, fuses
-from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.normal_equations import Forecast
 from ridgeformer.solving.plan import BLOCK
 

@@ -6,12 +6,14 @@ Factorising is n^3/3 operations and runs twice as fast in float32; refining is a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer.core.products import add_product, product
 from ridgeformer.solving.system import RidgeSystem, refuse_negative
 
 __all__ = [
@@ -23,8 +25,11 @@ __all__ = [
     "solve_with_factor",
 ]
 
-PANEL = 512
-"""Columns factorised at a time, where it is not LAPACK that does it."""
+LEAF = 256
+"""Rows that LAPACK factorises, where it does not do all; the rest is products."""
+
+COLUMNS = 4096
+"""Columns of the factor that are copied for a product with themselves."""
 
 COPIED_ROWS = 3_000
 """Largest n that PyTorch factorises, which copies. SciPy's threads would still be spinning while PyTorch's start: at
@@ -39,7 +44,7 @@ MANY_COLUMNS = 64
 REFINEMENTS = 4
 """Solves with the factor of a direct solve at most, the first included."""
 
-NARROW_PANEL = 256
+PANEL = 256
 """Columns of L^-1 held at once: wide enough for fast products, narrow enough to waste little on the diagonal."""
 
 
@@ -113,8 +118,8 @@ def factorise_in_place(A: Float[Tensor, "n n"], ridge: float) -> bool:
         factor, info = torch.linalg.cholesky_ex(A)
         A.copy_(factor)
         return bool(info == 0 and torch.isfinite(A.diagonal()).all())  # not every LAPACK stops at a nan
-    by_lapack = A.device.type == "cpu" and A.is_contiguous() and len(A) <= LAPACK_ROWS
-    return _by_lapack(A) if by_lapack else _by_panels(A)
+    by_lapack = A.device.type == "cpu" and A.is_contiguous() and len(A) <= LAPACK_ROWS and A.dtype == torch.float64
+    return _by_lapack(A) if by_lapack else _by_halves(A)
 
 
 def _by_lapack(A: Tensor) -> bool:
@@ -129,22 +134,37 @@ def _by_lapack(A: Tensor) -> bool:
     return bool(info == 0 and torch.isfinite(A.diagonal()).all())
 
 
-def _by_panels(A: Tensor) -> bool:
-    """Factorise panel by panel, subtracting each from the columns to its right before the next."""
-    n = len(A)
-    for start in range(0, n, PANEL):
-        stop = min(start + PANEL, n)
-        block, info = torch.linalg.cholesky_ex(A[start:stop, start:stop])
-        if int(info) != 0:
-            return False
-        A[start:stop, start:stop] = block
-        below = A[stop:, start:stop]
-        # X L' = B, as the transposed system L X' = B', whose right-hand side is column-major as LAPACK likes it
-        below.copy_(torch.linalg.solve_triangular(block, below.T, upper=False).T)
-        for begin in range(stop, n, 4 * PANEL):
-            end = min(begin + 4 * PANEL, n)
-            A[begin:, begin:end].addmm_(A[begin:, start:stop], A[begin:end, start:stop].T, alpha=-1.0)
-    return True
+def _by_halves(A: Tensor) -> bool:
+    """Factorise the upper left half, then what it leaves of the lower right one: nearly all is wide products."""
+    if len(A) <= LEAF:
+        factor, info = torch.linalg.cholesky_ex(A)
+        A.copy_(factor)
+        return bool(info == 0 and torch.isfinite(A.diagonal()).all())
+    half = _half(len(A))
+    if not _by_halves(A[:half, :half]):
+        return False
+    below, rest = A[half:, :half], A[half:, half:]
+    _divide(below, A[:half, :half])
+    for part in below.split(COLUMNS, dim=1):
+        part = part.contiguous()
+        add_product(rest, part, part.T, alpha=-1.0, lower=True)
+    return _by_halves(rest)
+
+
+def _divide(B: Tensor, L: Tensor) -> None:
+    """Replace B by B L'^-1; L is triangular, and what is above its diagonal has no meaning."""
+    if len(L) <= LEAF:
+        inverse = torch.linalg.solve_triangular(L, torch.eye(len(L)).to(L), upper=False)
+        B.copy_(product(B, inverse.T))
+        return
+    half = _half(len(L))
+    _divide(B[:, :half], L[:half, :half])
+    add_product(B[:, half:], B[:, :half], L[half:, :half].T, alpha=-1.0)
+    _divide(B[:, half:], L[half:, half:])
+
+
+def _half(n: int) -> int:
+    return LEAF * ceil(n / (2 * LEAF))
 
 
 def solve_with_factor(factor: Float[Tensor, "n n"], b: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
@@ -194,7 +214,7 @@ def inverse_diagonal(factor: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
 
     n^3 / 3 operations, as many as the factorisation. LAPACK inverts a copy of L in place, which needs no more memory
     than a direct solve did; beyond the sizes it is trusted with, L^-1 is made a panel of columns at a time in
-    O(n NARROW_PANEL) memory, a third slower.
+    O(n PANEL) memory, a third slower.
 
     Example:
         >>> inverse_diagonal(torch.tensor([[2.0, 0.0], [2.0, 1.0]]))
@@ -218,17 +238,17 @@ def inverse_diagonal(factor: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
 
 def _inverse_diagonal_by_panels(factor: Tensor) -> Tensor:
     """Panels shrink, because column j of L^-1 begins at row j."""
-    starts = range(0, len(factor), NARROW_PANEL)
-    eye = torch.eye(min(NARROW_PANEL, len(factor)), dtype=factor.dtype, device=factor.device)
-    own = [factor[i : i + NARROW_PANEL, i : i + NARROW_PANEL] for i in starts]
+    starts = range(0, len(factor), PANEL)
+    eye = torch.eye(min(PANEL, len(factor)), dtype=factor.dtype, device=factor.device)
+    own = [factor[i : i + PANEL, i : i + PANEL] for i in starts]
     blocks = [torch.linalg.solve_triangular(L, eye[: len(L), : len(L)], upper=False) for L in own]
     lengths = []
     for start, inverse in zip(starts, blocks, strict=True):
         panel = factor.new_zeros(len(factor) - start, len(inverse))
         panel[: len(inverse)] = inverse
-        work = panel.new_empty(NARROW_PANEL, panel.shape[1])
-        for i, block in enumerate(blocks[start // NARROW_PANEL + 1 :], start=1):  # rows below: nearly all is products
-            top, bottom = i * NARROW_PANEL, i * NARROW_PANEL + len(block)
+        work = panel.new_empty(PANEL, panel.shape[1])
+        for i, block in enumerate(blocks[start // PANEL + 1 :], start=1):  # rows below: nearly all is products
+            top, bottom = i * PANEL, i * PANEL + len(block)
             left = factor[start + top : start + bottom, start : start + top]
             torch.mm(left, panel[:top], out=work[: len(block)])
             torch.addmm(panel[top:bottom], block, work[: len(block)], beta=0, alpha=-1, out=panel[top:bottom])

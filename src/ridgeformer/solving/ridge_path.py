@@ -15,6 +15,7 @@ from torch import Tensor
 from ridgeformer.core.checks import ArrayLike, as_matrix, as_targets, positive
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import free_bytes
+from ridgeformer.core.products import thin_product
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Kernel
 from ridgeformer.kernels.base import gamma
@@ -22,7 +23,6 @@ from ridgeformer.solving.band import BandFactor, BandForm, band_form
 from ridgeformer.solving.direct import factorise_in_place, inverse_diagonal, solve_with_factor
 from ridgeformer.solving.engines import Engine, Stored
 from ridgeformer.solving.engines.stored import assemble
-from ridgeformer.solving.engines.thin import thin_product
 from ridgeformer.solving.fit import leave_one_out_residual
 from ridgeformer.solving.system import RidgeSystem, check_memory, exact_unit, scaled_system
 

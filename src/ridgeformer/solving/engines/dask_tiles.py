@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.core.errors import InputError, RidgeformerError
+from ridgeformer.core.products import thin_product, transposed_thin_product
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving.engines.base import LinAlgError
-from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.engines.tiles import TILE, Tiles, symmetric_product
 
 __all__ = ["DaskClient", "DaskTiles", "current_client", "keep_trying"]

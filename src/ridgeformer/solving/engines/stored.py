@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ridgeformer.core.products import thin_product
 from ridgeformer.kernels import FeatureKernel, Kernel
 from ridgeformer.solving.engines.base import Engine
-from ridgeformer.solving.engines.thin import thin_product
 from ridgeformer.solving.engines.tiles import TILE, Tiles, diagonal64, for_each_tile, prepared
 
 __all__ = ["Features", "Stored", "assemble"]

@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from ridgeformer.core.products import thin_product, transposed_thin_product
 from ridgeformer.kernels import Kernel
 from ridgeformer.solving.engines.base import Engine
 from ridgeformer.solving.engines.dots import Dots
-from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 
 __all__ = [
     "COPIED_BYTES",

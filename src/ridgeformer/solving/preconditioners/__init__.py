@@ -15,7 +15,7 @@ from torch import Tensor
 from ridgeformer.algorithms.base import Precondition
 from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError, unknown_name
-from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
+from ridgeformer.core.products import thin_product, transposed_thin_product
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedCholesky
 from ridgeformer.solving.system import RidgeSystem
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ridgeformer.algorithms.base import Precondition
 from ridgeformer.core.checks import whole
+from ridgeformer.core.products import thin_product, transposed_thin_product
 from ridgeformer.solving.engines import Engine
 from ridgeformer.solving.engines.base import LinAlgError
-from ridgeformer.solving.engines.thin import thin_product, transposed_thin_product
 from ridgeformer.solving.engines.tiles import COPIED_BYTES
 from ridgeformer.solving.system import RidgeSystem
 
