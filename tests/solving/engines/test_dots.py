@@ -2,19 +2,23 @@ import numpy as np
 import pytest
 import torch
 
+from ridgeformer.core.compiled import compiled
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.solving.engines import dots as dots_module
-from ridgeformer.solving.engines.dots import COMPILED_PRICE, PRICE, WORTH, Dots, add_sparse
+from ridgeformer.solving.engines.dots import COMPILED_PRICE, PANEL_PRICE, PRICE, WORTH, Dots, add_sparse
 from tests.solving.engines.engine_case import rows
 
 N, SIZE = 100, 30
 
 
-@pytest.fixture(params=[False, True], ids=["scipy", "compiled"], autouse=True)
-def price(request, monkeypatch):
-    """Both ways to a sparse product, whatever the size; returns what an entry costs."""
-    monkeypatch.setattr(dots_module, "worthwhile", lambda n: request.param)
-    return COMPILED_PRICE if request.param else PRICE
+@pytest.fixture(params=["libraries", "compiled", "packed"], autouse=True)
+def way(request, monkeypatch):
+    """Every way to a product, whatever the size and the processor."""
+    monkeypatch.setattr(dots_module, "worthwhile", lambda n: request.param != "libraries")
+    monkeypatch.setattr(dots_module, "uses_wide_vectors", lambda: request.param == "packed")
+    if request.param != "libraries" and not compiled():
+        pytest.skip("Numba is not there")
+    return request.param
 
 
 def with_sparse(count, share, dtype=torch.float64):
@@ -43,27 +47,35 @@ def test_every_tile_holds_the_dot_products_of_its_rows(share, dtype):
     assert float((found - expected).abs().max()) <= 220 * torch.finfo(dtype).eps * float(expected.max())
 
 
-def test_features_that_few_rows_have_are_multiplied_as_sparse_ones_and_no_others(price):
+def test_features_that_few_rows_have_are_multiplied_as_sparse_ones_and_no_others(way):
+    price = {"libraries": PRICE, "compiled": COMPILED_PRICE, "packed": PANEL_PRICE}[way]
     X = with_sparse(200, 0.02)
     share = (X != 0).double().mean(0)
     dots, _ = filled(X)
     assert dots.sparse == int((share <= 1 / price).sum()) > WORTH
-    assert dots.dense.shape == (N, 220 - dots.sparse)
+    kept = {panels.shape[1] for panels in dots.panels} if way == "packed" else {dots.dense.shape[1]}
+    assert kept == {220 - dots.sparse}
 
 
 @pytest.mark.parametrize(("count", "share"), [(WORTH // 2, 0.02), (200, 0.5)], ids=["too few of them", "none"])
-def test_rows_are_not_copied_where_it_would_not_pay(count, share):
+def test_rows_are_not_copied_where_it_would_not_pay(count, share, way):
     X = with_sparse(count, share)
     dots, _ = filled(X)
     assert dots.sparse == 0
-    assert np.shares_memory(dots.dense, X.numpy())
+    assert way == "packed" or np.shares_memory(dots.dense, X.numpy())
 
 
-def test_rows_are_not_looked_through_where_they_are_not_to_be():
+def test_rows_are_not_looked_through_where_they_are_not_to_be(way):
     X = with_sparse(200, 0.02)
     dots = Dots(X, SIZE, sparse=False)
     assert dots.sparse == 0
-    assert np.shares_memory(dots.dense, X.numpy())
+    assert way == "packed" or np.shares_memory(dots.dense, X.numpy())
+
+
+def test_rows_that_take_much_memory_are_not_packed(monkeypatch):
+    X = with_sparse(200, 0.02)
+    monkeypatch.setattr(dots_module, "PACKED_BYTES", X.nbytes - 1)
+    assert np.shares_memory(Dots(X, SIZE, sparse=False).dense, X.numpy())
 
 
 def test_what_is_not_a_number_is_not_hidden_by_being_sparse():

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ridgeformer.core.compiled import compile_it, worthwhile
+from ridgeformer.solving.engines.panels import multiply_panels, pack, teach_blocks, uses_wide_vectors
 
 __all__ = ["Dots"]
 
 PRICE = 10
 """Cost of an entry of a sparse matrix over that of a dense one ..."""
 
-COMPILED_PRICE = 3
-"""... and where its product is compiled."""
+COMPILED_PRICE, PANEL_PRICE = 3, 6
+"""... where its product is compiled, and where the dense product is too."""
 
 WORTH = 64
 """So many features less in the matrix product pay for adding the sparse one to it."""
@@ -31,8 +32,12 @@ LOOKED_AT = 512
 """Rows looked through for zeros at a time."""
 
 
+PACKED_BYTES = 2**29
+"""Rows that take more are not packed, which copies them; they may be on disk."""
+
+
 class Dots:
-    """Dot products of tiles of `size` rows, which are copied only if enough of their features are sparse.
+    """Dot products of tiles of `size` rows, which are copied if enough of their features are sparse, or to be packed.
 
     `sparse` says whether to look for such features and, as an attribute, how many are multiplied as sparse ones.
 
@@ -46,29 +51,41 @@ class Dots:
 
     def __init__(self, rows: Float[Tensor, "n d"], size: int, *, sparse: bool = True) -> None:
         self.size, self.sparse, self.compiled = size, 0, worthwhile(len(rows))
+        self.packed = self.compiled and uses_wide_vectors() and rows.nbytes <= PACKED_BYTES
         self.dense = rows.detach().numpy()
-        if not sparse:
-            return
+        if sparse:
+            self._take_sparse(rows.detach())
+        if self.packed:
+            teach_blocks()
+            tiles = range(0, len(rows), size)
+            self.panels = [pack(self.dense[start : start + size]) for start in tiles]
+            del self.dense
+
+    def _take_sparse(self, rows: Tensor) -> None:
         from scipy.sparse import csr_array
 
-        present: Any = sum(np.count_nonzero(some.numpy(), axis=0) for some in rows.detach().split(LOOKED_AT))
+        present: Any = sum(np.count_nonzero(some.numpy(), axis=0) for some in rows.split(LOOKED_AT))
         share = torch.from_numpy(present) / len(rows)
-        price = COMPILED_PRICE if self.compiled else PRICE
+        price = PANEL_PRICE if self.packed else COMPILED_PRICE if self.compiled else PRICE
         few = share * price <= 1
         if float((1 - share * price)[few].sum()) <= WORTH:
             return  # too few to pay for taking them out of the matrix product
         self.sparse = int(few.sum())
-        self.dense = rows.detach()[:, ~few].numpy()
-        tiles = [some[:, few] for some in rows.detach().split(self.size)]
+        self.dense = rows[:, ~few].numpy()
+        tiles = [some[:, few] for some in rows.split(self.size)]
         self.left = [csr_array(tile.numpy()) for tile in tiles]
         self.right = [tile.T.contiguous().numpy() for tile in tiles]
 
     def fill(self, out: NDArray[Any], start: int, begin: int) -> None:
         """Write into `out` the products of the tile of rows at `start` with the one at `begin`."""
-        np.matmul(self.dense[start : start + self.size], self.dense[begin : begin + self.size].T, out=out)
+        i, j = start // self.size, begin // self.size
+        if self.packed:
+            compile_it(multiply_panels)(self.panels[i], self.panels[j], out)
+        else:
+            np.matmul(self.dense[start : start + self.size], self.dense[begin : begin + self.size].T, out=out)
         if not self.sparse:
             return
-        left, right = self.left[start // self.size], self.right[begin // self.size]
+        left, right = self.left[i], self.right[j]
         if self.compiled:
             compile_it(add_sparse)(left.indptr, left.indices, left.data, right, out)
         else:

@@ -1,9 +1,9 @@
 """Kernel entries between rows and centres, used for both of their products while they are in the cache.
 
-For exponential and Gaussian kernels of few features. The entry is 2^(x'z + a(x) + b(z)), with log2(e) folded into the
-scaled centres: a power of two costs a polynomial and a shift, a third of an exponential. Numba's own vectoriser would
-write logits to memory between features, so this part is given to it as vector instructions: eight rows and two vectors
-of centres stay in registers from the first feature to the entry.
+For exponential and Gaussian kernels. The entry is 2^(x'z + a(x) + b(z)), with log2(e) folded into the scaled centres: a
+power of two costs a polynomial and a shift, a third of an exponential. Numba's own vectoriser would write logits to
+memory between features, so this part is given to it as vector instructions: eight rows and two vectors of centres stay
+in registers from the first feature to the entry.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torch import Tensor
 from ridgeformer.core.compiled import compile_it, compiled
 from ridgeformer.core.errors import InputError
 from ridgeformer.kernels import Kernel, LogitKernel
+from ridgeformer.solving.engines.panels import ROWS, Vectors, pack
 from ridgeformer.solving.engines.tiles import Tiles
 
 __all__ = ["Fused", "FusedRows", "fuses"]
@@ -40,8 +41,8 @@ STRETCH = 2048
 CHUNK = 512
 """Entries of a row that stay in the nearest cache while they are multiplied with all columns."""
 
-ROWS, PADDED = 8, 128
-"""Rows worked on at once, and bytes that centres are padded to a multiple of; the same on every processor."""
+PADDED = 128
+"""Bytes that centres are padded to a multiple of, the same on every processor: one panel, or several."""
 
 DEGREES = {np.dtype(np.float32): 6, np.dtype(np.float64): 11}
 """Of the polynomial for 2^t, |t| <= 1/2: evaluated, it is right to 0.7 and 1.1 units in the last place."""
@@ -55,16 +56,6 @@ def fuses(X: Float[Tensor, "n d"]) -> bool:
     return X.device.type == "cpu" and X.shape[1] <= WIDEST and compiled()
 
 
-@cache
-def registers(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return how many numbers a vector of this processor holds, and for how many a row there are registers."""
-    from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
-
-    features = get_host_cpu_features()
-    wide = features.get("avx512f", False)
-    return (64 if wide else 32 if features.get("avx", False) else 16) // dtype.itemsize, 2 if wide else 1
-
-
 class FusedRows:
     """Products with the kernel matrix between rows, which come a block at a time, and centres."""
 
@@ -73,7 +64,8 @@ class FusedRows:
         self.kind = np.dtype(str(dtype).removeprefix("torch."))
         rows = kernel.project(Z.to(torch.float64)) / (kernel.temperature * log(2))
         fill = -len(Z) % (PADDED // self.kind.itemsize)
-        self.columns = np.ascontiguousarray(np.pad(rows.numpy(), ((0, fill), (0, 0))).T, dtype=self.kind)
+        self.size = len(Z) + fill
+        self.panels = pack(np.pad(rows.numpy(), ((0, fill), (0, 0))).astype(self.kind))
         lowest = np.finfo(self.kind).min / 4  # so that entries at centres that are none are next to nothing
         self.terms = np.pad(self._terms(Z, key=True), (0, fill), constant_values=lowest)
 
@@ -103,14 +95,14 @@ class FusedRows:
         room = np.empty((ROWS, right.shape[1]), self.kind)
         numbers = np.array([-1 if y is not None and back != GIVEN else 1, 0], self.kind)
         compile_it(multiply_both)(
-            rows, self._terms(X, key=False), self.columns, self.terms, polynomial(self.kind), right, given, numbers,
+            rows, self._terms(X, key=False), self.panels, self.terms, polynomial(self.kind), right, given, numbers,
             room, u, sums, back,
         )  # fmt: skip
         return torch.from_numpy(u.T.astype(np.float64)), torch.from_numpy(sums[:, : self.count].T.astype(np.float64))
 
     def padded(self, P: Tensor) -> NDArray[Any]:
         """Return columns as rows, with zeros at centres that are none."""
-        return np.ascontiguousarray(np.pad(P.numpy(), ((0, self.columns.shape[1] - len(P)), (0, 0))).T, dtype=self.kind)
+        return np.ascontiguousarray(np.pad(P.numpy(), ((0, self.size - len(P)), (0, 0))).T, dtype=self.kind)
 
     def _terms(self, X: Tensor, *, key: bool) -> NDArray[Any]:
         """Return what rows or centres add to their logits in base 2, computed in float64 and rounded once."""
@@ -194,7 +186,7 @@ def multiply_both(
 
     `numbers` holds the sign and 0 in the precision of X.
     """
-    sign, zero, last, centres = numbers[0], numbers[1], X.shape[0] - 1, Z.shape[1]
+    sign, zero, last, centres = numbers[0], numbers[1], X.shape[0] - 1, b.shape[0]
     f = np.zeros((P.shape[0], 4), dtype=X.dtype)
     for start in range(0, X.shape[0], k.shape[0]):
         form_entries(X, start, a, Z, b, c, k)
@@ -268,60 +260,27 @@ def emit_entries(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     from llvmlite import ir  # type: ignore[import-untyped]
     from numba.core import cgutils
 
-    kind = np.dtype(signature.args[0].dtype.name)
-    lanes, vectors = registers(kind)
-    bits, index = 8 * kind.itemsize, ir.IntType(64)
-    number, whole = ir.FloatType() if bits == 32 else ir.DoubleType(), ir.IntType(bits)
-    vector, wholes = ir.VectorType(number, lanes), ir.VectorType(whole, lanes)
-
-    def array(place: int) -> Any:
-        return context.make_array(signature.args[place])(context, builder, arguments[place])
-
-    def library(name: str, terms: int) -> Any:
-        signature = ir.FunctionType(vector, [vector] * terms)
-        return cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{lanes}f{bits}")  # type: ignore[no-untyped-call]
-
-    def everywhere(x: Any) -> Any:
-        none, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        return builder.shuffle_vector(builder.insert_element(none, x, ir.IntType(32)(0)), none, zeros)
-
-    def at(pointer: Any, *places: Any) -> Any:
-        for place in places:
-            pointer = builder.gep(pointer, [place])
-        return pointer
-
-    def read(pointer: Any) -> Any:
-        found = builder.load(builder.bitcast(pointer, vector.as_pointer()))
-        found.align = kind.itemsize
-        return found
-
-    joined, nearest = library("fmuladd", 3), library("rint", 1)
-    X, a, Z, b, c, k = (array(place) for place in (0, 2, 3, 4, 5, 6))
-    (rows, features), (_, centres) = (cgutils.unpack_tuple(builder, one.shape) for one in (X, Z))  # type: ignore[no-untyped-call]
+    use = Vectors(context, builder, signature, arguments)
+    index, nearest, joined = use.index, use.library("rint", 1), use.library("fmuladd", 3)
+    X, a, Z, b, c, k = (use.array(place) for place in (0, 2, 3, 4, 5, 6))
+    rows, features = use.shape(X)
     last, places = builder.sub(rows, index(1)), [builder.add(arguments[1], index(i)) for i in range(ROWS)]
     places = [builder.select(builder.icmp_signed("<", place, last), place, last) for place in places]
-    x = [at(X.data, builder.mul(place, features)) for place in places]
-    own = [everywhere(builder.load(at(a.data, place))) for place in places]
-    powers = [everywhere(builder.load(at(c.data, index(i)))) for i in range(DEGREES[kind] + 1)]
-    sums = [[cgutils.alloca_once(builder, vector) for _ in range(vectors)] for _ in range(ROWS)]  # type: ignore[no-untyped-call]
-    lowest = ir.Constant(vector, [number(-125.0 if bits == 32 else -1021.0)] * lanes)
-    shift = ir.Constant(wholes, [whole(23 if bits == 32 else 52)] * lanes)
-    with cgutils.for_range(builder, builder.udiv(centres, index(lanes * vectors))) as block:
-        begin = builder.mul(block.index, index(lanes * vectors))
-        for each in sums:
-            for sum_ in each:
-                builder.store(ir.Constant(vector, [number(0.0)] * lanes), sum_)
-        with cgutils.for_range(builder, features) as feature:
-            z = at(Z.data, begin, builder.mul(feature.index, centres))
-            some = [read(at(z, index(v * lanes))) for v in range(vectors)]
+    x = [use.at(X.data, builder.mul(place, features)) for place in places]
+    own = [use.everywhere(builder.load(use.at(a.data, place))) for place in places]
+    powers = [use.everywhere(builder.load(use.at(c.data, index(i)))) for i in range(DEGREES[use.kind] + 1)]
+    lowest, whole = use.constant(-125.0 if use.bits == 32 else -1021.0), ir.IntType(use.bits)
+    wholes = ir.VectorType(whole, use.lanes)
+    shift = ir.Constant(wholes, [whole(23 if use.bits == 32 else 52)] * use.lanes)
+    panels, _, _ = use.shape(Z)
+    centres, size = builder.mul(panels, index(use.width)), builder.mul(features, index(use.width))
+    with cgutils.for_range(builder, panels) as block:
+        begin = builder.mul(block.index, index(use.width))
+        sums = use.dots(x, index(1), use.at(Z.data, builder.mul(block.index, size)), features)
+        for v in range(use.vectors):
+            term = use.read(use.at(b.data, begin, index(v * use.lanes)))
             for i, each in enumerate(sums):
-                value = everywhere(builder.load(at(x[i], feature.index)))
-                for v, sum_ in enumerate(each):
-                    builder.store(builder.call(joined, [value, some[v], builder.load(sum_)]), sum_)
-        for v in range(vectors):
-            term = read(at(b.data, begin, index(v * lanes)))
-            for i, each in enumerate(sums):
-                t = builder.fadd(builder.load(each[v]), builder.fadd(term, own[i]))
+                t = builder.fadd(each[v], builder.fadd(term, own[i]))
                 t = builder.select(builder.fcmp_ordered(">", t, lowest), t, lowest)
                 near = builder.call(nearest, [t])
                 t, power = builder.fsub(t, near), powers[0]
@@ -329,7 +288,6 @@ def emit_entries(context: Any, builder: Any, signature: Any, arguments: Any) -> 
                     power = builder.call(joined, [power, t, coefficient])
                 # 2^near is added to the exponent of the other factor
                 exponent = builder.shl(builder.fptosi(near, wholes), shift)
-                entry = builder.bitcast(builder.add(builder.bitcast(power, wholes), exponent), vector)
-                place = at(k.data, builder.mul(index(i), centres), begin, index(v * lanes))
-                builder.store(entry, builder.bitcast(place, vector.as_pointer())).align = kind.itemsize
+                entry = builder.bitcast(builder.add(builder.bitcast(power, wholes), exponent), use.vector)
+                use.write(entry, use.at(k.data, builder.mul(index(i), centres), begin, index(v * use.lanes)))
     return context.get_dummy_value()
