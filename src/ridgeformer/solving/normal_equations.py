@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ridgeformer.core.products import add_product
 from ridgeformer.kernels.base import BLOCK_ENTRIES, Kernel
 from ridgeformer.solving.direct import factorise_in_place
-from ridgeformer.solving.preconditioners.pivoted_cholesky import add_to_lower
 
 __all__ = [
     "ACCURACY", "CYCLE_STEPS", "ROUGHLY", "Descent", "Forecast", "NormalEquations", "Told", "factor_of", "gram_rows",
@@ -245,7 +245,7 @@ def sampled_gram(
     gram = torch.zeros_like(K)
     for some in rows.split(max(1, BLOCK_ENTRIES // len(Z))):
         block = kernel.dense(some.to(torch.float64), Z)
-        add_to_lower(gram, block.T, block)
+        add_product(gram, block.T, block, lower=True)
     return gram.mul_(n / len(rows)).add_(K, alpha=ridge)
 
 

@@ -9,8 +9,6 @@ from ridgeformer.solving import PivotedCholesky, RidgeSystem, solve
 from ridgeformer.solving.engines import Stored, Tiles
 from ridgeformer.solving.preconditioners import pivoted_cholesky
 from ridgeformer.solving.preconditioners.pivoted_cholesky import (
-    STRIP,
-    add_to_lower,
     default_rank,
     neighbourhoods,
     pivoted_factor,
@@ -165,10 +163,3 @@ def test_ranks_and_blocks_are_checked():
             PivotedCholesky(**options)
     assert default_rank(50) == 50
     assert default_rank(10**6) == 10_000
-
-
-def test_what_is_added_to_the_lower_triangle_is_the_product_across_several_strips():
-    A = torch.randn(2 * STRIP + 7, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    S = torch.ones(len(A), len(A), dtype=torch.float64)
-    add_to_lower(S, A, A.T, alpha=-0.5)
-    torch.testing.assert_close(S.tril(), (1 - A @ A.T / 2).tril(), rtol=1e-12, atol=1e-12)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ridgeformer.algorithms.base import Precondition
 from ridgeformer.core.checks import whole
-from ridgeformer.core.products import thin_product, transposed_thin_product
+from ridgeformer.core.products import add_product, product, thin_product, transposed_thin_product
 from ridgeformer.solving.engines import Engine
 from ridgeformer.solving.engines.base import LinAlgError
 from ridgeformer.solving.engines.tiles import COPIED_BYTES
@@ -26,9 +26,6 @@ PROPOSALS = 256
 
 ENOUGH = 10.0
 """Columns are added until what is left of the trace is this many ridges: the condition number is then below 11."""
-
-STRIP = 256
-"""Rows of a symmetric product computed at a time."""
 
 SKETCH = 128
 """Columns of the factor by which rows are sorted into neighbourhoods, where the rows themselves are not used."""
@@ -92,7 +89,8 @@ def pivoted_factor(engine: Engine, rank: int, generator: torch.Generator, *, eno
     found = 0
     while found < len(F) and float(left.sum()) > max(enough, float(noise.sum())):
         draws = torch.multinomial(left.cpu(), PROPOSALS, replacement=True, generator=generator).to(engine.device)
-        rows = engine.columns(draws).T.addmm_(F[:found, draws].T, F[:found], alpha=-1)
+        rows = engine.columns(draws).T
+        add_product(rows, F[:found, draws].T.contiguous(), F[:found], alpha=-1.0)
         core = rows[:, draws].to(torch.float64)
         accepted = _accept(core, noise[draws], generator)[: len(F) - found]
         if len(accepted) == 0:
@@ -180,7 +178,8 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
     found = [part.view(size, size) for part, size in zip(room.split([size**2 for size in sizes]), sizes, strict=True)]
     for rows, part, place in zip(groups, F.split(sizes, dim=1), found, strict=True):
         left = system.engine.block(rows, rows)
-        add_to_lower(left, part.T, part, alpha=-1.0)
+        near = part.T.contiguous()
+        add_product(left, near, near.T, alpha=-1.0, lower=True)
         lift = max(system.ridge, torch.finfo(F.dtype).eps * float(left.diagonal().abs().max()))
         left.diagonal().add_(system.ridge)
         lower, info = torch.linalg.cholesky_ex(left)
@@ -199,7 +198,7 @@ def _inverses(system: RidgeSystem, F: Tensor, groups: list[Tensor]) -> list[Tens
 def _low_rank(F: Tensor, ridge: float) -> Precondition:
     """Return (F'F + ridge I)^-1 by the Woodbury identity."""
     lower = ridge * torch.eye(len(F), dtype=F.dtype, device=F.device)
-    add_to_lower(lower, F, F.T)
+    add_product(lower, F, F.T, lower=True)
     core = _inverse(lower.to(torch.float64)).to(F.dtype)
 
     def precondition(r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
@@ -217,8 +216,8 @@ def _low_rank_and_blocks(F: Tensor, groups: list[Tensor], inverses: list[Tensor]
     order, sizes = torch.cat(groups), [len(group) for group in groups]
     core = torch.eye(len(F), dtype=F.dtype, device=F.device)
     for part, inverse in zip(F.split(sizes, dim=1), inverses, strict=True):
-        local = part @ inverse
-        add_to_lower(core, local, part.T)
+        local = product(part, inverse)
+        add_product(core, local, part.T, lower=True)
         part.copy_(local)
     core = core.to(torch.float64)  # in the place of the other: memory is tightest here
     B, core = F, _inverse(core).to(F.dtype)
@@ -242,25 +241,6 @@ def _inverse(A: Float[Tensor, "r r"]) -> Float[Tensor, "r r"]:
     return torch.cholesky_inverse(torch.linalg.cholesky(A))
 
 
-def add_to_lower(
-    S: Float[Tensor, "m m"], A: Float[Tensor, "m k"], B: Float[Tensor, "k m"], *, alpha: float = 1.0
-) -> None:
-    """Add alpha A B to S on and below the diagonal, which is all that a Cholesky factorisation reads.
-
-    What is above it has no meaning afterwards.
-
-    Example:
-        >>> S, A = torch.zeros(2, 2), torch.arange(6.0).reshape(2, 3)
-        >>> add_to_lower(S, A, A.T)
-        >>> S.tril()
-        tensor([[ 5.,  0.],
-                [14., 50.]])
-    """
-    for start in range(0, len(S), STRIP):
-        rows, until = slice(start, start + STRIP), min(start + STRIP, len(S))
-        S[rows, :until].addmm_(A[rows], B[:, :until], alpha=alpha)
-
-
 def neighbourhoods(Z: Float[Tensor, "n k"], size: int, generator: torch.Generator) -> list[Int[Tensor, " _"]]:
     """Return groups of at most `size` rows of Z that lie in the same direction from their mean, as equal as can be.
 
@@ -276,9 +256,9 @@ def neighbourhoods(Z: Float[Tensor, "n k"], size: int, generator: torch.Generato
     Z /= Z.norm(dim=1, keepdim=True).clamp_min(torch.finfo(Z.dtype).tiny)
     means = Z[torch.randperm(len(Z), generator=generator)[:count].to(Z.device)]
     for _ in range(ROUNDS if count > 1 else 1):
-        chosen = share_out(Z @ means.T - means.square().sum(1) / 2, ceil(len(Z) / count))
+        chosen = share_out(product(Z, means.T) - means.square().sum(1) / 2, ceil(len(Z) / count))
         members = torch.nn.functional.one_hot(chosen, count).to(Z)
-        means = (members.T @ Z) / members.sum(0)[:, None].clamp_min(1)
+        means = product(members.T.contiguous(), Z) / members.sum(0)[:, None].clamp_min(1)
     groups = [(chosen == c).nonzero()[:, 0] for c in range(count)]
     return [group for group in groups if len(group)]
 
