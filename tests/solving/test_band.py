@@ -3,6 +3,7 @@ import torch
 
 from ridgeformer import errors
 from ridgeformer.core.seeds import torch_generator
+from ridgeformer.solving import band
 from ridgeformer.solving.band import band_form
 
 
@@ -11,18 +12,23 @@ def semidefinite(n, rank=None):
     return half @ half.T / n
 
 
+@pytest.mark.parametrize("tile", [16, 1024])
 @pytest.mark.parametrize("width", [1, 4, 16])
-@pytest.mark.parametrize("n", [1, 3, 16, 33, 64])
-def test_it_is_the_same_matrix_in_another_basis(n, width):
+@pytest.mark.parametrize("n", [1, 3, 16, 33, 64, 70])
+def test_it_is_the_same_matrix_in_another_basis(n, width, tile, monkeypatch):
+    monkeypatch.setattr(band, "TILE", tile)
     K = semidefinite(n)
+    before = K.clone()
     form = band_form(K, width)
+    assert torch.equal(K, before)
+    Q = torch.cat(form.Q, 1)
     B = torch.block_diag(*form.own)
     for k, block in enumerate(form.below):
         low, left = (k + 1) * width, k * width
         B[low : low + len(block), left : left + width] = block
         B[left : left + width, low : low + len(block)] = block.T
-    torch.testing.assert_close(form.Q @ form.Q.T, torch.eye(n).double(), rtol=0, atol=1e-13)
-    torch.testing.assert_close(form.Q @ B @ form.Q.T, K, rtol=0, atol=1e-13)
+    torch.testing.assert_close(Q @ Q.T, torch.eye(n).double(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(Q @ B @ Q.T, K, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("n", [5, 64, 150])
@@ -32,7 +38,8 @@ def test_every_shift_from_one_reduction(n, ridge):
     form = band_form(K)
     factor = form.factor(ridge)
     inverse = torch.linalg.inv(K + ridge * torch.eye(n, dtype=torch.float64))
-    torch.testing.assert_close(form.Q @ factor.solve_rotated(form.Q.T @ b), inverse @ b, rtol=1e-10, atol=1e-10 / ridge)
+    solved = form.turned_back(factor.solve_rotated(form.rotated(b)))
+    torch.testing.assert_close(solved, inverse @ b, rtol=1e-10, atol=1e-10 / ridge)
     torch.testing.assert_close(factor.inverse_diagonal(), inverse.diagonal(), rtol=1e-10, atol=0)
 
 

@@ -23,7 +23,7 @@ STRIP, WIDE = 256, 4096
 """A matrix wider than the second is used transposed by strips of this many rows: twice as fast as in one piece. And a
 lower triangle by as many: half a square of them is computed in vain."""
 
-HELD = 2**22
+HELD = 2**20
 """Numbers of a product held until they are added; larger pieces of memory are fetched from the system every time."""
 
 

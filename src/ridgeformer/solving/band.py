@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from ridgeformer.core.errors import InputError
+from ridgeformer.core.products import add_product, product
 
 __all__ = ["BandFactor", "BandForm", "band_form"]
 
 WIDTH = 64
 """Size of the blocks: products of this width run near full speed, and a shift costs 4 WIDTH n^2."""
 
-STRIPS = 6
-"""Horizontal strips of the lower triangle that is kept: more waste less on the diagonal, fewer are faster."""
+TILE = 1024
+"""Rows of a square tile of the matrix, and columns of a strip of Q, a multiple of the width: each lies in one piece."""
 
 JOINED = 4
 """Reflections applied to Q as one: wider products are faster, and Q is read and written less often."""
 
-ROWS = 1024
+ROWS = 2048
 """Rows of Q handled at a time: what passes through the blocks stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class BandForm:
-    """K = Q B Q', Q orthogonal and B block tridiagonal, given by its diagonal blocks and those below them."""
+    """K = Q B Q', Q orthogonal and B block tridiagonal, given by its diagonal blocks and those below them.
 
-    Q: Float[Tensor, "n n"] = field(repr=False)
+    Q is held as strips of `TILE` columns.
+    """
+
+    Q: tuple[Float[Tensor, "n _"], ...] = field(repr=False)
     own: tuple[Tensor, ...] = field(repr=False)
     below: tuple[Tensor, ...] = field(repr=False)
+
+    def rotated(self, b: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return Q'b."""
+        rows = b.T.contiguous()
+        return torch.cat([product(rows, strip) for strip in self.Q], 1).T
+
+    def turned_back(self, c: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+        """Return Q c."""
+        found = torch.zeros_like(c, memory_format=torch.contiguous_format)
+        for strip, part in zip(self.Q, c.split(TILE), strict=True):
+            add_product(found, strip, part)
+        return found
 
     def factor(self, ridge: float) -> BandFactor:
         """Return the Cholesky factor of B + ridge I, by blocks: O(n WIDTH^2).
@@ -61,7 +76,7 @@ class BandForm:
 class BandFactor:
     """L^-1 of K + ridge I = Q L L' Q', as the inverse of each diagonal block and what links it to the one before."""
 
-    Q: Tensor = field(repr=False)
+    Q: tuple[Tensor, ...] = field(repr=False)
     inverses: tuple[Tensor, ...] = field(repr=False)
     links: tuple[Tensor, ...] = field(repr=False)
 
@@ -79,15 +94,20 @@ class BandFactor:
 
     def inverse_diagonal(self, at: Int[Tensor, " m"] | None = None) -> Float[Tensor, " m"]:
         """Return the diagonal of (K + ridge I)^-1, or some of it: the squared lengths of the columns of L^-1 Q'."""
-        Q = self.Q if at is None else self.Q[at]
-        lengths = torch.zeros_like(Q[:, 0])
-        for rows, length in zip(Q.split(ROWS), lengths.split(ROWS), strict=True):
-            first, *parts = rows.split(len(self.inverses[0]), dim=1)
-            passed = first @ self.inverses[0].T
-            length += passed.square().sum(1)
-            for part, inverse, link in zip(parts, self.inverses[1:], self.links, strict=True):
-                passed = torch.addmm(passed @ link.T, part, inverse.T)
-                length += passed.square().sum(1)
+        width = len(self.inverses[0])
+        steps = [self.inverses[0].T.contiguous()]
+        steps += [torch.cat([own, link], 1).T for own, link in zip(self.inverses[1:], self.links, strict=True)]
+        strips = self.Q if at is None else tuple(strip[at] for strip in self.Q)
+        lengths = torch.zeros_like(strips[0][:, 0])
+        for start in range(0, len(lengths), ROWS):
+            rows = slice(start, start + ROWS)
+            parts = [part for strip in strips for part in strip[rows].split(width, dim=1)]
+            squares = torch.zeros_like(parts[0])
+            passed = squares[:, :0]
+            for part, step in zip(parts, steps, strict=True):
+                passed = product(torch.cat([part, passed], 1), step)
+                squares[:, : passed.shape[1]].addcmul_(passed, passed)
+            lengths[rows] = squares.sum(1)
         return lengths
 
 
@@ -102,27 +122,78 @@ def band_form(K: Float[Tensor, "n n"], width: int = WIDTH) -> BandForm:
         >>> band_form(K).factor(1.0).inverse_diagonal()  # of [[3, 1], [1, 3]]
         tensor([0.3750, 0.3750], dtype=torch.float64)
     """
-    n, B = len(K), K.clone(memory_format=torch.contiguous_format)
-    strip = max(width, -(-n // STRIPS))
-    reflectors = []
+    n, lower = len(K), _Lower(K)
+    own, below, reflectors = [], [], []
     for start in range(width, n - width, width):
-        panel = B[start:, start - width : start]
+        block, panel = lower.taken(start - width, width)
         V, T, R = _reflector(panel)
-        panel.zero_()
-        panel[:width] = R
-        edges = [0, *(edge - start for edge in range(strip, n, strip) if edge > start), n - start]
-        _two_sided(B[start:, start:], V, T, list(pairwise(edges)))
+        lower.reflect(start, V, T)
+        own.append(block)
+        below.append(R)
         reflectors.append((start, V, T))
-    blocks = range(0, n, width)  # copies, from the lower triangle
-    lower = [B[i : i + width, i : i + width].tril() for i in blocks]
-    own = tuple(block + block.tril(-1).T for block in lower)
-    below = tuple(B[i : i + width, i - width : i].clone() for i in blocks[1:])
-    Q = B.zero_()
-    Q.diagonal().fill_(1)
+    for start in range(width * len(own), n, width):  # one or two are left
+        block, panel = lower.taken(start, min(width, n - start))
+        own.append(block)
+        below.extend([panel] * bool(len(panel)))
+    Q = [torch.zeros(n, min(TILE, n - left), dtype=K.dtype, device=K.device) for left in range(0, n, TILE)]
+    for left, strip in zip(range(0, n, TILE), Q, strict=True):
+        strip[left:].fill_diagonal_(1)
     for first in reversed(range(0, len(reflectors), JOINED)):
         start, V, T = _joined(reflectors[first : first + JOINED])
-        Q[start:, start:].addmm_(V @ T, V.T @ Q[start:, start:], alpha=-1)
-    return BandForm(Q, own, below)
+        VT, across = product(V, T), V.T.contiguous()
+        for strip in Q[start // TILE :]:
+            add_product(strip[start:], VT, product(across, strip[start:]), alpha=-1.0)
+    return BandForm(tuple(Q), tuple(own), tuple(below))
+
+
+class _Lower:
+    """The lower triangle of a symmetric matrix in square tiles; those on the diagonal are whole.
+
+    The last reflection is applied to a tile when the next one reads it, so that each tile comes from memory once for
+    both: `pending` holds, for the rows from `first` on, what is still to be subtracted, as left right'.
+    """
+
+    def __init__(self, K: Float[Tensor, "n n"]) -> None:
+        edges = [slice(start, start + TILE) for start in range(0, len(K), TILE)]
+        self.tiles = [
+            [K[rows, columns].clone(memory_format=torch.contiguous_format) for columns in edges[: i + 1]]
+            for i, rows in enumerate(edges)
+        ]
+        self.first, self.pending = 0, (K.new_zeros(len(K), 0), K.new_zeros(len(K), 0))
+
+    def taken(self, start: int, width: int) -> tuple[Tensor, Tensor]:
+        """Return the block on the diagonal from `start` on and the columns below it; here they become zero."""
+        j, begin = divmod(start, TILE)
+        end = begin + width
+        tiles = [row[j] for row in self.tiles[j:]]
+        columns = torch.cat([tiles[0][begin:, begin:end], *(tile[:, begin:end] for tile in tiles[1:])])
+        left, right = (one[start - self.first * TILE :] for one in self.pending)
+        add_product(columns, left, right[:width].T, alpha=-1.0)
+        tiles[0][begin:end] = 0
+        for tile in tiles:
+            tile[:, begin:end] = 0
+        for one in (left, right):
+            one[:width] = 0
+        return columns[:width], columns[width:]
+
+    def reflect(self, start: int, V: Float[Tensor, "m w"], T: Float[Tensor, "w w"]) -> None:
+        """Replace A by H'A H, H = I - V T V' for the rows from `start` on; those before must be zero."""
+        skipped, cut = divmod(start, TILE)
+        V = torch.nn.functional.pad(V, (0, 0, cut, 0))
+        VT = product(V, T)
+        W, rows = torch.zeros_like(VT), [row[skipped:] for row in self.tiles[skipped:]]
+        places, factors = W.split(TILE), VT.split(TILE)
+        left, right = (one[(skipped - self.first) * TILE :].split(TILE) for one in self.pending)
+        for i, row in enumerate(rows):
+            across = factors[i].T.contiguous()
+            for j, tile in enumerate(row):
+                add_product(tile, left[i], right[j].T, alpha=-1.0)
+                places[i].add_(product(tile, factors[j]))
+                if j < i:
+                    places[j].add_(product(across, tile).T)
+        W[:cut] = 0
+        W -= product(V, T.T @ (V.T @ W)) / 2
+        self.first, self.pending = skipped, (torch.cat([W, V], 1), torch.cat([V, W], 1))
 
 
 def _reflector(panel: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -147,16 +218,3 @@ def _joined(reflectors: list[tuple[int, Tensor, Tensor]]) -> tuple[int, Tensor, 
         across = torch.cat([T, -T @ (V.T @ W) @ S], 1)
         V, T = torch.cat([V, W], 1), torch.cat([across, torch.nn.functional.pad(S, (T.shape[1], 0))])
     return start, V, T
-
-
-def _two_sided(A: Tensor, V: Tensor, T: Tensor, strips: list[tuple[int, int]]) -> None:
-    """Replace A by H'A H in place, H = I - V T V'; only the strips of its lower triangle are read and written."""
-    VT = V @ T
-    W = torch.zeros_like(VT)
-    for i, j in strips:
-        W[i:j] += A[i:j, :j] @ VT[:j]
-        W[:i] += A[i:j, :i].T @ VT[i:j]
-    W -= V @ (T.T @ (V.T @ W)) / 2
-    left, right = torch.cat([W, V], 1), torch.cat([V, W], 1).T
-    for i, j in strips:
-        A[i:j, :j].addmm_(left[i:j], right[:, :j], alpha=-1)

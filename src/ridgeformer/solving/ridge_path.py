@@ -295,14 +295,14 @@ class ReducedKernel:
             factor = form.factor(ridge)
         except InputError:  # the ridge or the logits are beyond float32
             return inf
-        (solved,), unsolved = _refine(engine, [factor], [ridge], [self._units()])
+        (solved,), unsolved = _refine(engine, form, [factor], [ridge], [self._units()])
         return max(self._error_at_probes(factor.inverse_diagonal(self.probes), solved), float(unsolved[0]))
 
     def _by_band(self, system: RidgeSystem, ridges: list[float], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return the leave-one-out residuals, and what is left of each ridge's systems."""
         engine, form = self._form(system, dtype)
         factors = [form.factor(ridge) for ridge in ridges]
-        solved, unsolved = _refine(engine, factors, ridges, [self.y / self.unit] * len(ridges))
+        solved, unsolved = _refine(engine, form, factors, ridges, [self.y / self.unit] * len(ridges))
         pairs = zip(solved, (factor.inverse_diagonal().double() for factor in factors), strict=True)
         return torch.stack([leave_one_out_residual(x, diagonal) for x, diagonal in pairs]), unsolved
 
@@ -311,7 +311,7 @@ class ReducedKernel:
         residuals, unsolved = self._by_band(system, ridges, torch.float64)
         engine, form = self._form(system, torch.float64)
         factor = form.factor(min(ridges))
-        (solved,), _ = _refine(engine, [factor], [min(ridges)], [self._units()])
+        (solved,), _ = _refine(engine, form, [factor], [min(ridges)], [self._units()])
         return residuals, self._error_at_probes(factor.inverse_diagonal(self.probes), solved), unsolved
 
     def _by_cholesky(self, system: RidgeSystem, ridges: list[float]) -> tuple[Tensor, float, Tensor]:
@@ -350,7 +350,7 @@ def _grid(ridges: Any) -> list[float]:
 
 
 def _refine(
-    engine: Engine, factors: list[BandFactor], ridges: list[float], sides: list[Tensor]
+    engine: Engine, form: BandForm, factors: list[BandFactor], ridges: list[float], sides: list[Tensor]
 ) -> tuple[list[Tensor], Float[Tensor, " g"]]:
     """Solve (K + ridge I) x = side for each ridge; all of them share every product with the float64 kernel.
 
@@ -359,16 +359,17 @@ def _refine(
     widths, b = [side.shape[1] for side in sides], torch.cat(sides, 1)
     shifts = torch.cat([b.new_full((width,), ridge) for ridge, width in zip(ridges, widths, strict=True)])
     scale = torch.where(b.norm(dim=0) > 0, b.norm(dim=0), 1.0)
-    x, residual, Q = torch.zeros_like(b), b, factors[0].Q
+    x, residual = torch.zeros_like(b), b
     for _ in range(PASSES):
-        rotated = (Q.T @ (residual / scale).to(Q.dtype)).split(widths, 1)
-        step = Q @ torch.cat([factor.solve_rotated(part) for factor, part in zip(factors, rotated, strict=True)], 1)
+        rotated = form.rotated((residual / scale).to(engine.dtype)).split(widths, 1)
+        parts = [factor.solve_rotated(part) for factor, part in zip(factors, rotated, strict=True)]
+        step = form.turned_back(torch.cat(parts, 1))
         x = x + scale * step
         residual = b - engine.matmat64(x) - shifts * x
         if float((residual.norm(dim=0) / scale).max()) <= SOLVED:
             break
-    parts = zip(residual.split(widths, 1), sides, strict=True)
-    return list(x.split(widths, 1)), torch.tensor([_largest(left, side) for left, side in parts], dtype=torch.float64)
+    pairs = zip(residual.split(widths, 1), sides, strict=True)
+    return list(x.split(widths, 1)), torch.tensor([_largest(left, side) for left, side in pairs], dtype=torch.float64)
 
 
 def _largest(left: Tensor, side: Tensor) -> float:
