@@ -10,6 +10,7 @@ from math import inf
 import torch
 
 from ridgeformer.algorithms import Centres, MixedConjugateGradients
+from ridgeformer.core.products import product
 from ridgeformer.core.seeds import torch_generator
 from ridgeformer.solving.centre_products import CentreProducts
 from ridgeformer.solving.engines import build_engine
@@ -94,7 +95,7 @@ def _centres(system: RidgeSystem, rows: torch.Tensor, seconds: float) -> int:
 def _flop_seconds(system: RidgeSystem, dtype: torch.dtype) -> float:
     """Return what one of two operations of a multiplication and an addition takes in a matrix product."""
     square = torch.ones(SAMPLED_CENTRES, SAMPLED_CENTRES, dtype=dtype, device=system.X.device)
-    return _least_time(lambda: square @ square) / (2 * SAMPLED_CENTRES**3)
+    return _least_time(lambda: product(square, square)) / (2 * SAMPLED_CENTRES**3)
 
 
 def _least_time(work: Callable[[], object]) -> float:

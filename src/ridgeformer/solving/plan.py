@@ -24,7 +24,7 @@ __all__ = ["Plan", "choose_plan", "float32_serves", "plan_in_float64"]
 SMALL_ROWS = 1500
 """Largest n at which a float64 Cholesky is cheap enough to always use."""
 
-DIRECT_ROWS = 10_000
+DIRECT_ROWS = 13_000
 """Largest n at which a float32 Cholesky is faster than conjugate gradients."""
 
 LARGEST_FACTOR = 25_000
