@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from harness import gemm_speed, race, report
-from scale_rivals import RIVALS, Task
+from scale_rivals import ENVIRONMENT, RIVALS, Task
 
 from ridgeformer import datasets, solve
 from ridgeformer.core import compiled
@@ -217,9 +218,12 @@ def _run(arguments: argparse.Namespace, folder: Path, name: str, shape: tuple[in
         *map(str, shape),
     ]
     best: dict[str, Any] = {}
+    told = {**os.environ, **ENVIRONMENT.get(name, {})}
     for _ in range(arguments.repeats):
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.timeout, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=arguments.timeout, check=False, env=told
+            )
         except subprocess.TimeoutExpired:
             return {"note": f"stopped after {arguments.timeout:.0f} s"}
         if done.returncode != 0:

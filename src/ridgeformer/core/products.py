@@ -9,6 +9,7 @@ factor put in front of it.
 from __future__ import annotations
 
 from functools import reduce
+from math import ceil
 
 import torch
 from jaxtyping import Float
@@ -20,10 +21,10 @@ THIN = 64
 """With more columns than this a product is an ordinary one."""
 
 STRIP, WIDE = 256, 4096
-"""A matrix wider than the second is used transposed by strips of this many rows: twice as fast as in one piece. And a
-lower triangle by as many: half a square of them is computed in vain."""
+"""A matrix wider than the second is used transposed by strips of this many rows: twice as fast as in one piece. And
+squares of as many rows on the diagonal of a lower triangle are computed whole."""
 
-HELD = 2**20
+HELD = 2**21
 """Numbers of a product held until they are added; larger pieces of memory are fetched from the system every time."""
 
 
@@ -83,17 +84,19 @@ def add_product(
         tensor([[ 5.,  0.],
                 [14., 50.]])
     """
-    quick, rows = _has_onednn(A), len(C)
-    if quick:
-        B = (B.T.contiguous() if lower else _readable(B.T)).T
-    size = min(rows, HELD // max(1, C.shape[1])) if quick else rows
-    size = max(1, min(size, STRIP) if lower else size)
-    for start in range(0, rows, size):
-        some, until = slice(start, start + size), min(start + size, rows) if lower else C.shape[1]
-        if quick:
-            C[some, :until].add_(_linear(A[some], B[:, :until].T), alpha=alpha)
-        else:
-            C[some, :until].addmm_(A[some], B[:, :until], alpha=alpha)
+    if not (0 < C.numel() and _has_onednn(A)):
+        C.addmm_(A, B, alpha=alpha)
+        return
+    weights = _readable(B.T)
+    if lower and len(C) > STRIP:
+        half = STRIP * ceil(len(C) / (2 * STRIP))
+        add_product(C[:half, :half], A[:half], weights[:half].T, alpha=alpha, lower=True)
+        add_product(C[half:, :half], A[half:], weights[:half].T, alpha=alpha)
+        add_product(C[half:, half:], A[half:], weights[half:].T, alpha=alpha, lower=True)
+        return
+    size = 16 * ceil(len(C) / ceil(C.numel() / HELD) / 16)
+    for some, factor in zip(C.split(size), A.split(size), strict=True):
+        some.add_(_linear(factor, weights), alpha=alpha)
 
 
 def _linear(V: Tensor, K: Tensor) -> Tensor:

@@ -119,7 +119,7 @@ def factorise_in_place(A: Float[Tensor, "n n"], ridge: float) -> bool:
         A.copy_(factor)
         return bool(info == 0 and torch.isfinite(A.diagonal()).all())  # not every LAPACK stops at a nan
     by_lapack = A.device.type == "cpu" and A.is_contiguous() and len(A) <= LAPACK_ROWS and A.dtype == torch.float64
-    return _by_lapack(A) if by_lapack else _by_halves(A)
+    return _by_lapack(A) if by_lapack else _by_halves(A) is not None
 
 
 def _by_lapack(A: Tensor) -> bool:
@@ -134,33 +134,41 @@ def _by_lapack(A: Tensor) -> bool:
     return bool(info == 0 and torch.isfinite(A.diagonal()).all())
 
 
-def _by_halves(A: Tensor) -> bool:
-    """Factorise the upper left half, then what it leaves of the lower right one: nearly all is wide products."""
+def _by_halves(A: Tensor, room: Tensor | None = None) -> list[Tensor] | None:
+    """Factorise the upper left half, then what it leaves of the lower right one: nearly all is wide products.
+
+    Returns the inverses of the squares on the diagonal of the factor, which are divided by again and again. What lies
+    below the first of them is copied to `room`: fresh memory would cost more than the copy.
+    """
     if len(A) <= LEAF:
         factor, info = torch.linalg.cholesky_ex(A)
         A.copy_(factor)
-        return bool(info == 0 and torch.isfinite(A.diagonal()).all())
+        if not bool(info == 0 and torch.isfinite(A.diagonal()).all()):
+            return None
+        return [torch.linalg.solve_triangular(factor, torch.eye(len(A)).to(A), upper=False)]
     half = _half(len(A))
-    if not _by_halves(A[:half, :half]):
-        return False
     below, rest = A[half:, :half], A[half:, half:]
-    _divide(below, A[:half, :half])
+    room = A.new_empty(len(below) * min(COLUMNS, half)) if room is None else room
+    first = _by_halves(A[:half, :half], room)
+    if first is None:
+        return None
+    _divide(below, A[:half, :half], first)
     for part in below.split(COLUMNS, dim=1):
-        part = part.contiguous()
-        add_product(rest, part, part.T, alpha=-1.0, lower=True)
-    return _by_halves(rest)
+        copied = room[: part.numel()].view(part.shape).copy_(part)
+        add_product(rest, copied, copied.T, alpha=-1.0, lower=True)
+    second = _by_halves(rest, room)
+    return None if second is None else first + second
 
 
-def _divide(B: Tensor, L: Tensor) -> None:
-    """Replace B by B L'^-1; L is triangular, and what is above its diagonal has no meaning."""
+def _divide(B: Tensor, L: Tensor, inverses: list[Tensor]) -> None:
+    """Replace B by B L'^-1; L is triangular, its squares on the diagonal have these inverses."""
     if len(L) <= LEAF:
-        inverse = torch.linalg.solve_triangular(L, torch.eye(len(L)).to(L), upper=False)
-        B.copy_(product(B, inverse.T))
+        B.copy_(product(B, inverses[0].T))
         return
     half = _half(len(L))
-    _divide(B[:, :half], L[:half, :half])
+    _divide(B[:, :half], L[:half, :half], inverses[: half // LEAF])
     add_product(B[:, half:], B[:, :half], L[half:, :half].T, alpha=-1.0)
-    _divide(B[:, half:], L[half:, half:])
+    _divide(B[:, half:], L[half:, half:], inverses[half // LEAF :])
 
 
 def _half(n: int) -> int:

@@ -52,16 +52,16 @@ class Dots:
     def __init__(self, rows: Float[Tensor, "n d"], size: int, *, sparse: bool = True) -> None:
         self.size, self.sparse, self.compiled = size, 0, worthwhile(len(rows))
         self.packed = self.compiled and uses_wide_vectors() and rows.nbytes <= PACKED_BYTES
-        self.dense = rows.detach().numpy()
-        if sparse:
-            self._take_sparse(rows.detach())
+        rows = rows.detach()
+        few = self._take_sparse(rows) if sparse else None
         if self.packed:
             teach_blocks()
-            tiles = range(0, len(rows), size)
-            self.panels = [pack(self.dense[start : start + size]) for start in tiles]
-            del self.dense
+            self.panels = [pack((tile if few is None else tile[:, ~few]).numpy()) for tile in rows.split(size)]
+        else:
+            self.dense = (rows if few is None else rows[:, ~few]).numpy()
 
-    def _take_sparse(self, rows: Tensor) -> None:
+    def _take_sparse(self, rows: Tensor) -> Tensor | None:
+        """Keep the features that few rows have, if that pays, and return which they are."""
         from scipy.sparse import csr_array
 
         present: Any = sum(np.count_nonzero(some.numpy(), axis=0) for some in rows.split(LOOKED_AT))
@@ -69,12 +69,12 @@ class Dots:
         price = PANEL_PRICE if self.packed else COMPILED_PRICE if self.compiled else PRICE
         few = share * price <= 1
         if float((1 - share * price)[few].sum()) <= WORTH:
-            return  # too few to pay for taking them out of the matrix product
+            return None  # too few to pay for taking them out of the matrix product
         self.sparse = int(few.sum())
-        self.dense = rows[:, ~few].numpy()
         tiles = [some[:, few] for some in rows.split(self.size)]
         self.left = [csr_array(tile.numpy()) for tile in tiles]
         self.right = [tile.T.contiguous().numpy() for tile in tiles]
+        return few
 
     def fill(self, out: NDArray[Any], start: int, begin: int) -> None:
         """Write into `out` the products of the tile of rows at `start` with the one at `begin`."""

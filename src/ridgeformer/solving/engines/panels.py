@@ -44,9 +44,11 @@ def pack(rows: NDArray[Any]) -> NDArray[Any]:
         [3.0, 3.0, 3.0, 3.0, 3.0]
     """
     width, (count, features) = int(np.prod(registers(rows.dtype))), rows.shape
-    filled = np.zeros((ceil(count / max(width, ROWS)) * max(width, ROWS), features), rows.dtype)
-    filled[:count] = rows
-    return np.ascontiguousarray(filled.reshape(len(filled) // width, width, features).transpose(0, 2, 1))
+    panels = np.zeros((ceil(count / max(width, ROWS)) * max(width, ROWS) // width, features, width), rows.dtype)
+    for panel, start in zip(panels, range(0, count, width), strict=False):
+        some = rows[start : start + width].T
+        panel[:, : some.shape[1]] = some
+    return panels
 
 
 def multiply_panels(left: Any, right: Any, out: Any) -> None:
