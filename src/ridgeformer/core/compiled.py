@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -24,11 +25,22 @@ ALLOWED = {"reassoc", "contract", "nsz"}
 
 @cache
 def compiled() -> bool:
-    """Whether Numba is there and can be used with this NumPy."""
+    """Whether Numba is there and can be used with this NumPy.
+
+    It is started here, with the garbage collector paused, which would look several times through all that PyTorch has
+    loaded: half of the time that starting takes.
+    """
+    collects = gc.isenabled()
+    gc.disable()
     try:
-        import_module("numba")
+        target = import_module("numba.core.registry").cpu_target
+        target.typing_context.refresh()
+        target.target_context.refresh()
     except ImportError:
         return False
+    finally:
+        if collects:
+            gc.enable()
     return True
 
 
