@@ -57,7 +57,7 @@ def test_many_rows_go_by_bands_and_are_checked(monkeypatch):
     found = ridge_path(Exponential(0.5), X, y, GRID)
     assert 1e-9 < float(found.error.max()) < 1e-4  # float32, and it knows
     assert found.residual_bound is None
-    assert found.unsolved <= 1e-6
+    assert found.unsolved <= 1e-5  # a hundredth of tol
     torch.testing.assert_close(found.mean_squared, exact.mean_squared, rtol=1e-5, atol=0)
     torch.testing.assert_close(found.misclassified, exact.misclassified)
     error = (found.residuals / exact.residuals - 1).abs().median()
@@ -89,7 +89,7 @@ def test_only_ridges_that_float32_does_not_serve_are_done_in_float64(small, monk
     assert (torch.float64 in reduced._forms) == (small > 4)  # few are factorised, many share a reduction
     torch.testing.assert_close(found.residuals[served], exact[served], rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(found.residuals[~served], exact[~served], rtol=1e-5, atol=1e-8)
-    assert found.unsolved <= 1e-6
+    assert found.unsolved <= 1e-6  # a hundredth of tol
 
 
 def test_errors_of_classes():

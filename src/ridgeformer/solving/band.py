@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,12 +18,15 @@ WIDTH = 64
 """Size of the blocks: products of this width run near full speed, and a shift costs 4 WIDTH n^2."""
 
 TILE = 1024
-"""Rows of a square tile of the matrix, and columns of a strip of Q, a multiple of the width: each lies in one piece."""
+"""Rows of a square tile of the matrix, a multiple of the width; each lies in one piece."""
+
+STRIP = 512
+"""Columns of a strip of Q, a multiple of the width; each lies in one piece."""
 
 JOINED = 4
 """Reflections applied to Q as one: wider products are faster, and Q is read and written less often."""
 
-ROWS = 2048
+ROWS = 5120
 """Rows of Q handled at a time: what passes through the blocks stays in the cache."""
 
 
@@ -30,12 +34,17 @@ ROWS = 2048
 class BandForm:
     """K = Q B Q', Q orthogonal and B block tridiagonal, given by its diagonal blocks and those below them.
 
-    Q is held as strips of `TILE` columns.
+    Q is held as strips of `STRIP` columns.
     """
 
     Q: tuple[Float[Tensor, "n _"], ...] = field(repr=False)
     own: tuple[Tensor, ...] = field(repr=False)
     below: tuple[Tensor, ...] = field(repr=False)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of all."""
+        return self.Q[0].dtype
 
     def rotated(self, b: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return Q'b."""
@@ -45,7 +54,7 @@ class BandForm:
     def turned_back(self, c: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return Q c."""
         found = torch.zeros_like(c, memory_format=torch.contiguous_format)
-        for strip, part in zip(self.Q, c.split(TILE), strict=True):
+        for strip, part in zip(self.Q, c.split(STRIP), strict=True):
             add_product(found, strip, part)
         return found
 
@@ -55,21 +64,30 @@ class BandForm:
         Raises:
             InputError: there is none in this precision; the ridge is below the round-off of K.
         """
+        return self.factors([ridge])[0]
+
+    def factors(self, ridges: Sequence[float]) -> list[BandFactor]:
+        """Return the factors of several ridges, side by side."""
+        shifts = torch.tensor(ridges, dtype=self.dtype, device=self.Q[0].device)[:, None, None]
         inverses: list[Tensor] = []
         links: list[Tensor] = []
         for k, block in enumerate(self.own):
-            eye = torch.eye(len(block), dtype=block.dtype, device=block.device)
-            rest = block + ridge * eye
-            link = self.below[k - 1] @ inverses[-1].T if k else None
+            eye = torch.eye(len(block), dtype=block.dtype, device=block.device).expand(len(ridges), -1, -1)
+            rest = block + shifts * eye
+            link = self.below[k - 1] @ inverses[-1].mT if k else None
             if link is not None:
-                rest = rest - link @ link.T
+                rest = rest - link @ link.mT
             L, info = torch.linalg.cholesky_ex(rest)
-            if int(info) != 0:
-                raise InputError(f"ridge is {ridge:.3g}, below the round-off of K in {block.dtype}: raise it.")
+            if bool((info != 0).any()):
+                least = min(ridge for ridge, failed in zip(ridges, info.tolist(), strict=True) if failed)
+                raise InputError(f"ridge is {least:.3g}, below the round-off of K in {block.dtype}: raise it.")
             inverses.append(torch.linalg.solve_triangular(L, eye, upper=False))
             if link is not None:
                 links.append(-inverses[-1] @ link)
-        return BandFactor(self.Q, tuple(inverses), tuple(links))
+        return [
+            BandFactor(self.Q, tuple(one[g] for one in inverses), tuple(one[g] for one in links))
+            for g in range(len(ridges))
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +129,10 @@ class BandFactor:
         return lengths
 
 
-def band_form(K: Float[Tensor, "n n"], width: int = WIDTH) -> BandForm:
+def band_form(K: Float[Tensor, "n n"], width: int = WIDTH, *, dtype: torch.dtype | None = None) -> BandForm:
     """Reduce a symmetric matrix by blocked Householder reflections: 8/3 n^3 operations, nearly all matrix products.
+
+    These are in `dtype`, if one is given; K is left as it is.
 
     An eigendecomposition takes at least three times as many, half of the first third memory-bound.
     Backward stable: B is exact for a matrix within a modest multiple of round-off times ||K|| of K.
@@ -122,7 +142,7 @@ def band_form(K: Float[Tensor, "n n"], width: int = WIDTH) -> BandForm:
         >>> band_form(K).factor(1.0).inverse_diagonal()  # of [[3, 1], [1, 3]]
         tensor([0.3750, 0.3750], dtype=torch.float64)
     """
-    n, lower = len(K), _Lower(K)
+    n, lower = len(K), _Lower(K, dtype or K.dtype)
     own, below, reflectors = [], [], []
     for start in range(width, n - width, width):
         block, panel = lower.taken(start - width, width)
@@ -135,13 +155,13 @@ def band_form(K: Float[Tensor, "n n"], width: int = WIDTH) -> BandForm:
         block, panel = lower.taken(start, min(width, n - start))
         own.append(block)
         below.extend([panel] * bool(len(panel)))
-    Q = [torch.zeros(n, min(TILE, n - left), dtype=K.dtype, device=K.device) for left in range(0, n, TILE)]
-    for left, strip in zip(range(0, n, TILE), Q, strict=True):
+    Q = [torch.zeros(n, min(STRIP, n - left), dtype=dtype or K.dtype, device=K.device) for left in range(0, n, STRIP)]
+    for left, strip in zip(range(0, n, STRIP), Q, strict=True):
         strip[left:].fill_diagonal_(1)
     for first in reversed(range(0, len(reflectors), JOINED)):
         start, V, T = _joined(reflectors[first : first + JOINED])
         VT, across = product(V, T), V.T.contiguous()
-        for strip in Q[start // TILE :]:
+        for strip in Q[start // STRIP :]:
             add_product(strip[start:], VT, product(across, strip[start:]), alpha=-1.0)
     return BandForm(tuple(Q), tuple(own), tuple(below))
 
@@ -153,13 +173,11 @@ class _Lower:
     both: `pending` holds, for the rows from `first` on, what is still to be subtracted, as left right'.
     """
 
-    def __init__(self, K: Float[Tensor, "n n"]) -> None:
+    def __init__(self, K: Float[Tensor, "n n"], dtype: torch.dtype) -> None:
         edges = [slice(start, start + TILE) for start in range(0, len(K), TILE)]
-        self.tiles = [
-            [K[rows, columns].clone(memory_format=torch.contiguous_format) for columns in edges[: i + 1]]
-            for i, rows in enumerate(edges)
-        ]
-        self.first, self.pending = 0, (K.new_zeros(len(K), 0), K.new_zeros(len(K), 0))
+        copied = {"dtype": dtype, "copy": True, "memory_format": torch.contiguous_format}
+        self.tiles = [[K[rows, columns].to(**copied) for columns in edges[: i + 1]] for i, rows in enumerate(edges)]
+        self.first, self.pending = 0, (K.new_zeros(len(K), 0, dtype=dtype), K.new_zeros(len(K), 0, dtype=dtype))
 
     def taken(self, start: int, width: int) -> tuple[Tensor, Tensor]:
         """Return the block on the diagonal from `start` on and the columns below it; here they become zero."""
@@ -187,8 +205,10 @@ class _Lower:
         for i, row in enumerate(rows):
             across = factors[i].T.contiguous()
             for j, tile in enumerate(row):
-                add_product(tile, left[i], right[j].T, alpha=-1.0)
-                places[i].add_(product(tile, factors[j]))
+                begin = cut if j == 0 else 0  # columns before it are zero
+                active = tile[:, begin:]
+                add_product(active, left[i], right[j][begin:].T, alpha=-1.0)
+                places[i].add_(product(active, factors[j][begin:]))
                 if j < i:
                     places[j].add_(product(across, tile).T)
         W[:cut] = 0

@@ -40,8 +40,8 @@ TRUSTED = 0.1
 FEW = 4
 """Ridges that are worth a float64 factorisation each; more share a reduction."""
 
-PASSES, SOLVED = 3, 1e-6
-"""Refinements against the float64 residual at most, and the relative residual at which they end."""
+PASSES, SOLVED = 3, 1e-2
+"""Refinements against the float64 residual at most, and the relative residual at which they end, over `tol`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,8 @@ class ReducedKernel:
         self.y = as_targets(y, X).detach().reshape(len(X), -1)
         self.unit = exact_unit(self.y)
         self.probes = torch.randperm(len(X), generator=torch_generator(seed, "probes"))[:PROBES].to(X.device)
-        self._forms: dict[torch.dtype, tuple[Stored, BandForm]] = {}
+        self._forms: dict[torch.dtype, BandForm] = {}
+        self._stored: Stored | None = None
         self._system: RidgeSystem | None = None
 
     def path(self, ridges: Iterable[float] | float) -> RidgePath:
@@ -272,11 +273,13 @@ class ReducedKernel:
         """Return K and its reduction in a precision, made once."""
         if dtype not in self._forms:
             check_memory(system.n, dtype)
-            # three matrices for the reduction and, if there is room, K in float64 for the residuals
-            roomy = (3 * dtype.itemsize + 8) * system.n**2 <= free_bytes()
-            stored = Stored(system.kernel, system.X, dtype, exact=roomy)
-            self._forms[dtype] = stored, band_form(stored.K)
-        return self._forms[dtype]
+            # two matrices for the reduction and, if there is room, K in float64, also for the residuals
+            if self._stored is None or dtype == torch.float64 != self._stored.dtype:
+                roomy = (2 * dtype.itemsize + 8) * system.n**2 <= free_bytes()
+                self._stored = Stored(system.kernel, system.X, torch.float64 if roomy else dtype)
+            self._forms[dtype] = band_form(self._stored.K, dtype=dtype)
+        assert self._stored is not None
+        return self._stored, self._forms[dtype]
 
     def _units(self) -> Tensor:
         units = self.X.new_zeros(len(self.X), len(self.probes))
@@ -295,14 +298,14 @@ class ReducedKernel:
             factor = form.factor(ridge)
         except InputError:  # the ridge or the logits are beyond float32
             return inf
-        (solved,), unsolved = _refine(engine, form, [factor], [ridge], [self._units()])
+        (solved,), unsolved = _refine(engine, form, [factor], [ridge], [self._units()], SOLVED * self.tol)
         return max(self._error_at_probes(factor.inverse_diagonal(self.probes), solved), float(unsolved[0]))
 
     def _by_band(self, system: RidgeSystem, ridges: list[float], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return the leave-one-out residuals, and what is left of each ridge's systems."""
         engine, form = self._form(system, dtype)
-        factors = [form.factor(ridge) for ridge in ridges]
-        solved, unsolved = _refine(engine, form, factors, ridges, [self.y / self.unit] * len(ridges))
+        factors = form.factors(ridges)
+        solved, unsolved = _refine(engine, form, factors, ridges, [self.y / self.unit] * len(ridges), SOLVED * self.tol)
         pairs = zip(solved, (factor.inverse_diagonal().double() for factor in factors), strict=True)
         return torch.stack([leave_one_out_residual(x, diagonal) for x, diagonal in pairs]), unsolved
 
@@ -311,7 +314,7 @@ class ReducedKernel:
         residuals, unsolved = self._by_band(system, ridges, torch.float64)
         engine, form = self._form(system, torch.float64)
         factor = form.factor(min(ridges))
-        (solved,), _ = _refine(engine, form, [factor], [min(ridges)], [self._units()])
+        (solved,), _ = _refine(engine, form, [factor], [min(ridges)], [self._units()], SOLVED * self.tol)
         return residuals, self._error_at_probes(factor.inverse_diagonal(self.probes), solved), unsolved
 
     def _by_cholesky(self, system: RidgeSystem, ridges: list[float]) -> tuple[Tensor, float, Tensor]:
@@ -321,7 +324,7 @@ class ReducedKernel:
             InputError: a ridge is below the round-off of K.
         """
         check_memory(system.n, torch.float64)
-        kept = self._forms[torch.float32][0].exact if torch.float32 in self._forms else None
+        kept = None if self._stored is None else self._stored.exact
         K = assemble(system.kernel, system.X, torch.float64, torch.float64) if kept is None else kept
         b, columns = torch.cat([self.y / self.unit, self._units()], 1), self.y.shape[1]
         residuals, error, unsolved = [], 0.0, []
@@ -350,26 +353,29 @@ def _grid(ridges: Any) -> list[float]:
 
 
 def _refine(
-    engine: Engine, form: BandForm, factors: list[BandFactor], ridges: list[float], sides: list[Tensor]
+    engine: Engine, form: BandForm, factors: list[BandFactor], ridges: list[float], sides: list[Tensor], tol: float
 ) -> tuple[list[Tensor], Float[Tensor, " g"]]:
     """Solve (K + ridge I) x = side for each ridge; all of them share every product with the float64 kernel.
 
-    Also returned is the largest relative residual of each ridge.
+    A ridge is refined until its largest relative residual is `tol`. Also returned is what each has reached.
     """
-    widths, b = [side.shape[1] for side in sides], torch.cat(sides, 1)
-    shifts = torch.cat([b.new_full((width,), ridge) for ridge, width in zip(ridges, widths, strict=True)])
-    scale = torch.where(b.norm(dim=0) > 0, b.norm(dim=0), 1.0)
-    x, residual = torch.zeros_like(b), b
+    found, left = [torch.zeros_like(side) for side in sides], list(sides)
+    scales = [torch.where(side.norm(dim=0) > 0, side.norm(dim=0), 1.0) for side in sides]
+    unsolved, todo = torch.full((len(sides),), inf, dtype=torch.float64), list(range(len(sides)))
     for _ in range(PASSES):
-        rotated = form.rotated((residual / scale).to(engine.dtype)).split(widths, 1)
-        parts = [factor.solve_rotated(part) for factor, part in zip(factors, rotated, strict=True)]
-        step = form.turned_back(torch.cat(parts, 1))
-        x = x + scale * step
-        residual = b - engine.matmat64(x) - shifts * x
-        if float((residual.norm(dim=0) / scale).max()) <= SOLVED:
+        widths = [sides[i].shape[1] for i in todo]
+        rotated = form.rotated(torch.cat([left[i] / scales[i] for i in todo], 1).to(form.dtype)).split(widths, 1)
+        steps = torch.cat([factors[i].solve_rotated(part) for i, part in zip(todo, rotated, strict=True)], 1)
+        for i, step in zip(todo, form.turned_back(steps).split(widths, 1), strict=True):
+            found[i] = found[i] + scales[i] * step
+        products = engine.matmat64(torch.cat([found[i] for i in todo], 1)).split(widths, 1)
+        for i, product in zip(todo, products, strict=True):
+            left[i] = sides[i] - product - ridges[i] * found[i]
+            unsolved[i] = _largest(left[i], sides[i])
+        todo = [i for i in todo if not unsolved[i] <= tol]
+        if not todo:
             break
-    pairs = zip(residual.split(widths, 1), sides, strict=True)
-    return list(x.split(widths, 1)), torch.tensor([_largest(left, side) for left, side in pairs], dtype=torch.float64)
+    return found, unsolved
 
 
 def _largest(left: Tensor, side: Tensor) -> float:
