@@ -84,7 +84,7 @@ def add_product(
         tensor([[ 5.,  0.],
                 [14., 50.]])
     """
-    if not (0 < C.numel() and _has_onednn(A)):
+    if not (C.numel() > 0 and _has_onednn(A)):
         C.addmm_(A, B, alpha=alpha)
         return
     weights = _readable(B.T)
