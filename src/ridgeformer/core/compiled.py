@@ -33,6 +33,7 @@ def compiled() -> bool:
     collects = gc.isenabled()
     gc.disable()
     try:
+        import_module("numba")
         target = import_module("numba.core.registry").cpu_target
         target.typing_context.refresh()
         target.target_context.refresh()

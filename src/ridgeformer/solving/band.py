@@ -175,8 +175,11 @@ class _Lower:
 
     def __init__(self, K: Float[Tensor, "n n"], dtype: torch.dtype) -> None:
         edges = [slice(start, start + TILE) for start in range(0, len(K), TILE)]
-        copied = {"dtype": dtype, "copy": True, "memory_format": torch.contiguous_format}
-        self.tiles = [[K[rows, columns].to(**copied) for columns in edges[: i + 1]] for i, rows in enumerate(edges)]
+        whole = torch.contiguous_format
+        self.tiles = [
+            [K[rows, columns].to(dtype, copy=True, memory_format=whole) for columns in edges[: i + 1]]
+            for i, rows in enumerate(edges)
+        ]
         self.first, self.pending = 0, (K.new_zeros(len(K), 0, dtype=dtype), K.new_zeros(len(K), 0, dtype=dtype))
 
     def taken(self, start: int, width: int) -> tuple[Tensor, Tensor]:

@@ -10,10 +10,18 @@ from __future__ import annotations
 from functools import cache
 from inspect import unwrap
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llvmlite.ir import Function, IRBuilder, Value  # type: ignore[import-untyped]
+    from numba.core.cgutils import _StructProxy as ArrayStruct
+    from numba.core.cpu import CPUContext
+    from numba.core.typing.templates import Signature
 
 __all__ = ["ROWS", "Vectors", "multiply_panels", "pack", "registers", "teach_blocks", "uses_wide_vectors"]
 
@@ -51,7 +59,7 @@ def pack(rows: NDArray[Any]) -> NDArray[Any]:
     return panels
 
 
-def multiply_panels(left: Any, right: Any, out: Any) -> None:
+def multiply_panels(left: NDArray[Any], right: NDArray[Any], out: NDArray[Any]) -> None:
     """Set `out` to the dot products of the rows packed in `left` with those in `right`; compiled only."""
     width, room = left.shape[2], np.empty((ROWS, left.shape[2]), out.dtype)
     for j in range(0, out.shape[1], width):
@@ -110,7 +118,9 @@ def emit_block(context: Any, builder: Any, signature: Any, arguments: Any) -> An
 class Vectors:
     """Vector instructions for the numbers of the first array that a compiled function is given."""
 
-    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+    def __init__(
+        self, context: CPUContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]
+    ) -> None:
         from llvmlite import ir  # type: ignore[import-untyped]
 
         self.context, self.builder, self.signature, self.arguments = context, builder, signature, arguments
@@ -124,17 +134,18 @@ class Vectors:
         self._function = ir.FunctionType
         self._constant = ir.Constant
 
-    def array(self, place: int) -> Any:
+    def array(self, place: int) -> ArrayStruct:
         """Return the array that is this argument."""
-        return self.context.make_array(self.signature.args[place])(self.context, self.builder, self.arguments[place])
+        form = self.context.make_array(self.signature.args[place])  # type: ignore[no-untyped-call]
+        return form(self.context, self.builder, self.arguments[place])
 
-    def shape(self, array: Any) -> Any:
+    def shape(self, array: ArrayStruct) -> list[Value]:
         """Return the lengths of an array."""
         from numba.core import cgutils
 
         return cgutils.unpack_tuple(self.builder, array.shape)  # type: ignore[no-untyped-call]
 
-    def library(self, name: str, terms: int) -> Any:
+    def library(self, name: str, terms: int) -> Function:
         """Return an intrinsic function of LLVM on vectors."""
         from numba.core import cgutils
 
@@ -142,33 +153,33 @@ class Vectors:
         full = f"llvm.{name}.v{self.lanes}f{self.bits}"
         return cgutils.get_or_insert_function(self.builder.module, signature, full)  # type: ignore[no-untyped-call]
 
-    def constant(self, value: float) -> Any:
+    def constant(self, value: float) -> Value:
         """Return a vector with this number in every place."""
         return self._constant(self.vector, [self.number(value)] * self.lanes)
 
-    def everywhere(self, x: Any) -> Any:
+    def everywhere(self, x: Value) -> Value:
         """Return a vector with x in every place."""
         one = self.builder.insert_element(self._none, x, self._first)
         return self.builder.shuffle_vector(one, self._none, self._zeros)
 
-    def at(self, pointer: Any, *places: Any) -> Any:
+    def at(self, pointer: Value, *places: Value) -> Value:
         """Return the pointer moved on by all places."""
         for place in places:
             pointer = self.builder.gep(pointer, [place])
         return pointer
 
-    def read(self, pointer: Any) -> Any:
+    def read(self, pointer: Value) -> Value:
         """Return the vector that begins at a number."""
         found = self.builder.load(self.builder.bitcast(pointer, self.vector.as_pointer()))
         found.align = self.kind.itemsize
         return found
 
-    def write(self, vector: Any, pointer: Any) -> None:
+    def write(self, vector: Value, pointer: Value) -> None:
         """Store a vector from a number on."""
         place = self.builder.bitcast(pointer, self.vector.as_pointer())
         self.builder.store(vector, place).align = self.kind.itemsize
 
-    def dots(self, rows: list[Any], step: Any, panel: Any, features: Any) -> list[list[Any]]:
+    def dots(self, rows: list[Value], step: Value, panel: Value, features: Value) -> list[list[Value]]:
         """Return the dot products of rows with a panel, as vectors; of a row, features are `step` numbers apart."""
         from numba.core import cgutils
 
