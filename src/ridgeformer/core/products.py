@@ -84,19 +84,20 @@ def add_product(
         tensor([[ 5.,  0.],
                 [14., 50.]])
     """
-    if not (C.numel() > 0 and _has_onednn(A)):
-        C.addmm_(A, B, alpha=alpha)
-        return
-    weights = _readable(B.T)
+    quick = C.numel() > 0 and _has_onednn(A)
+    if quick:
+        B = (B.T.contiguous() if lower else _readable(B.T)).T
     if lower and len(C) > STRIP:
         half = STRIP * ceil(len(C) / (2 * STRIP))
-        add_product(C[:half, :half], A[:half], weights[:half].T, alpha=alpha, lower=True)
-        add_product(C[half:, :half], A[half:], weights[:half].T, alpha=alpha)
-        add_product(C[half:, half:], A[half:], weights[half:].T, alpha=alpha, lower=True)
-        return
-    size = 16 * ceil(len(C) / ceil(C.numel() / HELD) / 16)
-    for some, factor in zip(C.split(size), A.split(size), strict=True):
-        some.add_(_linear(factor, weights), alpha=alpha)
+        add_product(C[:half, :half], A[:half], B[:, :half], alpha=alpha, lower=True)
+        add_product(C[half:, :half], A[half:], B[:, :half], alpha=alpha)
+        add_product(C[half:, half:], A[half:], B[:, half:], alpha=alpha, lower=True)
+    elif quick:
+        size = 16 * ceil(len(C) / ceil(C.numel() / HELD) / 16)
+        for some, factor in zip(C.split(size), A.split(size), strict=True):
+            some.add_(product(factor, B), alpha=alpha)
+    else:
+        C.addmm_(A, B, alpha=alpha)
 
 
 def _linear(V: Tensor, K: Tensor) -> Tensor:
