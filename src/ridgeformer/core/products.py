@@ -24,7 +24,7 @@ STRIP, WIDE = 256, 4096
 """A matrix wider than the second is used transposed by strips of this many rows: twice as fast as in one piece. And
 squares of as many rows on the diagonal of a lower triangle are computed whole."""
 
-HELD = 2**21
+HELD = 2**20
 """Numbers of a product held until they are added; larger pieces of memory are fetched from the system every time."""
 
 
