@@ -17,6 +17,7 @@ def semidefinite(n, rank=None):
 @pytest.mark.parametrize("n", [1, 3, 16, 33, 64, 70])
 def test_it_is_the_same_matrix_in_another_basis(n, width, tile, monkeypatch):
     monkeypatch.setattr(band, "TILE", tile)
+    monkeypatch.setattr(band, "STRIP", tile)
     K = semidefinite(n)
     before = K.clone()
     form = band_form(K, width)
@@ -31,12 +32,15 @@ def test_it_is_the_same_matrix_in_another_basis(n, width, tile, monkeypatch):
     torch.testing.assert_close(Q @ B @ Q.T, K, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("tile", [64, 1024])
 @pytest.mark.parametrize("n", [5, 64, 150])
 @pytest.mark.parametrize("ridge", [1e-3, 1.0])
-def test_every_shift_from_one_reduction(n, ridge):
+def test_every_shift_from_one_reduction(n, ridge, tile, monkeypatch):
+    for name in ("TILE", "STRIP", "ROWS"):
+        monkeypatch.setattr(band, name, tile)
     K, b = semidefinite(n, rank=4), torch.ones(n, 2, dtype=torch.float64)
     form = band_form(K)
-    factor = form.factor(ridge)
+    _, factor = form.factors([2 * ridge, ridge])
     inverse = torch.linalg.inv(K + ridge * torch.eye(n, dtype=torch.float64))
     solved = form.turned_back(factor.solve_rotated(form.rotated(b)))
     torch.testing.assert_close(solved, inverse @ b, rtol=1e-10, atol=1e-10 / ridge)

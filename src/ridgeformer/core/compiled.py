@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 __all__ = ["LARGE", "LINE", "compile_it", "compiled", "prefetch", "words_at", "worthwhile"]
 
 LARGE = 2**26
-"""Entries of K from which it is worth to start Numba, which takes about half a second once in a process."""
+"""Entries of K from which it is worth to start Numba, which takes about 0.2 s once in a process."""
 
 LINE = 16
 """Numbers in a line of the cache, in float32: what memory is read by."""
@@ -28,7 +28,7 @@ def compiled() -> bool:
     """Whether Numba is there and can be used with this NumPy.
 
     It is started here, with the garbage collector paused, which would look several times through all that PyTorch has
-    loaded: half of the time that starting takes.
+    loaded: a third of the time that starting takes.
     """
     collects = gc.isenabled()
     gc.disable()

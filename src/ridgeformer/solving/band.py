@@ -27,7 +27,7 @@ JOINED = 4
 """Reflections applied to Q as one: wider products are faster, and Q is read and written less often."""
 
 ROWS = 5120
-"""Rows of Q handled at a time: what passes through the blocks stays in the cache."""
+"""Rows of Q handled at a time: more make products faster and take more memory."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ def way(request, monkeypatch):
 
 
 def with_sparse(count, share, dtype=torch.float64):
-    """Rows of twenty dense features and so many that only a share of the rows has."""
+    """Twenty dense features, then `count` features that are nonzero in a fraction `share` of the rows."""
     there = torch.rand(N, count, generator=torch_generator(0, "there")) < share
     values = torch.randn(N, count, generator=torch_generator(0, "values"), dtype=torch.float64)
     return torch.cat([rows(n=N, d=20), values * there], dim=1).to(dtype)
