@@ -19,6 +19,7 @@ __all__ = [
     "residual_gap_bound",
     "residual_norm_bound",
     "residual_roundoff",
+    "residual_roundoff_from_sums",
     "rounding_gamma",
 ]
 
@@ -86,12 +87,54 @@ def residual_roundoff(
             f"targets_norm has shape {targets.shape} and alpha has outputs of shape {alpha.shape[1:]}: "
             "give the norm of each target column."
         )
-    n = len(diagonal)
-    gamma = rounding_gamma(n + 3 + as_count(extra, "extra"))
     with np.errstate(over="ignore"):  # a bound that float64 cannot hold is infinite
-        weighted = np.sqrt(diagonal) @ np.abs(alpha)
-        size = math.sqrt(diagonal.sum()) * weighted + ridge * np.linalg.norm(alpha, axis=0) + targets
-        return np.asarray(gamma * (1.0 + rounding_gamma(2 * n + 16)) * size)
+        trace, weighted = diagonal.sum(), np.sqrt(diagonal) @ np.abs(alpha)
+        norms = np.linalg.norm(alpha, axis=0)
+    return residual_roundoff_from_sums(len(diagonal), trace, weighted, norms, targets, ridge, extra=extra)
+
+
+def residual_roundoff_from_sums(
+    rows: SupportsIndex,
+    trace: Numbers,
+    weighted: Numbers,
+    alpha_norm: Numbers,
+    targets_norm: Numbers,
+    ridge: SupportsFloat,
+    *,
+    extra: SupportsIndex = 0,
+) -> Array:
+    """Return `residual_roundoff` from its sums, for rows so many that copies of their numbers would not fit.
+
+    Sums that float64 cannot hold may be infinite, and so is the bound then.
+
+    Args:
+        rows: n.
+        trace: tr K, the sum of K_ii.
+        weighted: sum_j sqrt(K_jj) abs(alpha_j), one number or (outputs,); so are both norms.
+        alpha_norm: norm(alpha).
+        targets_norm: norm(y).
+        ridge: The regularisation l > 0.
+        extra: Further roundings a term passes through.
+
+    Example:
+        >>> from_sums = residual_roundoff_from_sums(2, 2.0, 1.0, 0.5**0.5, 1.0, ridge=0.1)
+        >>> bool(from_sums == residual_roundoff([1.0, 1.0], [0.5, -0.5], targets_norm=1.0, ridge=0.1))
+        True
+    """
+    total, weighted, alpha_norm, targets_norm = sums = [
+        np.asarray(one, dtype=np.float64) for one in (trace, weighted, alpha_norm, targets_norm)
+    ]
+    if not all((one >= 0).all() for one in sums) or len({one.shape for one in sums[1:]}) > 1 or total.ndim:
+        raise InputError(
+            f"trace is {total}, weighted {weighted}, alpha_norm {alpha_norm} and targets_norm {targets_norm}; one "
+            "number >= 0 was expected for the trace, and one per output for each of the others."
+        )
+    n = as_count(rows, "rows")
+    gamma = rounding_gamma(n + 3 + as_count(extra, "extra"))
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.sqrt(total) * weighted + as_ridge(ridge) * alpha_norm + targets_norm
+        bound = gamma * (1.0 + rounding_gamma(2 * n + 16)) * size
+    return np.asarray(np.where(np.isnan(bound), np.inf, bound))  # 0 times an infinite sum
 
 
 def residual_norm_bound(residual: Numbers, roundoff: Numbers) -> Array:

@@ -146,6 +146,7 @@ def rows_on_disk(
             f"{folder} cannot be written to ({error.strerror or error}): make room or choose another folder. What was "
             "converted is kept, and the same call goes on with it."
         ) from None
+    pa.default_memory_pool().release_unused()  # some batches, kept for more to come
     mean, spread = _moments(notes)
     X, y = (np.load(folder / name, mmap_mode="c") for name in ("X.npy", "y.npy"))
     assert notes.present is not None

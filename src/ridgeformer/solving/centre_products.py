@@ -43,12 +43,12 @@ class CentreProducts:
             self.forecast.advance(len(rows))
         return total
 
-    def pull(self, y: Float[Tensor, "n r"]) -> Float[Tensor, "m r"]:
-        """Return K_c'y, entries and the sums of some rows in float32: where a descent begins needs no more."""
+    def pull(self, y: Float[Tensor, "n r"], dtype: torch.dtype) -> Float[Tensor, "m r"]:
+        """Return K_c'y, entries and the sums of some rows in `dtype`."""
         total = y.new_zeros(len(self.Z), y.shape[1])
-        self.forecast.begin("float32")
+        self.forecast.begin(str(dtype).removeprefix("torch."))
         for rows, given in zip(self.X.split(BLOCK), y.split(BLOCK), strict=True):
-            total += self._pass(rows, torch.zeros_like(total), given, torch.float32)[1]
+            total += self._pass(rows, torch.zeros_like(total), given, dtype)[1]
             self.forecast.advance(len(rows))
         return total
 
@@ -65,16 +65,25 @@ class CentreProducts:
             self.forecast.advance(len(rows))
         return left, total
 
+    def judged(self, left: Float[Tensor, "n columns"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return K_c'R for what two sets of coefficients leave of the targets, and what `Passes.judged` sums."""
+        pull, r = self.pull(left, torch.float64), left.shape[1] // 2
+        squares, change = left.new_zeros(2, r)
+        for some in left.split(BLOCK):
+            squares += some[:, :r].square().sum(0)
+            change += (some[:, :r] - some[:, r:]).square().sum(0)
+        return pull, squares, change
+
     def _pass(self, rows: Tensor, P: Tensor, y: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         dtype = self._single if dtype == torch.float32 else dtype
         if self._fused:
             return self._fused[dtype].multiply(rows, P, y)
-        Z, right, total, found = self.Z.to(dtype), P.to(dtype), torch.zeros_like(P), []
-        size = max(1, BLOCK_ENTRIES // len(Z))
-        for place, some in enumerate(rows.to(dtype).split(size)):
-            K = self.kernel.dense(some, Z)
+        Z, right, total, size = self.Z.to(dtype), P.to(dtype), torch.zeros_like(P), max(1, BLOCK_ENTRIES // len(self.Z))
+        found = P.new_empty(len(rows), P.shape[1])  # parts kept in a list would hold memory between them
+        for start, some, place in zip(range(0, len(rows), size), rows.split(size), found.split(size), strict=True):
+            K = self.kernel.dense(some.to(dtype), Z)
             u = thin_product(K, right)
-            u = u if y is None else y[place * size : place * size + len(some)].to(dtype) - u
+            u = u if y is None else y[start : start + size].to(dtype) - u
             total += transposed_thin_product(K, u)
-            found.append(u.to(torch.float64))
-        return torch.cat(found), total
+            place.copy_(u)
+        return found, total

@@ -143,7 +143,10 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     and a step that was is not taken again.
     """
     system, y, begun = run.system, run.system.y, time.perf_counter()
-    order = torch.randperm(system.n, generator=generator).to(system.X.device)
+    order = torch.randperm(system.n, generator=generator)
+    order, judged_by = (  # the rest would be as long as y
+        some.clone().to(system.X.device) for some in (order[: gram_rows(system.n, count)], order[-LOCAL_ROWS:])
+    )
     drawn = independent(system.kernel, system.X[order[:count]])
     centres = run.centres = order[drawn]
     if len(drawn) < count:
@@ -151,7 +154,7 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
         spanned = f"{count - len(drawn):,} of {count:,} centres are combinations of the others, {digits}: left out"
         run.plan = replace(run.plan, reasons=(*run.plan.reasons, spanned))
     Z, forecast = system.X[centres].to(torch.float64), Forecast(system.n, run.progress)
-    sampled, rows = system.X[order[: gram_rows(system.n, count)]], _Rows(system, Z, forecast)
+    sampled, rows = system.X[order], _Rows(system, Z, forecast)
     first = (drawn < count // 2).nonzero()[:, 0]
     streamed = HalvedCentres(system.kernel, system.ridge, system.n, Z, first, sampled, rows, system.rounded)
     kept = _checkpoint(run, count)
@@ -188,15 +191,14 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     if run.status is not Status.STOPPED:
         save(at)
     left = rows.left(torch.cat([at.b, at.half], 1))[:, : y.shape[1]]
-    alpha = torch.zeros_like(y)
+    alpha = run.alpha  # zeros, until now
     alpha[centres] = at.b
-    judged_by = order[-LOCAL_ROWS:]
     S = system.X[judged_by].to(torch.float64)
     run.left_out_sample = streamed.left_out(at.b, S, y[judged_by])
     run.left_out = run.left_out_sample.square().mean(0).sqrt()
     error = streamed.distance(at.b, S)
     run.seconds = before + time.perf_counter() - begun
-    _finish(run, alpha, left - system.ridge * alpha, error)
+    _finish(run, alpha, torch.sub(left, alpha, alpha=system.ridge), error)
     if run.status is Status.SUBSET and at.reached > ROUGHLY:
         run.status = Status.BREAKDOWN
 
@@ -213,7 +215,7 @@ class _Rows:
         return self.products.normal(P, dtype)
 
     def pull(self) -> Tensor:
-        return self.products.pull(self.system.y)
+        return self.products.pull(self.system.y, torch.float32)  # where a descent begins needs no more
 
     def residual(self, B: Tensor) -> Tensor:
         return self._passed(B)[1]
@@ -230,12 +232,7 @@ class _Rows:
         return self._kept[1:]
 
     def judged(self, B: Tensor, S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        left = self.left(B)
-        _, pull = CentreProducts(self.system.kernel, self.system.X, S).residual(
-            left.new_zeros(len(S), B.shape[1]), left
-        )
-        first, second = left.split(B.shape[1] // 2, 1)
-        return pull, first.square().sum(0), (first - second).square().sum(0)
+        return CentreProducts(self.system.kernel, self.system.X, S).judged(self.left(B))
 
     def others(self, Z: Tensor) -> _Rows:
         return _Rows(self.system, Z, self.forecast)

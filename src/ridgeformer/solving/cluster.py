@@ -234,14 +234,11 @@ def _work(
     if what == "normal":
         return [products.normal(arrays[0], dtype).numpy()]
     if what == "pull":
-        return [products.pull(y).numpy()]
+        return [products.pull(y, torch.float32).numpy()]
     left, pull = products.residual(arrays[0], y)
     if what == "residual":
         return [pull.numpy()]
-    _, pull = CentreProducts(kernel, X, arrays[1]).residual(left.new_zeros(len(arrays[1]), left.shape[1]), left)
-    first, second = left.split(y.shape[1], 1)
-    sums = first.square().sum(0), (first - second).square().sum(0)
-    return [pull.numpy(), *(one.numpy() for one in sums)]
+    return [one.numpy() for one in CentreProducts(kernel, X, arrays[1]).judged(left)]
 
 
 def _add(parts: list[list[Array]]) -> list[Array]:

@@ -12,6 +12,7 @@ from ridgeformer.core.compiled import worthwhile
 from ridgeformer.core.errors import InputError
 from ridgeformer.core.memory import show_bytes
 from ridgeformer.kernels import LogitKernel
+from ridgeformer.kernels.base import BLOCK_ENTRIES
 from ridgeformer.solving.engines import Engine, strips
 from ridgeformer.solving.engines.fused import fuses
 from ridgeformer.solving.engines.tiles import COPIED_BYTES, TILE
@@ -46,6 +47,9 @@ SAMPLED_ROWS, LOCAL_ROWS = 512, 1000
 
 BLOCK = 2**18
 """Rows that a pass over them works on before the next are touched; they may be on disk."""
+
+TEMPORARIES = 10
+"""Copies of a block of entries that a kernel makes of it on the way, at most, where it is not fused."""
 
 LEAN = 0.75
 """Where K is not stored, the preconditioner takes this part of the rank it would have ..."""
@@ -273,7 +277,10 @@ def _on_centres(system: RidgeSystem, algorithm: Centres, engine: str, count: int
     n, working = system.n, _working(system)
     size = working.itemsize
     if n * count > FACTORISED:
-        needed = _vectors(system) + 8 * (6 * count**2 + 3 * LOCAL_ROWS**2 + BLOCK * (3 * system.d + 4 * system.outputs))
+        # per row the targets in their unit, coefficients, what is left and copies; the diagonal and what entries err by
+        needed = 8 * (n * (7 * system.outputs + 4) + 6 * count**2 + 3 * LOCAL_ROWS**2 + 4 * BLOCK * system.outputs)
+        fused = isinstance(system.kernel, LogitKernel) and fuses(system.X)
+        needed += 0 if fused else 8 * TEMPORARIES * BLOCK_ENTRIES
         why = f"{count:,} centres of {n:,} rows: their columns of K are formed again for every product"
         return _plan(system, algorithm, engine, torch.float32, count, needed, why, advice="use fewer centres")
     # the factor in the working precision and in float64, a block of proposals, the core and the sampled rows

@@ -65,7 +65,10 @@ class RidgeSystem:
     def with_engine(self, engine: Engine) -> RidgeSystem:
         """Return the same system with products by this engine."""
         require_range(engine)
-        return replace(self, given_engine=engine)
+        system = replace(self, given_engine=engine)
+        for name in {"own", "span", "mean_diagonal", "unit", "y", "norms", "_of_rows"} & self.__dict__.keys():
+            system.__dict__[name] = self.__dict__[name]  # none of them is the engine's, and some are as long as y
+        return system
 
     def in_range(self) -> RidgeSystem:
         """Return the system in a precision that holds squares of its entries: that of X, or else float64.
@@ -215,32 +218,33 @@ class RidgeSystem:
         `bounds.residual_roundoff` covers the rounding of the sums; on top of it the entries of K themselves err by at
         most w_i w_j (`Kernel.entry_error`), and every operation may underflow. `ridge` replaces the system's.
         """
-        size = alpha.to(torch.float64).abs()
         (w, roots, finite), d = self._of_rows, self.X.shape[1]
-        norms = y.to(torch.float64).norm(dim=0)
+        norms, extra = y.to(torch.float64).norm(dim=0), d + SCALED + self.engine.rounding
         if not finite:
             return torch.full_like(norms, torch.inf)
-        sums = bounds.residual_roundoff(
-            roots.square().cpu(), size.cpu(), norms.cpu(), ridge or self.ridge, extra=d + SCALED + self.engine.rounding
-        )
-        lost = underflow(self.n + d + 8, torch.float64) * (self.n**0.5 + d**0.5 * roots.norm())
-        return (torch.from_numpy(sums).to(w.device) + w.norm() * (w @ size) + lost).nan_to_num(
-            nan=torch.inf, posinf=torch.inf
-        )
+        size = alpha.to(torch.float64).abs()
+        length, moved = roots.norm(), w.norm() * (w @ size)
+        sums = bounds.residual_roundoff_from_sums(
+            self.n, float(length.square()), (roots @ size).cpu(), size.norm(dim=0).cpu(), norms.cpu(), ridge or self.ridge,
+            extra=extra,
+        )  # fmt: skip
+        lost = underflow(self.n + d + 8, torch.float64) * (self.n**0.5 + d**0.5 * length)
+        return (torch.from_numpy(sums).to(w.device) + moved + lost).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
     @cached_property
     def _of_rows(self) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"], bool]:
         """What `residual_roundoff` needs of every row: `entry_error`, the root of K_ii, and whether all are finite."""
-        w = torch.cat([self.kernel.entry_error(rows.to(torch.float64)) for rows in self.X.split(TILE)])
-        roots = self.kernel.roots(self.X)
-        return w, roots, bool(torch.isfinite(w).all() and torch.isfinite(roots.square()).all())
+        w, roots = (self.X.new_empty(self.n, dtype=torch.float64) for _ in range(2))
+        for rows, place, other in zip(self.X.split(TILE), w.split(TILE), roots.split(TILE), strict=True):
+            place.copy_(self.kernel.entry_error(rows.to(torch.float64)))
+            other.copy_(self.kernel.roots(rows))
+        return w, roots, bool(torch.isfinite(w.max()) and torch.isfinite(roots.norm().square()))
 
     @cached_property
     def kernel_roundoff(self) -> float:
         """The size below which an eigenvalue of the computed K cannot be told from zero."""
-        w = self.kernel.entry_error(self.X)
-        sums = gamma(self.n + self.X.shape[1] + 8, self.X.dtype) * float(self.diagonal.abs().sum())
-        return sums + float(w.square().sum())
+        sums = gamma(self.n + self.X.shape[1] + 8, self.X.dtype) * float(self.own.norm(1))
+        return sums + sum(float(self.kernel.entry_error(rows).square().sum()) for rows in self.X.split(TILE))
 
     @property
     def spectrum_roundoff(self) -> float:
