@@ -1,18 +1,28 @@
 """A Parquet file larger than memory may be, fitted by the command line, killed twice with SIGKILL and resumed.
 
-Run: python benchmarks/fit_file.py [--gigabytes 20] [--centres 1000] [--folder DIR] [--compare]
+Run: python benchmarks/fit_file.py [--gigabytes 20] [--centres 1000] [--folder DIR] [--group DIR] [--compare]
 
 The file is generated in pieces in a folder of its own under DIR (half as much again is needed for the rows), and
 everything is deleted at the end. Memory is that of the fitting process, read from /proc ten times a second: what it
 allocated (RssAnon), and with pages of mapped files, which the system takes back when it needs them (VmHWM). It is
 killed once while rows are written and once after the third step of the solve. With --compare the same file is fitted
 without interruption too, and the two models are compared byte by byte.
+
+With --group the fitting process runs in that control group of Linux, a folder made before, whose limit holds for
+everything: what it allocates, pages of mapped files and of files being written. By the first version, as root:
+
+    mkdir /sys/fs/cgroup/memory/four
+    echo 4294967296 > /sys/fs/cgroup/memory/four/memory.limit_in_bytes
+    python benchmarks/fit_file.py --centres 500 --group /sys/fs/cgroup/memory/four
+
+By the second version the limit is the group's memory.max, and memory.swap.max is 0.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -67,10 +77,18 @@ def memory(pid: int) -> tuple[float, float]:
     return int(held.get("RssAnon", 0)) / 2**20, int(held.get("VmHWM", 0)) / 2**20
 
 
-def fit(command: list[str], folder: Path, stop: Callable[[], bool] | None) -> dict[str, Any]:
+def limit_of(group: Path) -> float:
+    """Return the limit of a control group, in GiB."""
+    name = next(name for name in ("memory.max", "memory.limit_in_bytes") if (group / name).exists())
+    return int((group / name).read_text()) / 2**30
+
+
+def fit(command: list[str], folder: Path, group: Path | None, stop: Callable[[], bool] | None) -> dict[str, Any]:
     """Run the command until it ends or `stop` says so, which kills it; return seconds, peaks and its output."""
     begin, peak, resident = time.perf_counter(), 0.0, 0.0
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    if group is not None:
+        (group / "cgroup.procs").write_text(str(process.pid))
     killed = False
     while process.poll() is None:
         allocated, most = memory(process.pid)
@@ -101,18 +119,24 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=20.0)
     parser.add_argument("--centres", type=int, default=1000)
     parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--group", type=Path, default=None)
     parser.add_argument("--compare", action="store_true")
     given = parser.parse_args()
     place = Path(tempfile.mkdtemp(prefix="ridgeformer-fit-file-", dir=given.folder))
     try:
-        _measure(place, given.gigabytes, given.centres, given.compare)
+        _measure(place, given.gigabytes, given.centres, given.group, given.compare)
     finally:
         shutil.rmtree(place)
 
 
-def _measure(place: Path, gigabytes: float, centres: int, compare: bool) -> None:
+def _measure(place: Path, gigabytes: float, centres: int, group: Path | None, compare: bool) -> None:
     begin, free = time.perf_counter(), free_bytes()
     rows = generate(place / "big.parquet", gigabytes)
+    if group is not None:  # pages of the file still in memory would be counted outside of the group
+        file = os.open(place / "big.parquet", os.O_RDONLY)
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(file)
     print(f"generated {rows:,} rows in {time.perf_counter() - begin:.0f} s", flush=True)
     base = [sys.executable, "-m", "ridgeformer", "fit", "big.parquet", "--target", "y", "--centres", str(centres)]
     command = [*base, "--work", "work", "--out", "model.safetensors", "--json"]
@@ -121,14 +145,14 @@ def _measure(place: Path, gigabytes: float, centres: int, compare: bool) -> None
         notes = place / "work" / "notes.json"
         return notes.exists() and json.loads(notes.read_text())["written"] > rows / 2
 
-    runs = [fit(command, place, half_written)]
+    runs = [fit(command, place, group, half_written)]
     if runs[-1]["killed"]:
         print(f"killed while rows were written, after {runs[-1]['seconds']:.0f} s", flush=True)
-        runs.append(fit(command, place, lambda: steps_done(place / "work") >= 3))
+        runs.append(fit(command, place, group, lambda: steps_done(place / "work") >= 3))
         before = steps_done(place / "work")
         if runs[-1]["killed"]:
             print(f"killed with {before} steps done, after {runs[-1]['seconds']:.0f} s", flush=True)
-            runs.append(fit(command, place, None))
+            runs.append(fit(command, place, group, None))
     facts = json.loads(runs[-1]["said"])
     row: dict[str, Any] = {
         "rows": f"{rows:,}",
@@ -141,12 +165,17 @@ def _measure(place: Path, gigabytes: float, centres: int, compare: bool) -> None
         "error at 10,000 fresh rows": round(_judged(place), 4),
     }
     if compare:
-        whole = fit([*base, "--work", "whole", "--out", "whole.safetensors", "--json"], place, None)
+        whole = fit([*base, "--work", "whole", "--out", "whole.safetensors", "--json"], place, group, None)
         same = (place / "model.safetensors").read_bytes() == (place / "whole.safetensors").read_bytes()
         row |= {"uninterrupted, s": round(whole["seconds"]), "same model, byte by byte": same}
     settings: dict[str, Any] = {"features": FEATURES, "noise": NOISE, "precision of the rows on disk": "float32"}
-    settings["memory that may be used, GiB"] = round(free / 2**30, 1)
-    how = f"`python benchmarks/fit_file.py --gigabytes {gigabytes:g} --centres {centres}{' --compare' * compare}`"
+    if group is None:
+        settings["memory that may be used, GiB"] = round(free / 2**30, 1)
+    else:
+        settings["limit of the control group, GiB"] = round(limit_of(group), 2)
+    options = f"--gigabytes {gigabytes:g} --centres {centres}"
+    options += f" --group {group}" * (group is not None) + " --compare" * compare
+    how = f"`python benchmarks/fit_file.py {options}`"
     report(
         "fit_file",
         settings,

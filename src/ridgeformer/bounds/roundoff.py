@@ -5,7 +5,6 @@ What an inexact matrix-vector product does to conjugate gradients is in [Simonci
 
 from __future__ import annotations
 
-import math
 from typing import SupportsFloat, SupportsIndex
 
 import numpy as np

@@ -224,10 +224,10 @@ class RidgeSystem:
             return torch.full_like(norms, torch.inf)
         size = alpha.to(torch.float64).abs()
         length, moved = roots.norm(), w.norm() * (w @ size)
+        trace, weighted, ridge = float(length.square()), (roots @ size).cpu(), ridge or self.ridge
         sums = bounds.residual_roundoff_from_sums(
-            self.n, float(length.square()), (roots @ size).cpu(), size.norm(dim=0).cpu(), norms.cpu(), ridge or self.ridge,
-            extra=extra,
-        )  # fmt: skip
+            self.n, trace, weighted, size.norm(dim=0).cpu(), norms.cpu(), ridge, extra=extra
+        )
         lost = underflow(self.n + d + 8, torch.float64) * (self.n**0.5 + d**0.5 * length)
         return (torch.from_numpy(sums).to(w.device) + moved + lost).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
