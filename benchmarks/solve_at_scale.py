@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness import gemm_speed, race, report
+from harness import GEMM, gemm_speed, race, report
 from scale_rivals import ENVIRONMENT, RIVALS, Task
 
 from ridgeformer import datasets, solve
@@ -275,7 +275,7 @@ def _fits(arguments: argparse.Namespace, folder: Path, source: str) -> None:
         "data": source, "features": features, "targets": 10, "temperature": arguments.temperature,
         "ridge": arguments.ridge, "tolerance": arguments.tol, "repeats": arguments.repeats,
         "imports and compilation before a fit s": round(started, 1),
-        "float32 / float64 GEMM GFLOPS before and after": f"{speed}, {gemm_speed()}", **_versions(),
+        f"{GEMM} before and after": f"{speed}, {gemm_speed()}", **_versions(),
     }  # fmt: skip
     report(
         arguments.page,

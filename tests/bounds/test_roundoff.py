@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ridgeformer.bounds import UNIT_ROUNDOFF, residual_norm_bound, residual_roundoff, rounding_gamma
+from ridgeformer.bounds import (
+    UNIT_ROUNDOFF,
+    residual_norm_bound,
+    residual_roundoff,
+    residual_roundoff_from_sums,
+    rounding_gamma,
+)
 from ridgeformer.core.errors import InputError, ShapeError
 
 from .spectra import cases, problems
@@ -93,6 +99,13 @@ def test_equals_the_formula(n, seed):
         assert float(residual_roundoff(diagonal, alpha[:, 0], targets[0], ridge)) == pytest.approx(found[0], rel=1e-14)
 
 
+def test_sums_beyond_float64_make_the_bound_infinite():
+    assert float(residual_roundoff_from_sums(2, float("inf"), 0.0, 1.0, 1.0, 0.1)) == float("inf")
+    found = residual_roundoff_from_sums(2, 1.0, [float("inf"), 1.0], [1.0, 1.0], [1.0, 1.0], 0.1)
+    assert found[0] == float("inf")
+    assert 0 < found[1] < 1
+
+
 @cases(60)
 @given(st.lists(st.floats(-UNIT_ROUNDOFF, UNIT_ROUNDOFF), min_size=0, max_size=20), st.integers(0, 2**20))
 def test_gamma_bounds_products_of_roundings(deltas, signs):
@@ -133,6 +146,9 @@ def test_errors_say_what_to_do():
         residual_roundoff([1.0], [float("nan")], 1.0, 1.0)
     with pytest.raises(InputError, match="ridge is 0"):
         residual_roundoff([1.0], [1.0], 1.0, 0.0)
+    for sums in ((-1.0, 1.0, 1.0, 1.0), (1.0, float("nan"), 1.0, 1.0), (1.0, 1.0, [1.0, 1.0], 1.0)):
+        with pytest.raises(InputError, match="one number >= 0 was expected for the trace, and one per output"):
+            residual_roundoff_from_sums(2, *sums, ridge=1.0)
     with pytest.raises(ShapeError, match=r"residual has shape \(2,\) and roundoff \(2,\)"):
         residual_norm_bound([1.0, 1.0], [1.0, 1.0])
     with pytest.raises(InputError, match=r"fewer than 2\^53 roundings"):
