@@ -8,7 +8,7 @@ import torch
 
 from ridgeformer.algorithms import Centres
 from ridgeformer.kernels import Gaussian
-from ridgeformer.solving import centres, plan, solve
+from ridgeformer.solving import centres, normal_equations, plan, solve, system
 from ridgeformer.solving.distance import FACTOR, describe_distance, estimate_distance, sampled_distance
 from tests.solving.solver_case import oracle, problem
 
@@ -107,6 +107,38 @@ def test_what_is_left_unsolved_is_part_of_the_distance(monkeypatch):
     true = float((kernel(X) @ oracle(kernel, X, y, ridge) - fit.predict(X)).square().mean().sqrt())
     assert fit.status.value == "subset"
     assert true / 3 < float(fit.fit_error) < 3 * true
+
+
+def _of_all_rows(*_):
+    raise AssertionError("a product of all rows with all rows, after a fit on centres")
+
+
+def test_a_very_wide_kernel_on_rows_in_float32_is_solved_too(monkeypatch):
+    """Coefficients cancel to eleven digits: rounded to seven, no step improved on the start, which the fit then was.
+
+    It was called a breakdown for want of small coefficients, and judged by a product of all rows with all rows.
+    """
+    for module in (centres, plan):
+        monkeypatch.setattr(module, "FACTORISED", 0)
+    monkeypatch.setattr(system.RidgeSystem, "residual", _of_all_rows)
+    X = torch.randn(20_000, 4, generator=torch.Generator().manual_seed(0))
+    y = torch.sin(X[:, 0].double()) + 0.1 * torch.randn(20_000, generator=torch.Generator().manual_seed(1)).double()
+    fit = solve(Gaussian(30.0), X, y, 2e-3 * 20_000 / 10**6, algorithm=Centres(count=200))
+    assert fit.status.value == "subset"
+    assert float((fit.predict(X).double() - torch.sin(X[:, 0].double())).square().mean().sqrt()) < 0.05
+
+
+@pytest.mark.parametrize("advanced", [True, False])
+def test_a_fit_that_no_step_improved_is_judged_by_its_centres_alone(advanced, monkeypatch):
+    for module in (centres, plan):
+        monkeypatch.setattr(module, "FACTORISED", 0)
+    monkeypatch.setattr(system.RidgeSystem, "residual", _of_all_rows)
+    if not advanced:
+        monkeypatch.setattr(normal_equations.NormalEquations, "solve", lambda *_: None)
+    X = torch.randn(2000, 4, generator=torch.Generator().manual_seed(0))
+    fit = solve(Gaussian(1.0), X, torch.sin(X[:, 0]), 0.05, algorithm=Centres(count=100))
+    assert (fit.status.value == "subset") == advanced
+    assert ("Round-off stops progress" in fit.advice) != advanced
 
 
 @pytest.mark.parametrize("working", [torch.float32, torch.float64])

@@ -75,7 +75,7 @@ def test_a_ridge_beyond_float32_ends(method):
     assert fit.converged
 
 
-@pytest.mark.parametrize("method", ["auto", "cg", "direct", "mixed_pcg", "nystrom"])
+@pytest.mark.parametrize("method", ["auto", "cg", "direct", "mixed_pcg"])
 def test_coefficients_that_underflow_are_not_called_converged(method):
     """The first case is right to six digits only, which its bound must say; the second to none."""
     eye, y = torch.eye(2), torch.full((2,), 1e-35, dtype=torch.float64)
@@ -84,8 +84,15 @@ def test_coefficients_that_underflow_are_not_called_converged(method):
     fit, residual = judged(DotProduct(), eye, 1e-3 * y, 1e5, algorithm=method)
     assert not fit.converged
     assert residual > 1e-6
-    if method != "nystrom":
-        assert "underflow" in fit.advice
+    assert "underflow" in fit.advice
+
+
+def test_coefficients_on_centres_are_float64_and_do_not_underflow():
+    eye, y = torch.eye(2), torch.full((2,), 1e-38, dtype=torch.float64)
+    fit, residual = judged(DotProduct(), eye, y, 1e5, algorithm="nystrom")
+    assert fit.alpha.dtype == torch.float64
+    assert fit.converged
+    assert residual <= 1e-5
 
 
 def test_targets_too_small_for_any_coefficient_are_not_called_solved_by_zero():

@@ -150,7 +150,7 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     drawn = independent(system.kernel, system.X[order[:count]])
     centres = run.centres = order[drawn]
     if len(drawn) < count:
-        digits = f"to the digits of {str(system.X.dtype).removeprefix('torch.')} coefficients"
+        digits = f"to the digits of {str(system.X.dtype).removeprefix('torch.')} rows"
         spanned = f"{count - len(drawn):,} of {count:,} centres are combinations of the others, {digits}: left out"
         run.plan = replace(run.plan, reasons=(*run.plan.reasons, spanned))
     Z, forecast = system.X[centres].to(torch.float64), Forecast(system.n, run.progress)
@@ -190,13 +190,14 @@ def _stream(run: Run, count: int, generator: torch.Generator, warm: Tensor | Non
     streamed.equations.solve(at, note)
     if run.status is not Status.STOPPED:
         save(at)
-    left = rows.left(torch.cat([at.b, at.half], 1))[:, : y.shape[1]]
+    b = system.rounded(at.b)  # a start that no step has improved is not yet
+    left = rows.left(torch.cat([b, at.half], 1))[:, : y.shape[1]]
     alpha = run.alpha  # zeros, until now
-    alpha[centres] = at.b
+    alpha[centres] = b
     S = system.X[judged_by].to(torch.float64)
-    run.left_out_sample = streamed.left_out(at.b, S, y[judged_by])
+    run.left_out_sample = streamed.left_out(b, S, y[judged_by])
     run.left_out = run.left_out_sample.square().mean(0).sqrt()
-    error = streamed.distance(at.b, S)
+    error = streamed.distance(b, S)
     run.seconds = before + time.perf_counter() - begun
     _finish(run, alpha, torch.sub(left, alpha, alpha=system.ridge), error)
     if run.status is Status.SUBSET and at.reached > ROUGHLY:

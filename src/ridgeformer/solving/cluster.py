@@ -80,7 +80,7 @@ def solve_on_cluster(
     count = min(algorithm.count or default_rank(n), n)
     wanted = min(n, gram_rows(n, count) + LOCAL_ROWS)
     drawn, targets = rows.take(numpy_generator(seed, "centres").choice(n, wanted, replace=False))
-    chosen = independent(kernel, drawn[:count].to(torch.float64))  # the precision of coefficients
+    chosen = independent(kernel, drawn[:count].to(torch.float64))  # whatever the precision of the rows
     Z, S, judged_by = drawn[chosen].to(torch.float64), drawn[-LOCAL_ROWS:].to(torch.float64), targets[-LOCAL_ROWS:]
     first, sampled = (chosen < count // 2).nonzero()[:, 0], drawn[: gram_rows(n, count)]
     halved = HalvedCentres(kernel, ridge, n, Z, first, sampled, _OnWorkers(rows, Z), lambda b: b)

@@ -93,7 +93,9 @@ class Fit:
         """Return the fit of a finished run, in the units and the precision of the caller."""
         system, unit = run.system, run.system.unit
         alpha = system.values(run.alpha)
-        small = (alpha != 0) & (alpha.abs() < torch.finfo(alpha.dtype).tiny) | (alpha == 0) & (system.y != 0)
+        small = (alpha != 0) & (alpha.abs() < torch.finfo(alpha.dtype).tiny)
+        if run.centres is None:  # other rows have none
+            small |= (alpha == 0) & (system.y != 0)
         assert run.spectrum is not None
         return cls(
             alpha=alpha.reshape(y.shape),

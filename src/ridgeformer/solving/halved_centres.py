@@ -18,7 +18,8 @@ __all__ = ["HalvedCentres", "Passes", "independent"]
 
 SPANNED = {torch.float32: 1e-7, torch.float64: 1e-12}
 """Part of the largest k(x, x) below which a centre's distance from the span of others counts as none, by the precision
-of the coefficients: larger ones would cancel each other, and rounding them would cost more than the centre gives."""
+of the rows: coefficients would cancel each other beyond what float32 passes carry, and float64 ones cost several times
+as much."""
 
 PROBED = 8192
 """Rows from which the error of a pass in float32 is estimated."""
@@ -175,7 +176,7 @@ class HalvedCentres:
 
 
 def independent(kernel: Kernel, rows: Float[Tensor, "m d"]) -> Int[Tensor, " k"]:
-    """Return the numbers of rows that the others do not span to the digits of their dtype, that of coefficients."""
+    """Return the numbers of rows that the others do not span to the digits of their dtype."""
     from scipy.linalg.lapack import dpstrf
 
     Z = rows.to(torch.float64)

@@ -133,6 +133,8 @@ def solve(
             plan = _begun(system, checkpoint) or within_budget(system, plan, budget, seed)
         if isinstance(engine, Engine):
             system = system.with_engine(engine)
+        if isinstance(plan.algorithm, Centres):  # where centres are nearly dependent their coefficients cancel
+            system = replace(system, coefficient_dtype=torch.float64)
         if checkpoint is not None and not isinstance(plan.algorithm, Centres):
             plan = replace(plan, reasons=(*plan.reasons, "no checkpoint is written: only fits on centres go on later"))
         run = Run(system, plan, seed, callback, keep_iterates, budget=BUDGET if budget is None else budget)
