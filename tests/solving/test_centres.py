@@ -432,3 +432,15 @@ def test_coefficients_that_lead_astray_are_not_started_from():
         steps.append(run.steps)
         assert run.status is Status.SUBSET
     assert steps[0] == steps[1]
+
+
+def test_where_roundoff_leaves_no_semidefinite_remainder_the_error_is_that_of_all_of_it():
+    """The smaller of two bounds holds for semidefinite K - F'F only; one with a negative form was taken for zero."""
+    X, y = problem(n=40)
+    system = RidgeSystem(Exponential(0.5), X, 1e-6, Tiles(Exponential(0.5), X, X.dtype), targets=y)
+    lower = torch.linalg.cholesky(system.matrix)
+    factor = centres.PivotedFactor(1.0001 * lower.T, torch.arange(40), torch.zeros(40, dtype=torch.float64))
+    full = y / system.ridge
+    found = centres._error(system, factor, full, torch_generator(0, "rows"))
+    remainder = system.matrix - factor.F.T @ factor.F
+    torch.testing.assert_close(found, (remainder @ full).square().mean(0).sqrt(), rtol=1e-6, atol=0)

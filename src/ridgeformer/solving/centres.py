@@ -262,8 +262,9 @@ def _error(
     # round-off of F may have made E indefinite by about this much, which the second form must allow for
     noise = torch.finfo(factor.F.dtype).eps * n**0.5 * float(system.engine.diagonal().mean())
     size = full.square().mean(0)
-    energy = (system.ridge * (_mean_from_above(full[rows] * left, n) + noise * size)).clamp_min(0).sqrt()
-    return torch.minimum(squares, energy + noise * size.sqrt())
+    energy = _mean_from_above(full[rows] * left, n) + noise * size
+    bound = torch.where(energy > 0, (system.ridge * energy).clamp_min(0).sqrt() + noise * size.sqrt(), torch.inf)
+    return torch.minimum(squares, bound)  # E that round-off has made more indefinite than that has the first form only
 
 
 def _mean_from_above(sample: Tensor, n: int) -> Tensor:

@@ -38,6 +38,13 @@ def test_entries_far_below_the_range_are_zero():
     assert 0 <= float(u) < 1e-37
 
 
+def test_columns_beyond_float32_are_infinite_without_a_warning():
+    u, _ = fused.FusedRows(Gaussian(1.0), torch.zeros(1, 1), torch.float32).multiply(
+        torch.zeros(1, 1), torch.full((1, 1), 1e60, dtype=torch.float64), None
+    )
+    assert float(u) == float("inf")
+
+
 class TestFused(EngineCase):
     @pytest.fixture(autouse=True)
     def few_at_a_time(self, monkeypatch):
