@@ -102,7 +102,7 @@ def residual_roundoff_from_sums(
     *,
     extra: SupportsIndex = 0,
 ) -> Array:
-    """Return `residual_roundoff` from its sums, for rows so many that copies of their numbers would not fit.
+    """Return `residual_roundoff` from its sums, where copies of all coefficients would not fit into memory.
 
     Sums that float64 cannot hold may be infinite, and so is the bound then.
 
