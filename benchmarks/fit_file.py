@@ -176,16 +176,14 @@ def _measure(place: Path, gigabytes: float, centres: int, group: Path | None, co
     options = f"--gigabytes {gigabytes:g} --centres {centres}"
     options += f" --group {group}" * (group is not None) + " --compare" * compare
     how = f"`python benchmarks/fit_file.py {options}`"
-    report(
-        "fit_file",
-        settings,
-        [row],
-        how,
-        (
-            "The process was killed with SIGKILL between the runs. Seconds are by the clock, with "
-            "whatever else the machine did."
-        ),
-    )
+    notes = "The process was killed with SIGKILL between the runs. "
+    notes += "Seconds are by the clock, with whatever else the machine did."
+    if group is not None:
+        notes += (
+            " A control group counts a page for the process that touched it first, so pages that others had touched, "
+            "such as those of libraries, are resident here and not in the group."
+        )
+    report("fit_file", settings, [row], how, notes)
 
 
 def _judged(place: Path) -> float:

@@ -19,8 +19,7 @@ __all__ = ["GEMM", "gemm_speed", "machine", "race", "report"]
 
 
 GEMM = "float32 / float32 by oneDNN / float64 GEMM GFLOPS"
-"""What `gemm_speed` returns. Where the second is twice the first, PyTorch's own choice leaves half of the vector units
-idle, and so do NumPy's library and those of rivals."""
+"""What `gemm_speed` returns. Where the second is twice the first, PyTorch's own choice leaves half of it unused."""
 
 
 def race(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:

@@ -96,6 +96,12 @@ def test_what_float32_could_not_finish_is_planned_in_float64_once():
     assert plan_in_float64(large, choose_plan(large, Auto())).algorithm.name == "mixed_pcg"
 
 
+def test_centres_are_never_followed_by_a_fit_of_all_rows():
+    plan = choose("nystrom", n=10**6, d=18)
+    assert plan.working == "float32"
+    assert plan_in_float64(posed(n=10**6, d=18), plan) is None
+
+
 def test_the_sizes_are_those_of_the_system():
     X, y = problem()
     system, own = RidgeSystem(Exponential(1.0), X, 0.1, targets=y), Exponential(1.0).diag(X)

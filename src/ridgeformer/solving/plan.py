@@ -136,8 +136,8 @@ def choose_plan(system: RidgeSystem, algorithm: Algorithm, engine: str | Engine 
 
 def plan_in_float64(system: RidgeSystem, plan: Plan) -> Plan | None:
     """Return a plan in float64 for a solve that float32 could not finish, or None where there is nothing better."""
-    if plan.working == "float64" or isinstance(plan.algorithm, Direct):
-        return None
+    if plan.working == "float64" or isinstance(plan.algorithm, Direct | Centres):
+        return None  # centres were chosen where all rows would take too long, and that has not changed
     again = f"{plan.algorithm.name} in float32 came to a halt, so float64 is worked in"
     if plan.engine == "dask":
         return replace(plan, working="float64", reasons=(*plan.reasons, again))
