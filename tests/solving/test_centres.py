@@ -1,5 +1,6 @@
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -257,7 +258,8 @@ def test_a_fit_killed_at_any_moment_goes_on_and_gives_the_same_bits(where, tmp_p
 
 
 @pytest.mark.usefixtures("streamed")
-def test_a_finished_fit_is_opened_with_one_pass(tmp_path):
+def test_a_finished_fit_is_opened_with_one_pass(tmp_path, monkeypatch):
+    monkeypatch.setattr(centres, "time", SimpleNamespace(perf_counter=iter(range(1000)).__next__))  # a second a look
     X, y = problem(n=300)
     first = solve(Gaussian(0.7), X, y, 0.1, algorithm=Centres(count=20), checkpoint=tmp_path)
     told = []
@@ -267,7 +269,7 @@ def test_a_finished_fit_is_opened_with_one_pass(tmp_path):
     )  # fmt: skip
     assert torch.equal(again.alpha, first.alpha)
     assert len(told) == 5
-    assert again.doublings[0].seconds >= first.doublings[0].seconds
+    assert again.doublings[0].seconds >= first.doublings[0].seconds > 3  # what it took before is counted
 
 
 @pytest.mark.usefixtures("streamed")
