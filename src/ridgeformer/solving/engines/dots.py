@@ -1,7 +1,9 @@
-"""Dot products between many rows, a tile at a time; features that few rows have are multiplied as sparse ones.
+"""Dot products between many rows, a tile at a time, in the way that is fastest for these rows.
 
-Pixels at the border of a picture, words, one-hot columns: nearly all products with such a feature are with zero, and a
-matrix product computes every one of them. Nothing is left out or rounded here; only the order of summation differs.
+Rows of small whole numbers, each times a number of its own, are multiplied as such (`WholeNumbers`). Elsewhere,
+features that few rows have are multiplied as sparse ones: pixels at the border of a picture, words, one-hot columns.
+Nearly all products with them are with zero, and a matrix product computes every one. Nothing is left out by that, only
+the order of summation differs.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from torch import Tensor
 
 from ridgeformer.core.compiled import compile_it, worthwhile
 from ridgeformer.solving.engines.panels import multiply_panels, pack, teach_blocks, uses_wide_vectors
+from ridgeformer.solving.engines.whole_numbers import WholeNumbers
 
 __all__ = ["Dots"]
 
@@ -39,7 +42,7 @@ PACKED_BYTES = 2**29
 class Dots:
     """Dot products of tiles of `size` rows, which are copied if enough of their features are sparse, or to be packed.
 
-    `sparse` says whether to look for such features and, as an attribute, how many are multiplied as sparse ones.
+    `sparse` says whether to look for sparse features and, as an attribute, how many are multiplied as such.
 
     Example:
         >>> dots = Dots(torch.eye(20, 100), size=15)
@@ -53,6 +56,9 @@ class Dots:
         self.size, self.sparse, self.compiled = size, 0, worthwhile(len(rows))
         self.packed = self.compiled and uses_wide_vectors() and rows.nbytes <= PACKED_BYTES
         rows = rows.detach()
+        self.whole = WholeNumbers.of(rows) if self.compiled and rows.nbytes <= PACKED_BYTES else None
+        if self.whole is not None:
+            return
         few = self._take_sparse(rows) if sparse else None
         if self.packed:
             teach_blocks()
@@ -78,6 +84,9 @@ class Dots:
 
     def fill(self, out: NDArray[Any], start: int, begin: int) -> None:
         """Write into `out` the products of the tile of rows at `start` with the one at `begin`."""
+        if self.whole is not None:
+            self.whole.fill(out, slice(start, start + self.size), slice(begin, begin + self.size))
+            return
         i, j = start // self.size, begin // self.size
         if self.packed:
             compile_it(multiply_panels)(self.panels[i], self.panels[j], out)
