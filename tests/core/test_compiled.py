@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 
 from ridgeformer.core import compiled
-from ridgeformer.core.compiled import LINE, compile_it, prefetch
+from ridgeformer.core.compiled import compile_it
 
 
 def double(numbers, out):
     for i in range(numbers.shape[0]):
-        prefetch(numbers, i + 10 * LINE)  # the last ones lie beyond the end
         out[i] = 2 * numbers[i]
 
 
@@ -29,24 +28,6 @@ def nowhere_to_keep_it(monkeypatch):
     compile_it.cache_clear()
     yield asked
     compile_it.cache_clear()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_function_that_fetches_ahead_gives_what_it_gives_in_python(dtype):
-    numbers = np.arange(100, dtype=dtype)
-    found, plain = np.zeros_like(numbers), np.zeros_like(numbers)
-    compile_it(double)(numbers, found)
-    double(numbers, plain)
-    np.testing.assert_array_equal(found, 2 * numbers)
-    np.testing.assert_array_equal(plain, found)
-
-
-@pytest.mark.usefixtures("nowhere_to_keep_it")  # what Numba has kept cannot be looked into
-def test_fetching_ahead_is_an_instruction_and_not_a_call():
-    function = compile_it(double)
-    function(np.zeros(3), np.zeros(3))
-    (code,) = function.inspect_llvm().values()
-    assert "call void @llvm.prefetch" in code
 
 
 def test_what_is_not_finite_stays_so():

@@ -1,4 +1,4 @@
-"""Functions compiled by Numba, where it is installed, and an LLVM prefetch intrinsic."""
+"""Functions compiled by Numba, where it is installed; and how they reach memory by its address."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-__all__ = ["LARGE", "LINE", "compile_it", "compiled", "prefetch", "words_at", "worthwhile"]
+__all__ = ["LARGE", "compile_it", "compiled", "words_at", "worthwhile"]
 
 LARGE = 2**26
 """Entries of K from which it is worth to start Numba, which takes about 0.2 s once in a process."""
-
-LINE = 16
-"""Numbers in a line of the cache, in float32: what memory is read by."""
 
 ALLOWED = {"reassoc", "contract", "nsz"}
 """Sums may be taken in another order and multiplications joined with them; nan and inf stay what they are."""
@@ -71,13 +68,6 @@ def compile_it(function: Callable[..., None], *parts: Callable[..., None]) -> Ca
         return njit(unwrap(function), cache=False, **options)
 
 
-def prefetch(numbers: NDArray[Any], place: int) -> None:
-    """Have the line of memory fetched that numbers[place] is in, which may lie beyond the end; compiled only.
-
-    A core that waits for memory computes nothing meanwhile; one that has asked beforehand does not wait.
-    """
-
-
 def words_at(address: int, count: int, like: NDArray[Any]) -> NDArray[Any]:
     """Return the array of `count` numbers, of the dtype of `like`, that begins at an address; compiled only.
 
@@ -88,24 +78,9 @@ def words_at(address: int, count: int, like: NDArray[Any]) -> NDArray[Any]:
 
 @cache
 def _teach() -> None:
-    """Tell Numba what `prefetch` and `words_at` compile to."""
-    from llvmlite import ir  # type: ignore[import-untyped]
+    """Tell Numba what `words_at` compiles to."""
     from numba import carray, types  # type: ignore[attr-defined]
-    from numba.core import cgutils
     from numba.extending import intrinsic, overload
-
-    def instruction(_: Any, numbers: Any, place: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-            name = "llvm.prefetch.p0i8"
-            function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
-            address = builder.bitcast(builder.gep(start, [arguments[1]]), byte)
-            builder.call(function, [address, number(0), number(3), number(1)])  # to read, into all caches, data
-            return context.get_dummy_value()
-
-        return types.void(numbers, types.intp), emit
 
     def pointer(_: Any, address: Any, like: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -114,8 +89,7 @@ def _teach() -> None:
         kind = types.CPointer(like.dtype)  # type: ignore[no-untyped-call]
         return kind(types.int64, like), emit
 
-    compiles_to, points_to = intrinsic(unwrap(instruction)), intrinsic(unwrap(pointer))
-    overload(prefetch)(lambda numbers, place: lambda numbers, place: compiles_to(numbers, place))
+    points_to = intrinsic(unwrap(pointer))
     overload(words_at)(
         lambda address, count, like: lambda address, count, like: carray(points_to(address, like), (count,))
     )

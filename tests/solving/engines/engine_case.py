@@ -10,6 +10,8 @@ from ridgeformer.core.seeds import torch_generator
 from ridgeformer.kernels import Exponential
 from ridgeformer.solving.engines import tiles, triangle
 
+N = 200
+
 ROUND_OFF = {torch.float32: 3e-6, torch.float64: 1e-13}
 
 
@@ -28,9 +30,9 @@ def close(found, expected, dtype):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    """Tiles of about 16 rows, so that a small matrix has many, the last of them cut off."""
+    """Tiles of 16 rows, or of 80 where they are stored, so that a small matrix has several, the last one cut off."""
     monkeypatch.setattr(tiles, "TILE", 16)
-    monkeypatch.setattr(triangle, "SIZES", (15, 20))
+    monkeypatch.setattr(triangle, "SIZES", (80, 160))
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -47,10 +49,10 @@ class EngineCase(ABC):
     @pytest.mark.parametrize("working", [torch.float32, torch.float64])
     @pytest.mark.parametrize("count", [1, 3, 100])
     def test_products_equal_those_with_the_dense_matrix(self, given, working, count):
-        X, V = rows(dtype=given), columns(count=count)
+        X, V = rows(N, dtype=given), columns(N, count)
         K = self.kernel(X.double())
         engine = self.build(X, working)
-        assert engine.n == 70
+        assert engine.n == N
         assert engine.dtype == working
         for dtype in (torch.float32, torch.float64):
             found = engine.matmat(V.to(dtype))
@@ -59,26 +61,27 @@ class EngineCase(ABC):
 
     @pytest.mark.parametrize("given", [torch.float32, torch.float64])
     def test_the_float64_product_does_not_depend_on_the_working_precision(self, given):
-        X, V = rows(dtype=given), columns()
+        X, V = rows(N, dtype=given), columns(N)
         engine = self.build(X, torch.float32)
         assert close(engine.matmat64(V), self.kernel(X.double()) @ V, torch.float64)
         assert engine.matmat64(V.float()).dtype == torch.float64
 
     def test_the_accurate_product_loses_at_most_the_rounding_of_the_entries(self):
-        X, V = rows(), columns()
+        X, V = rows(N), columns(N)
         found = self.build(X, torch.float32).accurate(V)
         assert found.dtype == torch.float64
         assert close(found, self.kernel(X) @ V, torch.float32)
 
     @pytest.mark.parametrize("working", [torch.float32, torch.float64])
     def test_columns_blocks_and_diagonal(self, working):
-        X, index, some = rows(), torch.tensor([3, 69, 0, 3]), torch.tensor([68, 2])
+        X, index, some = rows(N), torch.tensor([3, 199, 0, 3]), torch.tensor([198, 2])
         K, engine = self.kernel(X), self.build(X, working)
         assert close(engine.columns(index), K[:, index], working)
         assert close(engine.block(some, index), K[some][:, index], working)
+        assert close(engine.block(index, index), K[index][:, index], working)
         assert engine.columns(index).dtype == engine.block(some, index).dtype == working
         assert close(engine.diagonal(), K.diagonal(), torch.float64)
 
     def test_it_leaves_the_preconditioner_to_the_solver(self):
-        engine = self.build(rows(), torch.float32)
+        engine = self.build(rows(N), torch.float32)
         assert engine.preconditioner(0.1, 5, torch_generator(0, "any")) is None

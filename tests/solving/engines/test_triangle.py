@@ -30,7 +30,7 @@ class TestCompiledTriangle(EngineCase):
 
 def of_all_lengths():
     """Rows whose k(x, x) differ by ten orders of magnitude, one of them zero."""
-    X = rows() * torch.logspace(-2.5, 2.5, len(rows()), dtype=torch.float64)[:, None]
+    X = rows(n=200) * torch.logspace(-2.5, 2.5, len(rows(n=200)), dtype=torch.float64)[:, None]
     X[3] = 0
     return X
 
@@ -57,7 +57,7 @@ def test_what_is_lost_of_an_entry_is_what_is_said(bits, large, monkeypatch):
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize(("bits", "room"), [(16, 0.75), (32, 1.0)])
 def test_it_takes_the_room_that_is_said(bits, room):
-    engine = Triangle(Exponential(0.7), rows(), bits=bits)
+    engine = Triangle(Exponential(0.7), rows(n=200), bits=bits)
     held = sum(row.nbytes for row in engine.high + engine.low)
     assert held == room * 4 * engine.count * (engine.count + 1) * engine.size**2
 
@@ -76,7 +76,7 @@ def test_tiles_cover_all_rows_with_little_to_fill_up(n):
 
 @pytest.mark.usefixtures("small_tiles")
 def test_the_high_part_as_one_matrix():
-    X = rows()
+    X = rows(n=200)
     found = Triangle(Exponential(0.7), X).lower().tril()
     assert torch.equal(found, Exponential(0.7)(X).float().tril())
 
@@ -102,8 +102,8 @@ def test_what_does_not_fit_is_as_much_as_does(large, monkeypatch):
         def diagonal(self, X):
             return 1e-3 * super().diagonal(X)
 
-    engine = Triangle(Wrong(), rows(), bits=16)
+    engine = Triangle(Wrong(), rows(n=200), bits=16)
     for place in engine._places():
-        left_out = rows()[place[0]] @ rows()[place[1]].T - engine._place(engine.high, *place).double()
+        left_out = rows(n=200)[place[0]] @ rows(n=200)[place[1]].T - engine._place(engine.high, *place).double()
         assert bool((left_out * engine._place(engine.low, *place) >= 0).all())
     assert max(int(row.abs().max()) for row in engine.low) == 2**15 - 1

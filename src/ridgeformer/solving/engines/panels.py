@@ -132,7 +132,8 @@ class Vectors:
         self._none, self._first = ir.Constant(self.vector, ir.Undefined), ir.IntType(32)(0)
         self._zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
         self._function = ir.FunctionType
-        self._constant = ir.Constant
+        self._constant, self._type, self._nothing = ir.Constant, ir.VectorType, ir.VoidType()
+        self._byte = ir.IntType(8).as_pointer()
 
     def array(self, place: int) -> ArrayStruct:
         """Return the array that is this argument."""
@@ -168,11 +169,25 @@ class Vectors:
             pointer = self.builder.gep(pointer, [place])
         return pointer
 
-    def read(self, pointer: Value) -> Value:
-        """Return the vector that begins at a number."""
-        found = self.builder.load(self.builder.bitcast(pointer, self.vector.as_pointer()))
-        found.align = self.kind.itemsize
-        return found
+    def read(self, pointer: Value, kind: np.dtype[Any] | None = None) -> Value:
+        """Return the vector that begins at a number; numbers of another kind are converted."""
+        kind = self.kind if kind is None else kind
+        stored = self._type(pointer.type.pointee, self.lanes)
+        found = self.builder.load(self.builder.bitcast(pointer, stored.as_pointer()))
+        found.align = kind.itemsize
+        if kind == self.kind:
+            return found
+        return self.builder.sitofp(found, self.vector) if kind.kind == "i" else self.builder.fpext(found, self.vector)
+
+    def fetch(self, pointer: Value) -> None:
+        """Have the line of memory fetched that a number is in, which need not exist, into all caches but the first."""
+        from numba.core import cgutils
+
+        byte, number = self._byte, self._first.type
+        kind = self._function(self._nothing, [byte, number, number, number])
+        fetch = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]
+        reading, near, data = number(0), number(2), number(1)
+        self.builder.call(fetch, [self.builder.bitcast(pointer, byte), reading, near, data])
 
     def write(self, vector: Value, pointer: Value) -> None:
         """Store a vector from a number on."""

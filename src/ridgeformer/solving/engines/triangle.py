@@ -7,33 +7,35 @@ float32 matrix; or in 32, which leaves nothing out that float64 has, in the room
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from math import ceil, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ridgeformer.core.compiled import compile_it, worthwhile
 from ridgeformer.kernels import Kernel
-from ridgeformer.solving.engines.strips import STRIP, symmetric_rows
+from ridgeformer.solving.engines.strips import UNIT, symmetric_rows
 from ridgeformer.solving.engines.tiles import Tiles, for_each_tile, prepared
 
 __all__ = ["KEPT", "Triangle", "lost", "tile_size"]
 
 
 SIZES = (480, 640, 320)
-"""Rows of a tile, the best first: a multiple of `STRIP` rows and of the 32 numbers that a core takes at a time.
+"""Rows of a tile, the best first: multiples of `UNIT`.
 
-And no multiple of 1024: rows that start 4096 bytes apart evict each other from the cache.
+And none of 1024: rows that start 4096 bytes apart evict each other from the cache.
 """
 
 
 def tile_size(n: int) -> int:
     """Return how many rows a tile has: of `SIZES` the one that leaves the least to fill up, or all of a few rows."""
     if n <= min(SIZES):
-        return STRIP * ceil(n / STRIP)
+        return UNIT * ceil(n / UNIT)
     return min(SIZES, key=lambda size: size * ceil(n / size))
 
 
@@ -67,7 +69,7 @@ class Triangle(Tiles):
         self.rounding = ceil(lost(bits) / 2.0**-53)
         self.size = tile_size(self.n)
         self.count = ceil(self.n / self.size)
-        self.high, self.low = ([self._room(i, kind) for i in range(self.count)] for kind in (working, KEPT[bits]))
+        (self.numbers, self.high), (_, self.low) = self._by_rows(working), self._by_rows(KEPT[bits])
         self.most = torch.iinfo(KEPT[bits]).max
         root = self.diagonal().clamp_min(0).sqrt()
         self.step = torch.where(root > 0, root, 1.0) * sqrt(2.0**-24 / self.most)  # of entry ij it is step_i step_j
@@ -110,9 +112,35 @@ class Triangle(Tiles):
             K[rows, columns] = self._place(self.high, rows, columns)
         return K
 
-    def _room(self, i: int, dtype: torch.dtype) -> Tensor:
-        new = self.X.new_zeros if i == self.count - 1 else self.X.new_empty
-        return new(i + 1, self.size, self.size, dtype=dtype)
+    def columns(self, index: Int[Tensor, " k"]) -> Float[Tensor, "n k"]:
+        """Return k(X, x_index), from the high part where that is faster."""
+        return self._looked_up(torch.arange(self.n), index) if self.compiled else super().columns(index)
+
+    def block(self, rows: Int[Tensor, " a"], columns: Int[Tensor, " b"]) -> Float[Tensor, "a b"]:
+        """Return k(x_rows, x_columns), from the high part where that is faster."""
+        return self._looked_up(columns, rows).T if self.compiled else super().block(rows, columns)
+
+    def _looked_up(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Return entries by the columns; fast where rows of the same tile follow each other."""
+        found = self.X.new_empty(len(columns), len(rows), dtype=self.dtype)
+        tiles = rows.numpy() // self.size
+        starts = [0, *(np.flatnonzero(np.diff(tiles)) + 1), len(rows)]
+        arrays = [array.numpy() for array in (self.numbers, rows, columns, found)]
+
+        def look(part: tuple[int, int]) -> None:
+            compile_it(look_up)(*arrays, rows is columns, self.size, *part)
+
+        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+            list(threads.map(look, pairwise(starts)))
+        return found.T
+
+    def _by_rows(self, dtype: torch.dtype) -> tuple[Tensor, list[Tensor]]:
+        """Return what holds the tiles, in one piece and by rows of tiles; the last row is filled up with zeros."""
+        counts = [(i + 1) * self.size**2 for i in range(self.count)]
+        whole = self.X.new_empty(sum(counts), dtype=dtype)
+        parts = whole.split(counts)
+        parts[-1].zero_()
+        return whole, [part.view(-1, self.size, self.size) for part in parts]
 
     def _places(self) -> list[tuple[slice, slice]]:
         slices = [slice(i * self.size, min((i + 1) * self.size, self.n)) for i in range(self.count)]
@@ -121,6 +149,32 @@ class Triangle(Tiles):
     def _place(self, part: list[Tensor], rows: slice, columns: slice) -> Tensor:
         tile = part[rows.start // self.size][columns.start // self.size]
         return tile[: rows.stop - rows.start, : columns.stop - columns.start]
+
+
+def look_up(numbers: Any, rows: Any, columns: Any, found: Any, same: bool, size: int, begin: int, stop: int) -> None:
+    """Write entries (rows[a], columns[b]) of a symmetric matrix into found[b, a], for a from `begin` to `stop`.
+
+    All are NumPy arrays: `numbers` are the tiles on and below the diagonal. These rows are in the same
+    tile, and if `same`, rows and columns are. To go down one
+    column after the other takes a quarter of the time that going along rows does, as memory is read in even steps.
+
+    Example:
+        >>> found = np.zeros((2, 1))
+        >>> look_up(np.array([5.0, 6.0, 7.0]), np.array([1]), np.array([0, 1]), found, False, 1, 0, 1)
+        >>> found.tolist()
+        [[6.0], [7.0]]
+    """
+    tile = rows[begin] // size
+    for b in range(columns.shape[0]):
+        other = columns[b] // size
+        left, right = max(tile, other), min(tile, other)
+        start, place = (left * (left + 1) // 2 + right) * size * size, columns[b] - other * size
+        for a in range(max(begin, b) if same else begin, stop):
+            within = rows[a] - tile * size
+            down, along = (within, place) if tile > other or (tile == other and within > place) else (place, within)
+            found[b, a] = numbers[start + down * size + along]
+            if same:
+                found[a, b] = found[b, a]
 
 
 def split(tile: Any, left: Any, right: Any, high: Any, low: Any, most: int) -> None:
