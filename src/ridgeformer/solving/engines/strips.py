@@ -94,7 +94,6 @@ def by_strips(tiles: Sequence[Tensor], V: Tensor) -> Tensor:
     add, columns = compile_it(add_both), V.numpy()
     lanes, pairs = registers(columns.dtype)[0], ceil(columns.shape[1] / PAIR)
     fetched = tuple(range(AHEAD, AHEAD + max(1, ceil(STRIP / max(1, pairs)))))
-
     spare: list[tuple[Any, Any, Any]] = []  # fresh memory for every row of tiles would cost a tenth of the time
 
     def work(i: int) -> tuple[Any, Any, Any]:
@@ -112,9 +111,24 @@ def by_strips(tiles: Sequence[Tensor], V: Tensor) -> Tensor:
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
         for i, found in zip(order, threads.map(work, order), strict=True):
             result[i] += found[0]
-            result[:i] += found[1][:i]  # the one on the diagonal is its own mirror image
+            compile_it(add_to)(result[:i], found[1][:i])  # the one on the diagonal is its own mirror image
             spare.append(found)
     return torch.from_numpy(result)
+
+
+def add_to(total: Any, part: Any) -> None:
+    """Add an array of three dimensions to another, which NumPy would convert first.
+
+    Example:
+        >>> total = np.ones((1, 1, 2))
+        >>> add_to(total, np.ones((1, 1, 2), dtype="float32"))
+        >>> total.tolist()
+        [[[2.0, 2.0]]]
+    """
+    for t in range(total.shape[0]):
+        for c in range(total.shape[1]):
+            for j in range(total.shape[2]):
+                total[t, c, j] += part[t, c, j]
 
 
 def add_both(right: Any, left: Any, tiles: Any, fetched: Any, room: Any, across: Any, down: Any) -> None:
