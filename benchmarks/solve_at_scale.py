@@ -30,6 +30,7 @@ from harness import GEMM, gemm_speed, race, report
 from scale_rivals import ENVIRONMENT, RIVALS, Task
 
 from ridgeformer import datasets, solve
+from ridgeformer.algorithms import MixedConjugateGradients
 from ridgeformer.core import compiled
 from ridgeformer.core.errors import DataFileError
 from ridgeformer.core.seeds import numpy_generator
@@ -213,7 +214,7 @@ def _start_large(task: Task) -> None:
     kernel = Exponential(task.temperature, log_scale=1 / task.temperature)
     large, compiled.LARGE = compiled.LARGE, 0
     try:
-        for algorithm in ("mixed_direct", "mixed_pcg"):
+        for algorithm in ("mixed_direct", "mixed_pcg", MixedConjugateGradients(preconditioner="rounded")):
             solve(kernel, task.X[:STARTED], task.y[:STARTED], task.ridge, algorithm=algorithm, tol=task.tol)
     finally:
         compiled.LARGE = large

@@ -5,8 +5,10 @@ from ridgeformer import errors
 from ridgeformer.algorithms import Auto, resolve
 from ridgeformer.core.compiled import compiled
 from ridgeformer.kernels import DotProduct, Exponential, ReluNTK
+from ridgeformer.solving import plan as plan_module
 from ridgeformer.solving import solve
 from ridgeformer.solving.plan import choose_plan, float32_serves, plan_in_float64, preconditioner_bytes
+from ridgeformer.solving.preconditioners import RoundedCholesky
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PROPOSALS, default_block, neighbourhoods
 from ridgeformer.solving.system import RidgeSystem
 from tests.solving.solver_case import problem
@@ -43,11 +45,33 @@ def choose(algorithm="auto", engine=None, **changes):
         ({"kernel": DotProduct()}, "mixed_pcg", "features", "float64"),
     ],
 )
-def test_what_is_chosen_when(changes, method, engine, working):
+def test_what_is_chosen_when(changes, method, engine, working, monkeypatch):
+    monkeypatch.setattr(plan_module, "exact_products", lambda: False)
     plan = choose(**changes)
     assert (plan.algorithm.name, plan.engine, plan.working) == (method, engine, working)
     assert plan.needed <= plan.free
     assert plan.reasons
+
+
+@pytest.mark.skipif(not compiled(), reason="Numba is not there")
+@pytest.mark.parametrize(
+    ("changes", "rounded"),
+    [
+        ({"n": 10_000}, True),
+        ({"n": 10_000, "ridge": 1.1e-3}, True),
+        ({"n": 10_000, "ridge": 0.9e-3}, False),
+        ({"n": 10_000, "diagonal": 100.0}, False),
+        ({"n": 10_000, "algorithm": Auto(preconditioner="nystrom")}, False),
+        ({"n": 5000}, False),  # Numba is not started for so few
+        ({"n": 20_000}, False),
+    ],
+)
+def test_a_factor_of_8_bit_numbers_is_chosen_where_it_serves(changes, rounded, monkeypatch):
+    monkeypatch.setattr(plan_module, "exact_products", lambda: True)
+    plan = choose(**changes)
+    assert isinstance(getattr(plan.algorithm, "preconditioner", None), RoundedCholesky) == rounded
+    assert any("8-bit" in reason for reason in plan.reasons) == rounded
+    assert plan.needed <= plan.free
 
 
 def test_the_budget_of_the_reference_size_is_two_and_a_half_gibibytes():

@@ -20,6 +20,7 @@ from ridgeformer.solving.engines.dots import Dots
 
 __all__ = [
     "COPIED_BYTES",
+    "LIMITING",
     "TILE",
     "Tiles",
     "diagonal64",
@@ -35,7 +36,7 @@ TILE = 1024
 PASSING = 512
 """Rows of a tile that is used at once and thrown away: 1 MiB in float32, which stays in the cache until then."""
 
-_LIMITING = Lock()
+LIMITING = Lock()
 """Held while NumPy is limited to one thread: two who limit it at once would not restore what was before."""
 
 Found = TypeVar("Found")
@@ -95,7 +96,7 @@ def rows_of_tiles(
     def one_row(rows: slice) -> Found:
         return work(rows, by_dots(rows))
 
-    with _LIMITING, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
+    with LIMITING, threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as threads:
         yield from threads.map(one_row, starts)
 
 

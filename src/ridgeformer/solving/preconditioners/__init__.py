@@ -17,9 +17,20 @@ from ridgeformer.core.checks import whole
 from ridgeformer.core.errors import InputError, unknown_name
 from ridgeformer.core.products import thin_product, transposed_thin_product
 from ridgeformer.solving.preconditioners.pivoted_cholesky import PivotedCholesky
+from ridgeformer.solving.preconditioners.rounded_cholesky import RoundedCholesky
 from ridgeformer.solving.system import RidgeSystem
 
-__all__ = ["PRECONDITIONERS", "Builder", "Identity", "Jacobi", "Nystrom", "NystromFactor", "PivotedCholesky", "builder"]
+__all__ = [
+    "PRECONDITIONERS",
+    "Builder",
+    "Identity",
+    "Jacobi",
+    "Nystrom",
+    "NystromFactor",
+    "PivotedCholesky",
+    "RoundedCholesky",
+    "builder",
+]
 
 
 @runtime_checkable
@@ -126,6 +137,7 @@ PRECONDITIONERS: dict[str, Builder] = {
     "jacobi": Jacobi(),
     "nystrom": Nystrom(),
     "pivoted": PivotedCholesky(),
+    "rounded": RoundedCholesky(),
 }
 
 
