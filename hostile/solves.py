@@ -40,6 +40,8 @@ __all__ = ["Problem", "attack", "draw", "judge", "judge_path"]
 
 ALGORITHMS = tuple(name for name, (kind, _) in SHORTHANDS.items() if kind is not NadarayaWatson)
 LOCAL = tuple(name for name in ENGINES if name != "dask")
+TRIANGLE = 5
+"""Rows of a stored tile; compiled products, which need more, are for thousands of rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +192,7 @@ def _small_tiles(rows: int | None) -> Iterator[None]:
     """Let engines cut K into tiles of this many rows, so that a small problem takes the way of a large one."""
     before = tiles.PASSING, stored.TILE, triangle.SIZES
     if rows is not None:
-        tiles.PASSING, stored.TILE, triangle.SIZES = rows, rows, (triangle.STRIP,)
+        tiles.PASSING, stored.TILE, triangle.SIZES = rows, rows, (TRIANGLE,)
     try:
         yield
     finally:

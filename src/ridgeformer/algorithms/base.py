@@ -194,7 +194,7 @@ class Preconditioned(Algorithm):
     """An algorithm that takes a preconditioner.
 
     Attributes:
-        preconditioner: None, a name ("identity", "jacobi", "nystrom", "pivoted") or a builder such as
+        preconditioner: None, a name ("identity", "jacobi", "nystrom", "pivoted", "rounded") or a builder such as
             `Nystrom(rank=200)`.
     """
 

@@ -27,7 +27,7 @@ ALGORITHMS = (
     "auto", "direct", "mixed_direct", "mixed_pcg", "nystrom",
     "richardson", "neumann", "chebyshev", "heavy_ball", "nesterov", "cg", "pcg",
 )  # fmt: skip
-PRECONDITIONERS = ("identity", "jacobi", "nystrom", "pivoted")
+PRECONDITIONERS = ("identity", "jacobi", "nystrom", "pivoted", "rounded")
 ENGINES = ("auto", "triangle", "stored", "tiles", "attention", "fused", "features", "dask")
 
 
