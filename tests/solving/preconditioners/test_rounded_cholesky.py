@@ -70,6 +70,16 @@ def test_the_first_panel_is_not_rounded(n):
     assert float((product - torch.eye(n, dtype=torch.float64)).abs().max()) <= 1e-4
 
 
+def test_the_default_precision_of_torch_does_not_matter():
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        _, precondition = built()
+        assert bool(torch.isfinite(precondition(torch.ones(N, 1))).all())
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_what_it_approximates_is_left_as_it_is():
     system, precondition = built()
     precondition(torch.ones(N, 2, dtype=torch.float64))

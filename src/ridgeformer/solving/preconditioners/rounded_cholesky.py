@@ -34,8 +34,8 @@ class RoundedCholesky:
     """P = L L', the Cholesky factor of A with products of 8-bit numbers, a few times as fast as those of float32.
 
     The first panel of columns, which takes what is large in K, is used as it is. Every later one is rounded, each row
-    to 8 bits, before its products are subtracted from what is left. That moves A by about the ridge where the ridge is
-    not small (`plan.rounding_serves`), so a few steps of conjugate gradients follow instead of one refinement.
+    to 8 bits, before its products are subtracted from what is left. Where the ridge is not small
+    (`plan.rounding_serves`) a few steps of conjugate gradients make up for that.
 
     Needs the triangle engine, Numba, and a processor that multiplies 8-bit numbers exactly. Without one of them, or
     where rounding leaves no positive definite matrix, `PivotedCholesky` takes its place.
@@ -74,8 +74,9 @@ class _Factor:
                 lower, info = torch.linalg.cholesky_ex(factor.own[s])
                 if int(info) != 0 or not bool(torch.isfinite(lower.diagonal()).all()):
                     return None
-                factor.own[s] = torch.linalg.solve_triangular(lower, torch.eye(len(lower)), upper=False)
+                factor.own[s] = torch.linalg.solve_triangular(lower, torch.eye(len(lower)).to(lower), upper=False)
                 list(threads.map(partial(factor._divide, s), range(s + 1, factor.count)))
+        factor.codes.clear()  # only products of the factor with itself need them
         return factor
 
     def _tile(self, i: int, s: int) -> Any:
@@ -111,7 +112,7 @@ class _Factor:
 
     def divide(self, r: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
         """Return (L L')^-1 r."""
-        padded = torch.zeros(self.count * self.size, r.shape[1])
+        padded = torch.zeros(self.count * self.size, r.shape[1], dtype=torch.float32)
         padded[: self.n] = r
         parts = padded.split(self.size)
         for i, (row, inverse, part) in enumerate(zip(self.rows, self.own, parts, strict=True)):
