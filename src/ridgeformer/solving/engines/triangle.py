@@ -154,9 +154,9 @@ class Triangle(Tiles):
 def look_up(numbers: Any, rows: Any, columns: Any, found: Any, same: bool, size: int, begin: int, stop: int) -> None:
     """Write entries (rows[a], columns[b]) of a symmetric matrix into found[b, a], for a from `begin` to `stop`.
 
-    All are NumPy arrays: `numbers` are the tiles on and below the diagonal. These rows are in the same
-    tile, and if `same`, rows and columns are. To go down one
-    column after the other takes a quarter of the time that going along rows does, as memory is read in even steps.
+    All are NumPy arrays: `numbers` are those of the tiles on and below the diagonal. The rows from `begin` to `stop`
+    lie in one tile; `same` says that rows and columns are the same, so that half of the entries are read. Going down
+    one column after the other takes less than half the time of going along rows, as memory is read in even steps.
 
     Example:
         >>> found = np.zeros((2, 1))
