@@ -202,7 +202,7 @@ class Preconditioned(Algorithm):
 
     def advise_more_steps(self, tol: float, kappa: float, matrix: str) -> str:
         """Say how many steps conjugate gradients needs, and what would make it faster."""
-        other = "algorithm='pcg'" if self.preconditioner is None else "a preconditioner of higher rank"
+        other = "algorithm='pcg'" if self.preconditioner is None else "another preconditioner or one of higher rank"
         return (
             f"At the {matrix} found so far ({kappa:.1e}) about {_cg_steps(tol, kappa)} steps are needed: "
             f"raise steps, or use {other}."

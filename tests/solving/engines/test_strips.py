@@ -81,6 +81,16 @@ def test_the_number_of_threads_changes_no_bit():
     assert all(torch.equal(found[0], other) for other in found[1:])
 
 
+@pytest.mark.parametrize("way", ["torch", "compiled"], indirect=True)
+@pytest.mark.parametrize("size", [5, 15, 90])
+def test_tiles_of_any_size_are_multiplied(size):
+    K = matrix()[: 2 * size, : 2 * size]
+    tiles = K.unflatten(0, (2, size)).unflatten(2, (2, size)).transpose(1, 2)
+    V = columns(3)[: 2 * size]
+    found = symmetric_rows([tiles[i, : i + 1].contiguous() for i in range(2)], V.view(2, size, 3).mT.contiguous())
+    assert float((joined(found) - K.double() @ V.double()).norm()) <= 1e-5 * float(V.norm() * K.norm())
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_what_is_not_finite_stays_so(bad):
     V = columns(3)

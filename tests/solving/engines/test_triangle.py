@@ -5,7 +5,7 @@ from ridgeformer.core import compiled
 from ridgeformer.kernels import DotProduct, Exponential, Gaussian
 from ridgeformer.solving import RidgeSystem
 from ridgeformer.solving.engines import Tiles, Triangle
-from ridgeformer.solving.engines.strips import STRIP
+from ridgeformer.solving.engines.strips import UNIT
 from ridgeformer.solving.engines.triangle import KEPT, lost, tile_size
 from tests.solving.engines.engine_case import EngineCase, columns, rows, small_tiles  # noqa: F401
 
@@ -66,7 +66,7 @@ def test_it_takes_the_room_that_is_said(bits, room):
 def test_tiles_cover_all_rows_with_little_to_fill_up(n):
     size = tile_size(n)
     count = -(-n // size)
-    assert size % STRIP == 0
+    assert size % UNIT == 0
     assert (count - 1) * size < n <= count * size
     if n >= 20_000:
         assert size % 32 == 0

@@ -55,7 +55,7 @@ def symmetric_rows(tiles: Sequence[Shaped[Tensor, "_ s s"]], V: Float[Tensor, "t
 
     Sums inside a tile, or over `GROUP` of them, are in the precision of V, those over more in float64. Compiled by
     Numba, their order is fixed: the number of threads changes nothing. Row i has i + 1 tiles of floats or whole
-    numbers, whose size is a multiple of `UNIT`; the columns of tile j are the rows of V[j].
+    numbers; the columns of tile j are the rows of V[j]. Tiles whose size is no multiple of `UNIT` are PyTorch's.
 
     Example:
         >>> K = torch.arange(25600.0).reshape(160, 160)
@@ -64,8 +64,8 @@ def symmetric_rows(tiles: Sequence[Shaped[Tensor, "_ s s"]], V: Float[Tensor, "t
         >>> symmetric_rows(tiles, torch.ones(2, 1, 80)).reshape(160).tolist() == K.sum(1).tolist()
         True
     """
-    by = by_strips if V.device.type == "cpu" and worthwhile(V[:, 0].numel()) else by_torch
-    return by(tiles, V)
+    whole = V.device.type == "cpu" and V.shape[2] % UNIT == 0
+    return (by_strips if whole and worthwhile(V[:, 0].numel()) else by_torch)(tiles, V)
 
 
 def by_torch(tiles: Sequence[Tensor], V: Tensor) -> Tensor:
@@ -204,10 +204,10 @@ def teach_strips() -> None:
 
 
 def emit_strip(count: int, context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Write the vector instructions of `add_strip`, for so many columns.
+    """Write the vector instructions of `add_strip` for `count` columns.
 
-    Memory is asked for a line or a few beside each vector: asked for all at once, it would leave a core no room for
-    what it waits for now.
+    Each vector asks for a line or a few of memory: all of them at once would fill the places that a core has for
+    memory on its way.
     """
     from numba.core import cgutils
 

@@ -156,7 +156,7 @@ def look_up(numbers: Any, rows: Any, columns: Any, found: Any, same: bool, size:
 
     All are NumPy arrays: `numbers` are those of the tiles on and below the diagonal. The rows from `begin` to `stop`
     lie in one tile; `same` says that rows and columns are the same, so that half of the entries are read. Going down
-    one column after the other takes less than half the time of going along rows, as memory is read in even steps.
+    one column after the other reads memory in even steps, which is faster than going along rows.
 
     Example:
         >>> found = np.zeros((2, 1))

@@ -51,7 +51,7 @@ class WholeNumbers:
     def __init__(self, codes: Int8[Tensor, "n d"], steps: Float[Tensor, " n"], shift: int) -> None:
         self.codes, self.steps, self.shift = codes, steps, shift
         self._taken = shift * codes.sum(1, dtype=torch.int32)
-        self._room = local()  # each thread's sums: fresh memory for every tile would take as long as they do
+        self._room = local()  # each thread's sums: fresh memory for every tile costs time
 
     @classmethod
     def of(cls, rows: Float[Tensor, "n d"]) -> WholeNumbers | None:
